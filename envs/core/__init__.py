@@ -1,0 +1,1 @@
+"""What every world is built from."""

@@ -1,0 +1,1 @@
+"""Who acts in a world: reference algorithms, textbook baselines, and learned agents."""

@@ -1,0 +1,1 @@
+"""Agents that learn: Stable-Baselines3 and tabular."""

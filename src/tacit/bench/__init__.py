@@ -1,0 +1,1 @@
+"""Studies, their runner, their store, statistics and the report."""

@@ -1,0 +1,68 @@
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+BENCH_OUT ?= results/quick
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+EXAMPLES = $(sort $(wildcard examples/*.py))
+export OMP_NUM_THREADS ?= 1
+export MPLBACKEND ?= Agg
+
+.PHONY: help bench test lint format types docs examples build clean
+
+help:
+	@echo "make bench      run the quick benchmark and say where its report lies"
+	@echo "make test       run the test suite"
+	@echo "make lint       ruff: rules and format        make format   apply both"
+	@echo "make types      mypy --strict                 make docs     build the HTML pages"
+	@echo "make examples   run every example             make build    wheel and sdist in dist/"
+	@echo "make clean      remove what these made"
+	@echo "PYTHON=python3.12 picks the interpreter of a new $(VENV)."
+
+bench: $(VENV)/.bench
+	$(BIN)/tacit bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
+
+test: $(VENV)/.dev
+	$(BIN)/pytest -n $(WORKERS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+examples: $(VENV)/.dev
+	@set -e; for example in $(EXAMPLES); do echo "$$example"; $(BIN)/python $$example; done
+
+build: $(VENV)/.dev
+	rm -rf dist build
+	$(BIN)/python -m build --no-isolation --outdir dist
+
+clean:
+	rm -rf $(VENV) .venv-* build dist docs/_build docs/api results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) setuptools
+	$(PIP) --no-build-isolation --editable '.[bench,data,fast]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing the development environment into $(VENV) (a few minutes the first time)"
+	$(PIP) setuptools
+	$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $(VENV)/.bench $@

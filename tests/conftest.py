@@ -1,0 +1,11 @@
+"""One thread per worker, no windows, and hypothesis examples that are the same on every run."""
+
+import os
+
+from hypothesis import settings
+
+for name, value in {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "SDL_VIDEODRIVER": "dummy"}.items():
+    os.environ.setdefault(name, value)
+
+settings.register_profile("tacit", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("tacit")

@@ -1,0 +1,87 @@
+"""What is packaged, who may import whom, and what a bare `import tacit` costs."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = {"tacit": "src/tacit", "tacit.envs": "envs", "tacit.policies": "policies", "tacit.wrappers": "wrappers"}
+LAYERS = ["tacit.envs.core", "tacit.envs", "tacit.wrappers", "tacit.policies", "tacit", "tacit.bench", "tacit.cli"]
+OPEN_TO_ALL = "tacit.wrappers.privacy.mechanisms"
+HEAVY = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pygame", "rich", "scipy", "sklearn", "torch", "typer"]
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module of tacit: its dotted name and its file."""
+    for package, folder in FOLDERS.items():
+        base = ROOT / folder
+        for file in sorted(base.rglob("*.py")):
+            relative = file.relative_to(base).with_suffix("")
+            if any((base / parent).is_symlink() for parent in relative.parents):
+                continue
+            yield ".".join([package, *(part for part in relative.parts if part != "__init__")]), file
+
+
+MODULES = dict(modules())
+
+
+def layer(module: str) -> int:
+    """Height of a module: that of the longest layer name it starts with."""
+    return LAYERS.index(max((name for name in LAYERS if f"{module}.".startswith(f"{name}.")), key=len))
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The modules of tacit that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in MODULES else node.module for name in full]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "tacit")
+
+
+def test_pyproject_lists_every_package() -> None:
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    packages = {module for module, file in MODULES.items() if file.name == "__init__.py"}
+    assert set(setup["packages"]) == packages
+    assert setup["package-dir"] == {"": "src"} | {name: path for name, path in FOLDERS.items() if name != "tacit"}
+    folders = {module.rpartition(".")[0] for module, file in MODULES.items() if file.name != "__init__.py"}
+    assert folders <= packages, "a folder of modules lacks its __init__.py"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_imports_upwards(module: str) -> None:
+    upwards = {name for name in imported(MODULES[module]) if layer(name) > layer(module) and name != OPEN_TO_ALL}
+    assert not upwards
+
+
+def test_what_all_may_import_imports_nothing() -> None:
+    if OPEN_TO_ALL in MODULES:
+        assert not set(imported(MODULES[OPEN_TO_ALL]))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_generator_is_seeded(module: str) -> None:
+    text = MODULES[module].read_text(encoding="utf-8")
+    assert not re.findall(r"(?:default_rng|SeedSequence|PCG64|Philox)\(\s*\)", text)
+
+
+def test_import_is_light() -> None:
+    code = f"import sys, tacit; print(*sorted(set({HEAVY}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_constraints_pin_torch_without_a_local_version() -> None:
+    pins = [line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"]
+    assert "torch==2.13.0" in pins
+    assert not [pin for pin in pins if "==" not in pin or "+" in pin]

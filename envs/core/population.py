@@ -1,0 +1,373 @@
+"""The array form of a world: B replicas x rows of agents. Every other interface is a view over it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import gymnasium
+import numpy as np
+
+from tacit.envs.core.channel import Channel
+from tacit.envs.core.roles import Role
+from tacit.envs.core.seeding import Streams
+from tacit.envs.core.validation import Array, integer
+
+__all__ = ["Acts", "Controlled", "Population", "Step", "select"]
+
+S = TypeVar("S")
+Info = dict[str, Any]
+
+
+class Acts(Protocol):
+    """What a policy must do to act in a population."""
+
+    def reset(self, env: "Population[Any]", rng: np.random.Generator, role: str | None = None) -> None:
+        """Prepare for a fresh run in `env`, acting as `role`."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        """Choose actions [B, rows, ...] for observations [B, rows, D]."""
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        """Learn from one step: reward [B, rows], done bool[B]."""
+
+
+class Step(NamedTuple):
+    """What `Population.step` returns; with several roles, observation and reward are dicts by role."""
+
+    observation: Any
+    reward: Any
+    terminated: Array
+    truncated: Array
+    info: Info
+
+
+def select(mask: Array, yes: S, no: S) -> S:
+    """Take the replicas `mask` bool[B] marks from the state `yes` and the others from `no`; both are left untouched."""
+    picked: dict[str, Any] = {}
+    for field in fields(yes):  # type: ignore[arg-type]
+        a, b = getattr(yes, field.name), getattr(no, field.name)
+        picked[field.name] = a if a is b else np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+    return replace(yes, **picked)  # type: ignore[type-var]
+
+
+class Population(ABC, Generic[S]):
+    """A world as arrays. A world writes the hooks; `reset`, `step` and `advance` are written here, once.
+
+    Args:
+        params: the world's validated parameters.
+        num_envs: how many replicas, B.
+
+    Attributes:
+        roles: `{name: Role}`.
+        channels: `{name: Channel}`, where private data leaves the agents.
+        state: the world's State; its arrays lead with [B].
+        streams: named random generators.
+        done: bool[B], replicas that ended; they stay frozen until `reset(where=mask)`.
+        horizon: the run's length in the units of `clock()`, or None for the parameters' own.
+    """
+
+    name: ClassVar[str]
+    params_type: ClassVar[type[Any]]
+    turns: tuple[tuple[str, ...], ...] | None = None
+
+    def __init__(self, params: Any, num_envs: int = 1) -> None:
+        self.params = params
+        self.num_envs = integer("num_envs", num_envs, at_least=1)
+        self.horizon: float | None = None
+        self.roles: dict[str, Role] = {role.name: role for role in self.make_roles()}
+        self.channels: dict[str, Channel] = {channel.name: channel for channel in self.make_channels()}
+        self.streams: Streams | None = None
+        self.terminated: Array = np.zeros(self.num_envs, np.bool_)
+        self.truncated: Array = np.zeros(self.num_envs, np.bool_)
+        self._state: S | None = None
+        self._turn = 0
+
+    # What a world writes.
+
+    @abstractmethod
+    def make_roles(self) -> tuple[Role, ...]:
+        """Who acts."""
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        """Where private data leaves the agents."""
+        return ()
+
+    @abstractmethod
+    def initial(self) -> S:
+        """Draw the state in which B replicas begin."""
+
+    @abstractmethod
+    def transition(self, state: S, actions: dict[str, Array]) -> tuple[S, dict[str, Array], Array, Array, Info]:
+        """Play one turn, without changing `state` in place.
+
+        Returns:
+            (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
+            [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
+        """
+
+    @abstractmethod
+    def observe_role(self, state: S, role: str, rows: Array | None = None) -> Array:
+        """Observations [B, rows, D] of a role's agents (of `rows` int[B, r] only, if given); draws nothing."""
+
+    def acting(self, role: str) -> Array | None:
+        """Which agents of a role act now, int[B, rows]; None: all, in order."""
+        return None
+
+    def action_mask(self, role: str) -> Array | None:
+        """Which actions have an effect now, int8[B, rows, n]; None: all."""
+        return None
+
+    def default_action(self, role: str) -> Array:
+        """What a role does before it was asked, [B, rows, ...]: the opening turn of a phased world's Parallel view."""
+        raise ValueError(f"{self.name} has no default action for role {role!r}")
+
+    @abstractmethod
+    def clock(self) -> Array:
+        """Time so far, float64[B], in the world's unit."""
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        """What `measure` can be asked for while a run goes on: `{name: function giving [B, ...]}`."""
+        return {}
+
+    def metrics(self) -> dict[str, Array]:
+        """What a finished run is judged by: `{name: [B]}`."""
+        return {}
+
+    def describe(self, replica: int = 0) -> str:
+        """One replica in a line or a few of text."""
+        values = {name: np.round(self.measure(name)[replica], 4) for name in self.measures()}
+        return f"{self.name} " + " ".join(f"{name}={value}" for name, value in values.items())
+
+    def draw(self, axes: Any, replica: int = 0) -> None:
+        """Draw one replica on a matplotlib `axes`."""
+        axes.text(0.5, 0.5, self.describe(replica), ha="center", va="center", wrap=True)
+        axes.set_axis_off()
+
+    # What is written once.
+
+    @property
+    def state(self) -> S:
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded(f"call reset() before using {self.name}")
+        return self._state
+
+    @property
+    def done(self) -> Array:
+        return self.terminated | self.truncated
+
+    @property
+    def turn(self) -> tuple[str, ...]:
+        """The roles whose turn it is."""
+        return tuple(self.roles) if self.turns is None else self.turns[self._turn]
+
+    @property
+    def possible_agents(self) -> list[str]:
+        return [f"{role.name}_{i}" for role in self.roles.values() for i in range(role.num_agents)]
+
+    def rows(self, role: str) -> int:
+        """How many of a role's agents act at once."""
+        acting = self.acting(role)
+        return self.roles[role].num_agents if acting is None else int(acting.shape[1])
+
+    def stream(self, name: str) -> np.random.Generator:
+        """The random stream of that name."""
+        if self.streams is None:
+            self.streams = Streams()
+        return self.streams[name]
+
+    def measure(self, name: str) -> Array:
+        """The current value of a named quantity, [B, ...], as a fresh array."""
+        measures = self.measures()
+        if name not in measures:
+            raise ValueError(f"{self.name} measures {', '.join(measures) or 'nothing'}, not {name!r}")
+        return np.array(measures[name]())
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
+    ) -> tuple[Any, Info]:
+        """Begin anew, all replicas or those `where` bool[B] marks.
+
+        Args:
+            seed: reseeds every stream; None goes on drawing from them.
+            options: `horizon` replaces the parameters' own (full resets only); unknown keys are ignored.
+            where: the replicas to reset.
+
+        Returns:
+            (observation, info), as `step` gives them.
+        """
+        if where is not None:
+            where = np.asarray(where)
+            if where.shape != (self.num_envs,) or where.dtype != np.bool_:
+                raise ValueError(f"where must be bool[{self.num_envs}], not {where.dtype}{list(where.shape)}")
+            if self._turn != 0 and not where.all():
+                raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
+            before = self.state
+        if seed is not None or self.streams is None:
+            self.streams = Streams(seed)
+        if where is None:
+            self.horizon = (options or {}).get("horizon")
+        if where is None or where.all():
+            self._turn = 0
+            self.terminated = np.zeros(self.num_envs, np.bool_)
+            self.truncated = np.zeros(self.num_envs, np.bool_)
+            self._state = self.initial()
+        else:
+            self.terminated = self.terminated & ~where
+            self.truncated = self.truncated & ~where
+            self._state = select(where, self.initial(), before)
+        for channel in self.channels.values():
+            channel.reset(self.num_envs, where)
+        return self.observe(), {}
+
+    def step(self, actions: Any) -> Step:
+        """Play one turn: actions [B, rows, ...], or `{role: actions}` where several roles act.
+
+        Raises:
+            ValueError: an action of a wrong shape or outside its space; nothing has changed then.
+            gymnasium.error.ResetNeeded: before `reset`, or when every replica is done.
+        """
+        state = self.state
+        frozen = self.terminated | self.truncated
+        some_frozen = bool(frozen.any())
+        if some_frozen and frozen.all():
+            raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
+        new, reward, terminated, truncated, info = self.transition(state, self._checked(actions))
+        if some_frozen:
+            new = select(frozen, state, new)
+            terminated = np.where(frozen, self.terminated, terminated)
+            truncated = np.where(frozen, self.truncated, truncated)
+            reward = {role: np.where(frozen[:, None], 0.0, value) for role, value in reward.items()}
+            info.update({key: value & ~frozen for key, value in info.items() if key.startswith("_")})
+        self._state, self.terminated, self.truncated = new, terminated, truncated
+        if self.turns is not None:
+            self._turn = (self._turn + 1) % len(self.turns)
+        only = next(iter(self.roles)) if len(self.roles) == 1 else None
+        return Step(self.observe(), reward if only is None else reward[only], terminated, truncated, info)
+
+    def observe(self) -> Any:
+        """Observations [B, rows, D] of who acts next, as `{role: ...}` if the world has several roles."""
+        if len(self.roles) == 1:
+            (role,) = self.roles
+            return self.observe_role(self.state, role, self.acting(role))
+        return {role: self.observe_role(self.state, role, self.acting(role)) for role in self.turn}
+
+    def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None) -> None:
+        """Let `policy` (or `{role: policy}`) play until every replica's clock reaches `until`, is done, or for `steps` steps."""
+        policies = as_policies(self, policy)
+        count = 0
+        while not self.done.all() and (steps is None or count < steps):
+            if until is not None and bool(np.all(self.done | (self.clock() >= until))):
+                break
+            play(self, policies)
+            count += 1
+
+    def _checked(self, actions: Any) -> dict[str, Array]:
+        turn = self.turn
+        if len(self.roles) == 1:
+            actions = {turn[0]: actions}
+        elif not isinstance(actions, Mapping) or set(actions) != set(turn):
+            given = list(actions) if isinstance(actions, Mapping) else type(actions).__name__
+            raise ValueError(f"actions must be a dict with the roles {list(turn)}, whose turn it is, not {given}")
+        return {r: self.roles[r].check(actions[r], (self.num_envs, self.rows(r))) for r in turn}
+
+
+def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
+    """`{role: policy}` from a policy or such a dict; ValueError if a role is left without."""
+    policies = dict(policy) if isinstance(policy, Mapping) else dict.fromkeys(env.roles, policy)
+    if set(policies) != set(env.roles) or (len(env.roles) > 1 and not isinstance(policy, Mapping)):
+        raise ValueError(f"policy must be a dict with the roles {list(env.roles)}, not {sorted(policies)}")
+    return policies
+
+
+def play(env: Population[Any], policies: Mapping[str, Acts]) -> Step:
+    """Let the policies of the roles whose turn it is act once, and learn from it."""
+    single, turn = len(env.roles) == 1, env.turn
+    seen = env.observe()
+    observations = {turn[0]: seen} if single else seen
+    actions = {role: policies[role].act(observations[role], env.action_mask(role)) for role in turn}
+    step = env.step(actions[turn[0]] if single else actions)
+    rewards = {turn[0]: step.reward} if single else step.reward
+    for role in turn:
+        policies[role].update(observations[role], actions[role], rewards[role], env.done)
+    return step
+
+
+class Controlled(Population[Any]):
+    """A phased world seen by one of its roles: the others' turns are played by their policies.
+
+    Args:
+        population: a world with several roles.
+        role: the one that is left to act.
+        others: `{role: policy}` for every other role.
+    """
+
+    name = "controlled"
+
+    def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
+        if role not in population.roles or set(others) != set(population.roles) - {role}:
+            raise ValueError(
+                f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
+            )
+        self.population, self.role, self.others = population, role, dict(others)
+        super().__init__(population.params, population.num_envs)
+        self.channels = population.channels
+
+    def make_roles(self) -> tuple[Role, ...]:
+        return (self.population.roles[self.role],)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
+    ) -> tuple[Any, Info]:
+        inner = self.population
+        inner.reset(seed=seed, options=options, where=where)
+        for role, policy in self.others.items():
+            policy.reset(inner, inner.stream(f"policy/{role}"), role)
+        self._follow(np.zeros((self.num_envs, inner.rows(self.role))))
+        return self.observe(), {}
+
+    def step(self, actions: Any) -> Step:
+        inner = self.population
+        mixed = {self.role: actions}
+        if len(inner.turn) > 1:
+            seen = inner.observe()
+            mixed |= {r: self.others[r].act(seen[r], inner.action_mask(r)) for r in inner.turn if r != self.role}
+        step = inner.step(mixed)
+        reward, info = self._follow(step.reward[self.role].astype(np.float64))
+        return Step(self.observe(), reward, self.terminated, self.truncated, step.info | info)
+
+    def _follow(self, reward: Array) -> tuple[Array, Info]:
+        """Play the others until it is the role's turn again; return the role's summed reward and the last info."""
+        inner, info = self.population, {}
+        while self.role not in inner.turn and not inner.done.all():
+            step = play(inner, self.others)
+            reward, info = reward + step.reward[self.role], step.info
+        self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
+        return reward, info
+
+    def initial(self) -> Any:
+        return self.population.initial()
+
+    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
+        return self.population.transition(state, actions)
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        return self.population.observe_role(state, role, rows)
+
+    def acting(self, role: str) -> Array | None:
+        return self.population.acting(role)
+
+    def action_mask(self, role: str) -> Array | None:
+        return self.population.action_mask(role)
+
+    def clock(self) -> Array:
+        return self.population.clock()
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        return self.population.measures()
+
+    def metrics(self) -> dict[str, Array]:
+        return self.population.metrics()
+
+    def draw(self, axes: Any, replica: int = 0) -> None:
+        self.population.draw(axes, replica)

@@ -1,0 +1,87 @@
+"""What an agent sees and does: named fields in a flat Box, and the role that owns them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from tacit.envs.core.validation import Array
+
+__all__ = ["Layout", "Role"]
+
+
+class Layout:
+    """A flat Box whose fields have names: `Layout(k=(1, 0, 100), counts=(5, 0, 1))`, each `(size, low, high)`.
+
+    Bounds are finite; `pack` clips to them, so an observation always lies in its space.
+    """
+
+    def __init__(self, **fields: tuple[int, float, float]) -> None:
+        self.fields = fields
+        self.slices: dict[str, slice] = {}
+        stop = 0
+        for name, (size, low, high) in fields.items():
+            if not (size >= 1 and np.isfinite(low) and np.isfinite(high) and low < high):
+                raise ValueError(f"field {name!r} must be (size >= 1, finite low < finite high), not {fields[name]!r}")
+            self.slices[name] = slice(stop, stop := stop + size)
+        self.size = stop
+        self.low = np.concatenate([np.full(s, low, np.float32) for s, low, _ in fields.values()])
+        self.high = np.concatenate([np.full(s, high, np.float32) for s, _, high in fields.values()])
+
+    def space(self) -> gymnasium.spaces.Box:
+        """The Box of shape [size], float32."""
+        return gymnasium.spaces.Box(self.low.copy(), self.high.copy(), dtype=np.float32)
+
+    def pack(self, **values: Array) -> Array:
+        """Pack fields, each [B, rows] (size 1) or [B, rows, size], into a fresh float32 array [B, rows, D]."""
+        if values.keys() != self.fields.keys():
+            raise ValueError(f"fields must be exactly {list(self.fields)}, not {list(values)}")
+        first = next(iter(values.values()))
+        packed = np.empty((*first.shape[:2], self.size), np.float32)
+        for name, value in values.items():
+            part = self.slices[name]
+            packed[:, :, part] = value[:, :, None] if value.ndim == 2 else value
+        return np.clip(packed, self.low, self.high, out=packed)
+
+    def unpack(self, observation: Array) -> dict[str, Array]:
+        """Name the fields of [..., D]: views [...] for fields of size 1, [..., size] for the others."""
+        return {
+            name: observation[..., part.start] if self.fields[name][0] == 1 else observation[..., part]
+            for name, part in self.slices.items()
+        }
+
+
+@dataclass(frozen=True)
+class Role:
+    """Agents that see and act alike: `name_0 ... name_{num_agents - 1}`."""
+
+    name: str
+    num_agents: int
+    layout: Layout
+    action_space: gymnasium.spaces.Space[Any]
+
+    def check(self, actions: Any, shape: tuple[int, int], name: str = "actions") -> Array:
+        """Return `actions` as an array [B, rows, *action_shape]; raise ValueError if any lies outside the space."""
+        space = self.action_space
+        array = np.asarray(actions)
+        wanted = (*shape, *(space.shape or ()))
+        if array.shape != wanted:
+            raise ValueError(f"{name} of role {self.name!r} must have shape {wanted}, not {array.shape}")
+        if isinstance(space, gymnasium.spaces.Box):
+            # Written so that NaN fails too.
+            bad = ~((array >= space.low) & (array <= space.high))
+        else:
+            if array.dtype.kind not in "iu":
+                raise ValueError(f"{name} of role {self.name!r} must be integers, not {array.dtype}")
+            if isinstance(space, gymnasium.spaces.Discrete):
+                bad = (array < space.start) | (array >= space.start + space.n)
+            else:
+                assert isinstance(space, gymnasium.spaces.MultiDiscrete), space
+                bad = (array < space.start) | (array >= space.start + space.nvec)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise ValueError(
+                f"{name} of role {self.name!r} must lie in {space}, but {name}{list(where)} is {array[where]}"
+            )
+        return array

@@ -1,0 +1,423 @@
+"""The standard interfaces, each a thin view over a `Population`, each written once for every world."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pettingzoo
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from tacit.envs.core.population import Info, Population, Step
+from tacit.envs.core.render import RENDER_MODES, Renderer
+from tacit.envs.core.validation import Array, choice
+
+__all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView"]
+
+
+def _one(info: Info, replica: int = 0) -> Info:
+    """One replica's info: plain Python values, without those its mask says are void."""
+    out: Info = {}
+    for key, value in info.items():
+        if key.startswith("_") or isinstance(value, dict):
+            continue
+        mask = info.get(f"_{key}")
+        if mask is None or mask[replica]:
+            entry = value[replica]
+            out[key] = entry.item() if isinstance(entry, np.generic) else entry
+    return out
+
+
+def _sole_role(population: Population[Any], view: str) -> str:
+    if len(population.roles) != 1 or next(iter(population.roles.values())).num_agents != 1:
+        agents = ", ".join(f"{role.num_agents} x {role.name}" for role in population.roles.values())
+        raise ValueError(f"{view} needs a population of one agent, not {agents}: use a PettingZoo view or Controlled")
+    return next(iter(population.roles))
+
+
+class SingleEnv(gymnasium.Env[Array, Any]):
+    """A one-agent population as a Gymnasium environment; its first replica is the episode."""
+
+    def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
+        self.role = _sole_role(population, "SingleEnv")
+        self.population = population
+        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name}
+        self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
+        role = population.roles[self.role]
+        self.observation_space, self.action_space = role.layout.space(), role.action_space
+        self._renderer = Renderer(population, self.render_mode)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
+        super().reset(seed=seed)
+        observation, info = self.population.reset(seed=seed, options=options)
+        self._renderer.update()
+        return observation[0, 0], _one(info) | self._mask()
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
+        step = self.population.step(np.asarray(action)[None, None])
+        self._renderer.update()
+        info = _one(step.info) | self._mask()
+        return step.observation[0, 0], float(step.reward[0, 0]), bool(step.terminated[0]), bool(step.truncated[0]), info
+
+    def render(self) -> Any:
+        return self._renderer.frame()
+
+    def close(self) -> None:
+        self._renderer.close()
+
+    def action_masks(self) -> Array:
+        """Which actions have an effect now, bool[n] (the name sb3-contrib's MaskablePPO calls)."""
+        mask = self.population.action_mask(self.role)
+        if mask is None:
+            assert isinstance(self.action_space, gymnasium.spaces.Discrete)
+            return np.ones(int(self.action_space.n), np.bool_)
+        return mask[0, 0].astype(np.bool_)
+
+    def _mask(self) -> Info:
+        mask = self.population.action_mask(self.role)
+        return {} if mask is None else {"action_mask": mask[0, 0].astype(np.int8)}
+
+
+class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
+    """A one-agent population as a Gymnasium vector environment, stepped as arrays.
+
+    Args:
+        population: B replicas of a world with one agent.
+        autoreset_mode: what happens to a replica whose episode ended; the three of Gymnasium. Under `SAME_STEP` the last
+            observation and info are in `info["final_obs"]` and `info["final_info"]`.
+    """
+
+    def __init__(
+        self,
+        population: Population[Any],
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+    ) -> None:
+        self.role = _sole_role(population, "VectorView")
+        self.population = population
+        self.num_envs = population.num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.render_mode = choice("render_mode", render_mode, (None, "ansi", "rgb_array"))
+        self.metadata = {
+            "autoreset_mode": self.autoreset_mode,
+            "render_modes": ["ansi", "rgb_array"],
+            "render_fps": 10,
+            "name": population.name,
+        }
+        role = population.roles[self.role]
+        self.single_observation_space, self.single_action_space = role.layout.space(), role.action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._ended = np.zeros(self.num_envs, np.bool_)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
+        super().reset(seed=seed)
+        options = dict(options or {})
+        where = options.pop("reset_mask", None)
+        if where is not None and not np.any(where):
+            raise ValueError("reset_mask must mark at least one replica")
+        observation, info = self.population.reset(seed=seed, options=options, where=where)
+        self._ended = self.population.done.copy()
+        return observation[:, 0], info
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
+        population, actions = self.population, np.asarray(actions)
+        if actions.shape[:1] != (self.num_envs,):
+            raise ValueError(f"actions must have shape ({self.num_envs}, ...), not {actions.shape}")
+        actions = actions[:, None]
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any():
+            return self._step_after_end(actions)
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            ended = np.flatnonzero(self._ended)[:5].tolist()
+            raise gymnasium.error.ResetNeeded(
+                f"replicas {ended} are done: reset(options={{'reset_mask': ...}}) them first"
+            )
+        observation, reward, terminated, truncated, info = population.step(actions)
+        self._ended = ended = terminated | truncated
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
+            final: Array = np.full(self.num_envs, None, dtype=object)
+            for i in np.flatnonzero(ended):
+                final[i] = observation[i, 0]
+            info = {
+                **info,
+                "final_obs": final,
+                "_final_obs": ended,
+                "final_info": _masked(info, ended),
+                "_final_info": ended,
+            }
+            observation, _ = population.reset(where=ended)
+            self._ended = np.zeros(self.num_envs, np.bool_)
+        return observation[:, 0], reward[:, 0], terminated, truncated, info
+
+    def _step_after_end(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
+        """Reset the replicas that ended a step ago, whose actions are ignored, and step the others."""
+        population, fresh = self.population, self._ended
+        space = self.single_action_space
+        if fresh.all():
+            observation, _ = population.reset(where=fresh)
+            nothing = np.zeros(self.num_envs, np.bool_)
+            step = Step(observation, np.zeros((self.num_envs, 1)), nothing, nothing, {})
+        else:
+            idle = space.start if isinstance(space, gymnasium.spaces.Discrete) else 0
+            if isinstance(space, gymnasium.spaces.Box):
+                idle = space.low
+            actions = actions.copy()
+            actions[fresh] = idle
+            step = population.step(actions)
+            observation, _ = population.reset(where=fresh)
+        self._ended = population.done.copy()
+        terminated, truncated = step.terminated & ~fresh, step.truncated & ~fresh
+        return observation[:, 0], step.reward[:, 0], terminated, truncated, _masked(step.info, ~fresh)
+
+    def render(self) -> Any:
+        if self.render_mode is None:
+            return None
+        return tuple(Renderer(self.population, self.render_mode, i).frame() for i in range(self.num_envs))
+
+
+def _masked(info: Info, mask: Array) -> Info:
+    """Info that means something only where `mask` is true."""
+    values = {key: value for key, value in info.items() if not key.startswith("_")}
+    return values | {f"_{key}": info.get(f"_{key}", True) & mask for key in values}
+
+
+class _Agents:
+    """What the two PettingZoo views share: names, spaces, and a population of one replica."""
+
+    def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
+        self.population = population
+        self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
+        self.metadata = {
+            "render_modes": list(RENDER_MODES),
+            "render_fps": 10,
+            "name": population.name,
+            "is_parallelizable": True,
+        }
+        self.possible_agents = list(population.possible_agents)
+        self.agents: list[str] = []
+        self._of = {role: [f"{role}_{i}" for i in range(r.num_agents)] for role, r in population.roles.items()}
+        self._place = {agent: (role, i) for role, names in self._of.items() for i, agent in enumerate(names)}
+        self.observation_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
+        self.action_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
+        for role, r in population.roles.items():
+            # One space object an agent, the same at every call: seeding one must not seed another.
+            self.observation_spaces |= dict.fromkeys(self._of[role], r.layout.space())
+            self.action_spaces |= {agent: _copy_space(r.action_space) for agent in self._of[role]}
+        self._renderer = Renderer(population, self.render_mode)
+
+    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        return self.action_spaces[agent]
+
+    def render(self) -> Any:
+        return self._renderer.frame()
+
+    def close(self) -> None:
+        self._renderer.close()
+
+    def _play(self, actions: dict[str, Array]) -> tuple[Step, dict[str, Array]]:
+        """Step the world; return also the rewards by role, [N], zero for who did not act."""
+        population = self.population
+        acted = {role: population.acting(role) for role in self._of}
+        sole = next(iter(self._of)) if len(self._of) == 1 else None
+        step = population.step(actions if sole is None else actions[sole])
+        rewards = {}
+        for role, values in (step.reward if sole is None else {sole: step.reward}).items():
+            rewards[role], rows = values[0], acted[role]
+            if rows is not None:
+                rewards[role] = np.zeros(len(self._of[role]))
+                rewards[role][rows[0]] = values[0]
+        return step, rewards
+
+    def _full_observation(self, role: str) -> Array:
+        rows = None if self.population.acting(role) is None else np.arange(len(self._of[role]))[None]
+        observation: Array = self.population.observe_role(self.population.state, role, rows)[0]
+        return observation
+
+    def _infos(self, info: Info) -> dict[str, Info]:
+        """Every agent's info: what holds for the replica, and its own share of what is given by role."""
+        common = _one(info)
+        infos = {agent: dict(common) for agent in self.possible_agents}
+        for key, by_role in info.items():
+            if isinstance(by_role, Mapping):
+                for role, values in by_role.items():
+                    for agent, value in zip(self._of[role], values[0].tolist(), strict=True):
+                        infos[agent][key] = value
+        for role in self.population.turn:
+            mask = self.population.action_mask(role)
+            if mask is not None:
+                acting = self.population.acting(role)
+                rows = range(mask.shape[1]) if acting is None else acting[0]
+                for row, agent_mask in zip(rows, mask[0].astype(np.int8), strict=True):
+                    infos[self._of[role][row]]["action_mask"] = agent_mask
+        return infos
+
+
+def _copy_space(space: gymnasium.spaces.Space[Any]) -> gymnasium.spaces.Space[Any]:
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return gymnasium.spaces.Discrete(int(space.n), start=int(space.start))
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return gymnasium.spaces.MultiDiscrete(space.nvec.copy(), start=space.start.copy())
+    assert isinstance(space, gymnasium.spaces.Box)
+    return gymnasium.spaces.Box(space.low.copy(), space.high.copy(), dtype=space.dtype.type)
+
+
+class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
+    """A population as a PettingZoo Parallel environment.
+
+    A world played in turns takes a whole cycle a step: the last turn answers what stands, and the actions of the earlier
+    turns open the next cycle (the first cycle is opened by the world's default actions).
+    """
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Info]]:
+        population = self.population
+        _, info = population.reset(seed=seed, options=options)
+        self._open({role: population.default_action(role) for turn in (population.turns or ())[:-1] for role in turn})
+        self.agents = list(self.possible_agents)
+        self._renderer.update()
+        return self._observations(), self._infos(info)
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
+        population = self.population
+        if not self.agents:
+            raise gymnasium.error.ResetNeeded(f"every agent of {population.name} is done: call reset() before step()")
+        taken = self._taken(actions)
+        step, rewards = self._play({role: taken[role] for role in population.turn})
+        if not population.done[0]:
+            for role, more in self._open(taken).items():
+                rewards[role] = rewards[role] + more if role in rewards else more
+        agents = self.agents
+        earned = dict.fromkeys(agents, 0.0)
+        for role, values in rewards.items():
+            earned.update(zip(self._of[role], values.tolist(), strict=True))
+        terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
+        infos = self._infos(step.info)
+        if terminated or truncated:
+            self.agents = []
+        self._renderer.update()
+        return self._observations(), earned, dict.fromkeys(agents, terminated), dict.fromkeys(agents, truncated), infos
+
+    def _taken(self, actions: dict[str, Any]) -> dict[str, Array]:
+        """Actions by role, [1, rows, ...], checked before anything moves."""
+        population, taken = self.population, {}
+        for role, names in self._of.items():
+            try:
+                rows = np.array([actions[name] for name in names])[None]
+            except KeyError as error:
+                raise ValueError(f"actions must hold an action for every live agent, but {error} is missing") from None
+            rows = population.roles[role].check(rows, (1, len(self._of[role])))
+            acting = population.acting(role)
+            taken[role] = rows if acting is None else rows[:, acting[0]]
+        return taken
+
+    def _open(self, actions: dict[str, Array]) -> dict[str, Array]:
+        """Play all turns but the last of a cycle; return the rewards that came of it."""
+        rewards: dict[str, Array] = {}
+        for turn in (self.population.turns or ())[:-1]:
+            for role, more in self._play({role: actions[role] for role in turn})[1].items():
+                rewards[role] = rewards[role] + more if role in rewards else more
+        return rewards
+
+    def _observations(self) -> dict[str, Array]:
+        observations: dict[str, Array] = {}
+        for role, names in self._of.items():
+            observations.update(zip(names, self._full_observation(role), strict=True))
+        return observations
+
+
+class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
+    """A population as a PettingZoo AEC environment: actions are collected until the turn is full, then the world steps."""
+
+    agent_selection: str
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        _, info = self.population.reset(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._nothing = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = self._infos(info)
+        self._begin_turn()
+        self._renderer.update()
+
+    def step(self, action: Any) -> None:
+        if not self.agents:
+            raise gymnasium.error.ResetNeeded(
+                f"every agent of {self.population.name} is done: call reset() before step()"
+            )
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._bury(agent, action)
+            return
+        role, _ = self._place[agent]
+        checked = self.population.roles[role].check(np.asarray(action)[None, None], (1, 1), "action")[0, 0]
+        self._collected.append(checked)
+        self._cumulative_rewards[agent] = 0.0
+        if len(self._collected) < len(self._order):
+            self.rewards = self._nothing
+            self.agent_selection = self._order[len(self._collected)]
+            return
+        self._complete_turn()
+
+    def _complete_turn(self) -> None:
+        by_role: dict[str, list[Any]] = {}
+        for agent, action in zip(self._order, self._collected, strict=True):
+            by_role.setdefault(self._place[agent][0], []).append(action)
+        step, rewards = self._play({role: np.array(values)[None] for role, values in by_role.items()})
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        for role, values in rewards.items():
+            self.rewards.update(zip(self._of[role], values.tolist(), strict=True))
+        for name, value in self.rewards.items():
+            self._cumulative_rewards[name] += value
+        self.terminations = dict.fromkeys(self.agents, bool(step.terminated[0]))
+        self.truncations = dict.fromkeys(self.agents, bool(step.truncated[0]))
+        self.infos = self._infos(step.info)
+        self._begin_turn()
+        self._renderer.update()
+
+    def _begin_turn(self) -> None:
+        self._collected: list[Any] = []
+        self._seen: dict[str, Array] = {}
+        if self.population.done[0]:
+            self._order = list(self.agents)
+        else:
+            self._order = []
+            for role in self.population.turn:
+                acting = self.population.acting(role)
+                self._order += self._of[role] if acting is None else [self._of[role][i] for i in acting[0]]
+        self.agent_selection = self._order[0]
+
+    def _bury(self, agent: str, action: Any) -> None:
+        if action is not None:
+            raise ValueError(f"action must be None for {agent}, which is done, not {action!r}")
+        self.rewards = self._nothing
+        records: tuple[dict[str, Any], ...] = (
+            self._nothing,
+            self._cumulative_rewards,
+            self.terminations,
+            self.truncations,
+            self.infos,
+        )
+        for record in records:
+            record.pop(agent)
+        self.agents.remove(agent)
+        if self.agents:
+            self.agent_selection = self.agents[0]
+
+    def observe(self, agent: str) -> Array:
+        role, row = self._place[agent]
+        if self.population.acting(role) is not None:
+            own: Array = self.population.observe_role(self.population.state, role, np.array([[row]]))[0, 0]
+            return own
+        if role not in self._seen:
+            self._seen[role] = self._full_observation(role)
+        return self._seen[role][row].copy()

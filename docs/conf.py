@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parent.parent
@@ -21,6 +23,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "tacit"
+html_static_path = ["_static"]
+html_css_files = ["tacit.css"]
 html_show_sphinx = False
 html_show_sourcelink = False
 html_copy_source = False
@@ -38,6 +42,8 @@ autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True}
 autodoc_inherit_docstrings = False
 napoleon_numpy_docstring = False
+napoleon_attr_annotations = False
+napoleon_use_ivar = True
 napoleon_use_rtype = False
 
 # A build without a network cannot link to other libraries' pages. The rest are no pages either: names that only the
@@ -81,9 +87,13 @@ def deviations(docstring: str) -> str:
     return textwrap.dedent(found[1]).strip() if found else ""
 
 
+def heading(text: str, line: str) -> str:
+    return f"{text}\n{line * len(text)}\n\n"
+
+
 def make_pages() -> None:
-    """Write api/<section>/<module>.md for every module, and an index of each section."""
-    known: set[Path] = set()
+    """Write api/<section>/<module>.rst for every module, and an index of each section."""
+    pages: dict[Path, str] = {}
     departures = []
     for section, (title, folder, package, pattern) in SECTIONS.items():
         rows = []
@@ -92,52 +102,71 @@ def make_pages() -> None:
             parts = [part for part in file.relative_to(ROOT / folder).with_suffix("").parts if part != "__init__"]
             if not parts or parts[-1].startswith("_"):
                 continue
-            module, page = ".".join([package, *parts]), PAGES / section / f"{'.'.join(parts)}.md"
-            heading = parts[-1].replace("_", " ").capitalize() if section == "worlds" else module
-            write(page, f"# {heading}\n\n```{{eval-rst}}\n.. automodule:: {module}\n```\n")
-            known.add(page)
-            rows.append(f"- [{heading}]({page.relative_to(PAGES).as_posix()}): {summary(docstring)}")
+            module, name = ".".join([package, *parts]), ".".join(parts)
+            label = name.replace("_", " ").capitalize() if section == "worlds" else module
+            pages[PAGES / section / f"{name}.rst"] = heading(label, "=") + f".. automodule:: {module}\n"
+            rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")
             if section == "worlds" and (text := deviations(docstring)):
-                departures.append(
-                    f"## [{heading}]({page.relative_to(PAGES).as_posix()})\n\n```{{eval-rst}}\n{text}\n```\n"
-                )
-        if not rows:
-            continue
-        index = PAGES / f"{section}.md"
-        write(index, f"# {title}\n\n" + "\n".join(rows) + f"\n\n```{{toctree}}\n:hidden:\n:glob:\n\n{section}/*\n```\n")
-        known.add(index)
-    write(
-        PAGES / "deviations.md",
-        "# Deviations from the papers\n\nEach world's own page says the same.\n\n" + "\n".join(departures),
-    )
-    known.add(PAGES / "deviations.md")
-    for page in set(PAGES.rglob("*.md")) - known:
+                departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{text}\n")
+        toctree = f"\n.. toctree::\n   :hidden:\n   :glob:\n\n   {section}/*\n"
+        if rows:
+            pages[PAGES / f"{section}.rst"] = heading(title, "=") + "".join(rows) + toctree
+    pages[PAGES / "deviations.rst"] = heading("Deviations from the papers", "=") + "\n".join(departures)
+    for page, text in pages.items():
+        write(page, text)
+    for page in set(PAGES.rglob("*.*")) - set(pages):
         page.unlink()
 
 
 def plain(text: str) -> str:
-    """Escape what plain text means literally and reStructuredText does not: a lone `*` or a final `_`."""
+    """Escape what plain text means literally and reStructuredText does not: a lone `*`, a final `_`, an `M.`."""
     text = re.sub(r"(?<![\w*\\])(\*{1,2})(?=\w)(?!.*\w\*)", lambda found: r"\*" * len(found[1]), text)
-    return re.sub(r"(?<=\w)_(?!\w)", r"\_", text)
+    text = re.sub(r"(?<=\w)_(?!\w)", r"\_", text)
+    return re.sub(r"(^\s*|: )([A-Za-z])\.(?!\w)", r"\1\2\\.", text)
+
+
+def sections(lines: list[str]) -> list[str]:
+    """Turn `Title` over an indented block into a section, and end with one for the module's objects."""
+    out: list[str] = []
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        title = line[:1].isalpha() and after.startswith("    ") and (not out or not out[-1])
+        out += [line, "-" * len(line), ""] if title else [line.removeprefix("    ") if "---" in "".join(out) else line]
+    return [*out, "Interface", "---------", ""] if "---" in "".join(out) else out
 
 
 def read_plain(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Take docstrings for the plain text they are."""
+    """Take docstrings for the plain text they are; in a module's, a line over an indented block is a heading."""
+    if what == "module":
+        lines[:] = sections(lines)
     for i, line in enumerate(lines):
         parts = line.split("`")
         lines[i] = "`".join(part if j % 2 else plain(part) for j, part in enumerate(parts))
-    if what in ("attribute", "data", "property") and lines:
-        # Else napoleon reads 'Hash of what matters: a, b' as the type 'Hash of what matters'.
-        lines[0] = f": {lines[0]}"
+    # Else napoleon reads 'Hash of what matters: a, b' as the type 'Hash of what matters'.
+    texts = [i for i, line in enumerate(lines[1:], 1) if lines[i - 1].strip() == "Returns:"]
+    for i in texts + [0] * (what in ("attribute", "data", "property")):
+        lines[i] = re.sub(r"(?=\S)", ": ", lines[i], count=1)
 
 
-def shorten(app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, returns: str) -> Any:
-    """Write arrays as `ndarray`: their docstrings give shape and kind."""
-    array = re.compile(r"(~?numpy\.ndarray)\[~?tuple\[[^]]*\], ~?numpy\.dtype\[[^]]*\]\]")
-    return tuple(text and array.sub(r"\1", text) for text in (signature, returns))
+def readable(app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, returns: str) -> Any:
+    """Write a dataclass's default factories in a way that Sphinx can parse."""
+    return signature and signature.replace("<factory>", "..."), returns
+
+
+def skip_aliases(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the fields of named tuples, which their signature shows."""
+    return True if str(obj.__doc__).startswith("Alias for field number") else None
+
+
+class AnyArray:
+    """Stands for `NDArray` while the docs are built: shapes and kinds are in the docstrings."""
+
+    def __class_getitem__(cls, item: Any) -> type:
+        return np.ndarray
 
 
 def setup(app: Sphinx) -> None:
+    numpy.typing.NDArray = AnyArray  # type: ignore[assignment]
     make_pages()
     app.connect("autodoc-process-docstring", read_plain, priority=400)
-    app.connect("autodoc-process-signature", shorten)
+    app.connect("autodoc-process-signature", readable)
+    app.connect("autodoc-skip-member", skip_aliases)

@@ -1,7 +1,9 @@
 """Sphinx settings, and the pages made from docstrings: one a world, one a module of everything else."""
 
 import ast
+import inspect
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -104,7 +106,8 @@ def make_pages() -> None:
                 continue
             module, name = ".".join([package, *parts]), ".".join(parts)
             label = name.replace("_", " ").capitalize() if section == "worlds" else module
-            pages[PAGES / section / f"{name}.rst"] = heading(label, "=") + f".. automodule:: {module}\n"
+            usage = f".. code-block:: python\n\n   from tacit.envs import {name}_v0\n\n" if section == "worlds" else ""
+            pages[PAGES / section / f"{name}.rst"] = heading(label, "=") + usage + f".. automodule:: {module}\n"
             rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")
             if section == "worlds" and (text := deviations(docstring)):
                 departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{text}\n")
@@ -138,6 +141,9 @@ def read_plain(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
     """Take docstrings for the plain text they are; in a module's, a line over an indented block is a heading."""
     if what == "module":
         lines[:] = sections(lines)
+    elif inspect.getdoc(sys.modules.get(name.rpartition(".")[0])) == inspect.getdoc(obj):
+        # A world's class and constructors repeat the docstring of its module, which the page has already.
+        del lines[1:]
     for i, line in enumerate(lines):
         parts = line.split("`")
         lines[i] = "`".join(part if j % 2 else plain(part) for j, part in enumerate(parts))

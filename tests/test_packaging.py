@@ -58,6 +58,13 @@ def test_pyproject_lists_every_package() -> None:
     assert folders <= packages, "a folder of modules lacks its __init__.py"
 
 
+def test_every_other_file_of_a_package_is_packaged() -> None:
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    folders = {file.parent for file in MODULES.values() if file.name == "__init__.py"}
+    others = {file for folder in folders for file in folder.iterdir() if file.is_file() and file.suffix != ".py"}
+    assert not [file for file in others if not any(file.match(pattern) for pattern in setup["package-data"]["*"])]
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_imports_upwards(module: str) -> None:
     upwards = {name for name in imported(MODULES[module]) if layer(name) > layer(module) and name != OPEN_TO_ALL}

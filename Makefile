@@ -17,7 +17,7 @@ help:
 	@echo "make lint       ruff: rules and format        make format   apply both"
 	@echo "make types      mypy --strict                 make docs     build the HTML pages"
 	@echo "make examples   run every example             make build    wheel and sdist in dist/"
-	@echo "make clean      remove what these made"
+	@echo "make clean      remove all that but results/"
 	@echo "PYTHON=python3.12 picks the interpreter of a new $(VENV)."
 
 bench: $(VENV)/.bench
@@ -49,7 +49,7 @@ build: $(VENV)/.dev
 	$(BIN)/python -m build --no-isolation --outdir dist
 
 clean:
-	rm -rf $(VENV) .venv-* build dist docs/_build docs/api results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* build dist docs/_build docs/api .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

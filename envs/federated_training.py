@@ -89,7 +89,7 @@ def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:
     """
     held_out = number("held_out", held_out, above=0, below=1)
     try:
-        from sklearn import datasets  # type: ignore[import-untyped]
+        from sklearn import datasets
     except ImportError as error:
         raise ImportError("federated training on digits needs scikit-learn: pip install 'tacit[data]'") from error
     x, y = datasets.load_digits(return_X_y=True)
@@ -127,7 +127,7 @@ def load_mnist(path: str | Path) -> Dataset:
 def _read_npz(path: Path) -> list[Array]:
     names = ("x_train", "y_train", "x_test", "y_test")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             missing = [name for name in names if name not in archive]
             if not missing:
                 return [archive[name] for name in names]
@@ -167,9 +167,9 @@ def partition(labels: Array, num_clients: int, rng: np.random.Generator, concent
         labels: int[N], the class of each sample.
         num_clients: M, at most N.
         concentration: None for a uniformly random split (IID clients); alpha > 0 for label skew as in Hsu, Qi and
-            Brown (2019), section 3: client i's classes follow `q_i ~ Dirichlet(alpha p)`, where p is the class
-            proportions of `labels`, and a class that is used up leaves q_i. Small alpha: nearly one class per client;
-            large alpha: IID. Where others write Dirichlet(a) for `a` per class, alpha is `a` times the number of classes.
+            Brown (2019): client i's classes follow `q_i ~ Dirichlet(alpha p)`, where p is the class proportions of
+            `labels`. Small alpha: nearly one class per client; large alpha: IID. Where others write Dirichlet(a) for
+            `a` per class, alpha is `a` times the number of classes.
 
     Returns:
         int64[M, ceil(N / M)], the samples of each client, rows padded with -1. Clients are exchangeable.
@@ -180,35 +180,31 @@ def partition(labels: Array, num_clients: int, rng: np.random.Generator, concent
     num_clients = integer("num_clients", num_clients, at_least=1, at_most=len(labels))
     if concentration is not None:
         concentration = number("concentration", concentration, above=0)
-    sizes = rng.permutation(np.arange(len(labels), len(labels) + num_clients) // num_clients)
+    sizes = np.arange(len(labels), len(labels) + num_clients) // num_clients
     deck = rng.permutation(len(labels))
     if concentration is not None:
         deck = _deal(labels, deck, sizes, concentration, rng)
     samples = np.full((num_clients, sizes.max()), -1)
     samples[np.arange(sizes.max()) < sizes[:, None]] = deck
-    return samples
+    return samples[rng.permutation(num_clients)]
 
 
 def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: np.random.Generator) -> Array:
-    """Reorder a shuffled deck so that dealing `sizes` off it gives each client its own Dirichlet mix of classes."""
+    """Reorder a shuffled deck so that dealing `sizes` off its top gives each client its own Dirichlet mix of classes.
+
+    A client draws one sample after the other from those left, each with a chance in proportion to `q_c / p_c` of its class
+    c. That is the order of independent exponential clocks with these rates. With q = p it is the uniform split exactly.
+    """
     _, labels = np.unique(labels, return_inverse=True)
     proportions = np.bincount(labels) / len(labels)
-    left = np.bincount(labels)
-    stacks = [deck[labels[deck] == c] for c in range(len(left))]
-    dealt = []
-    for size in sizes:
-        mix = rng.dirichlet(concentration * proportions)
-        counts = np.zeros_like(left)
-        while (need := size - counts.sum()) > 0:
-            # Drawing all that is needed, and again what an empty class could not give, is drawing one by one.
-            open_mix = np.where(left > counts, mix, 0.0)
-            if not open_mix.sum() > 0:
-                open_mix = np.where(left > counts, proportions, 0.0)
-            draws = rng.multinomial(need, open_mix / open_mix.sum())
-            counts += np.minimum(draws, left - counts)
-        dealt += [stacks[c][left[c] - counts[c] : left[c]] for c in np.flatnonzero(counts)]
-        left = left - counts
-    return np.concatenate(dealt)
+    deck = deck.copy()
+    start = 0
+    for size in sizes[:-1]:
+        left = deck[start:]
+        rates = np.maximum(rng.dirichlet(concentration * proportions) / proportions, 1e-300)
+        deck[start:] = left[np.argpartition(rng.exponential(size=len(left)) / rates[labels[left]], size - 1)]
+        start += size
+    return deck
 
 
 def epoch_order(samples: Array, epochs: int, rng: np.random.Generator) -> Array:
@@ -280,6 +276,8 @@ class Model(ABC):
         for epoch in range(order.shape[1]):
             for start in range(0, order.shape[2], size):
                 rows = np.flatnonzero(order[:, epoch, start] >= 0)
+                if not rows.size:
+                    break
                 batch = order[rows, epoch, start : start + size]
                 weight = (batch >= 0).astype(parameters.dtype)
                 weight /= weight.sum(-1, keepdims=True)
@@ -351,16 +349,14 @@ class SmallCNN(Model):
             raise ImportError("SmallCNN needs PyTorch: pip install 'tacit[rl]'") from error
         hidden = num_filters * self.num_features // 4
         self._shapes = ((num_filters, 1, 3, 3), (num_filters,), (num_classes, hidden), (num_classes,))
-        self._sizes = [math.prod(shape) for shape in self._shapes]
-        self.num_parameters = sum(self._sizes)
+        self._stops = np.cumsum([math.prod(shape) for shape in self._shapes]).tolist()
+        self.num_parameters = int(self._stops[-1])
         self._gradient = torch.func.vmap(torch.func.grad(self._weighted_loss))
 
     def initial(self, rng: np.random.Generator) -> Array:
         """He's uniform initialisation (2015) for the weights, zero biases."""
-        parts = []
-        for shape, size in zip(self._shapes, self._sizes, strict=True):
-            bound = math.sqrt(6 / math.prod(shape[1:])) if len(shape) > 1 else 0.0
-            parts.append(rng.uniform(-bound, bound, size))
+        bounds = [math.sqrt(6 / math.prod(shape[1:])) if len(shape) > 1 else 0.0 for shape in self._shapes]
+        parts = [rng.uniform(-bound, bound, math.prod(s)) for bound, s in zip(bounds, self._shapes, strict=True)]
         return np.concatenate(parts).astype(np.float32)
 
     def _forward(self, parameters: "torch.Tensor", x: "torch.Tensor") -> "torch.Tensor":
@@ -368,7 +364,8 @@ class SmallCNN(Model):
         from torch.nn import functional
 
         filters, offsets, dense, biases = (
-            part.reshape(shape) for part, shape in zip(parameters.split(self._sizes), self._shapes, strict=True)
+            parameters[stop - math.prod(shape) : stop].reshape(shape)
+            for stop, shape in zip(self._stops, self._shapes, strict=True)
         )
         hidden = functional.conv2d(x.reshape(-1, 1, self.side, self.side), filters, offsets, padding=1)
         hidden = functional.max_pool2d(functional.relu(hidden), 2).flatten(1)
@@ -384,7 +381,7 @@ class SmallCNN(Model):
 
         with torch.no_grad():
             flat = torch.from_numpy(parameters)
-            parts = [self._forward(flat, part) for part in torch.from_numpy(x).split(1000)]
+            parts = [self._forward(flat, torch.from_numpy(x[i : i + 1000])) for i in range(0, len(x), 1000)]
             return np.asarray(torch.cat(parts).numpy())
 
     def gradient(self, parameters: Array, x: Array, y: Array, weight: Array) -> Array:
@@ -497,23 +494,27 @@ def measure_reward_curve(
 
 
 class HyperbolicFit(NamedTuple):
-    """`R(k) = c - a / (k + 1)`, and the share of the variance of the measured curve it explains."""
+    """`R(k) = c - a / (k + offset)`, and the share of the variance of the measured curve it explains."""
 
     c: float
     a: float
     r_squared: float
 
 
-def fit_hyperbolic(curve: Array) -> HyperbolicFit:
-    """Fit `c - a / (k + 1)` (section 3.4) to a curve R(0) .. R(M) by least squares over k = 1 .. M.
+def fit_hyperbolic(curve: Array, offset: float = 1.0) -> HyperbolicFit:
+    """Fit `c - a / (k + offset)` to a curve R(0) .. R(M) by least squares over k = 1 .. M.
 
-    k = 0 is left out: a real round without updates earns nothing, while the fitted form gives c - a there, which the
-    paper's own numbers make positive (0.022). Its figure starts at k = 1 too.
+    The paper (section 3.4) takes offset 1. Averaging k of M exchangeable updates adds `(1/k - 1/M) tr(H S) / 2` to the
+    loss to second order (H its Hessian, S the updates' covariance), which is offset 0 and fits measured curves better.
+
+    k = 0 is left out: a real round without updates earns nothing, while the paper's form gives c - a there, which its own
+    numbers make positive (0.022). Its figure starts at k = 1 too.
     """
     curve = np.asarray(curve, np.float64)
     if curve.ndim != 1 or len(curve) < 4 or not np.isfinite(curve).all():
         raise ValueError(f"curve must hold at least 4 finite numbers R(0) .. R(M), not {curve!r}")
-    measured, falling = curve[1:], 1 / np.arange(2, len(curve) + 1)
+    offset = number("offset", offset, above=-1)
+    measured, falling = curve[1:], 1 / (np.arange(1, len(curve)) + offset)
     centred = falling - falling.mean()
     a = -(centred @ measured) / (centred @ centred)
     c = measured.mean() + a * falling.mean()

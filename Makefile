@@ -4,7 +4,7 @@ WORKERS ?= 2
 BENCH_OUT ?= results/quick
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 EXAMPLES = $(sort $(wildcard examples/*.py))
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg

@@ -55,7 +55,7 @@ Version history
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -72,6 +72,7 @@ __all__ = [
     "RoundStopping",
     "State",
     "evaluate",
+    "parameters",
     "round_stopping_v0",
 ]
 
@@ -132,6 +133,11 @@ class Model:
         if isinstance(self.reward, Hyperbolic):
             return self.reward.table(self.num_clients)
         return vector("reward", self.reward)
+
+
+def parameters(model: Model) -> dict[str, Any]:
+    """The parameters of `Model`, also of what extends it, as keyword arguments."""
+    return {f.name: getattr(model, f.name) for f in fields(Model)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,10 +392,10 @@ class RoundStopping(Population[State]):
             state,
             received=state.received * fresh,
             queued=state.queued * fresh,
-            slots=state.slots * fresh,
+            slots=np.where(closes, 0.0, state.slots),
             rounds=rounds,
             updates=state.updates + state.received * closes,
-            counted=state.counted + state.slots * closes,
+            counted=state.counted + np.where(closes, state.slots, 0.0),
             earned=state.earned + reward,
             clock=rounds * p.broadcast_time + state.waited * p.slot_time,
             finish=finish,
@@ -530,3 +536,4 @@ class _World(World[RoundStopping]):
 
 round_stopping_v0 = _World(RoundStopping)
 single_env, vector_env = round_stopping_v0.single_env, round_stopping_v0.vector_env
+parallel_env, aec_env = round_stopping_v0.parallel_env, round_stopping_v0.env

@@ -1,1 +1,17 @@
-"""Who acts in a world: reference algorithms, textbook baselines, and learned agents."""
+"""Who acts: the papers' algorithms, textbook baselines, and learners."""
+
+from tacit.policies.base import Policy
+from tacit.policies.classic.random import Random
+from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
+from tacit.policies.reference.optimal_stopping import OptimalStopping
+
+__all__ = [
+    "Deadline",
+    "FixedCount",
+    "Fraction",
+    "OneStepLookAhead",
+    "OptimalStopping",
+    "Policy",
+    "Random",
+    "WaitForAll",
+]

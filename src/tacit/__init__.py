@@ -1,3 +1,9 @@
 """Environments in which agents learn together without telling each other what they know."""
 
+from tacit.registry import UnknownName, register
+from tacit.simulation import Run, simulate
+
 __version__ = "0.1.0"
+__all__ = ["Run", "UnknownName", "__version__", "simulate"]
+
+register()

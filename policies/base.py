@@ -1,0 +1,41 @@
+"""What every policy is: something that acts on arrays of observations."""
+
+from typing import Any
+
+import numpy as np
+
+from tacit.envs.core import Array, Population
+
+__all__ = ["Policy"]
+
+
+class Policy:
+    """Base of the policies: acts on `[B, rows, D]` observations, and may learn from what follows.
+
+    A policy holds its parameters; what it learns about a run it learns after `reset`.
+    """
+
+    rng: np.random.Generator
+    role: str
+
+    def reset(self, env: Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
+        """Prepare for a fresh run in `env` as `role` (None: the only one), drawing from `rng`."""
+        self.rng = rng
+        self.role = next(iter(env.roles)) if role is None else role
+        self.begin(env)
+
+    def begin(self, env: Population[Any]) -> None:
+        """Read what the run's parameters tell; raise ValueError if the policy cannot act in `env`."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks those with an effect."""
+        raise NotImplementedError
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        """Learn from a step: `reward` [B, rows] came of `action` taken at `obs`; `done` bool[B]."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_") and k not in ("rng", "role")
+        )
+        return f"{type(self).__name__}({shown})"

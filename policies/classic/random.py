@@ -1,0 +1,29 @@
+"""The policy that knows nothing."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from tacit.envs.core import Array, Population
+from tacit.policies.base import Policy
+
+__all__ = ["Random"]
+
+
+class Random(Policy):
+    """Uniform over the action space, and over the unmasked actions where there is a mask."""
+
+    def begin(self, env: Population[Any]) -> None:
+        self._space = env.roles[self.role].action_space
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        space, shape = self._space, obs.shape[:2]
+        if isinstance(space, gymnasium.spaces.Box):
+            return self.rng.uniform(space.low, space.high, (*shape, *space.shape)).astype(space.dtype)
+        if isinstance(space, gymnasium.spaces.MultiDiscrete):
+            return space.start + self.rng.integers(0, space.nvec, (*shape, len(space.nvec)))
+        assert isinstance(space, gymnasium.spaces.Discrete)
+        if mask is None:
+            return space.start + self.rng.integers(0, int(space.n), shape)
+        return space.start + np.argmax(mask * (1.0 + self.rng.random(mask.shape)), axis=-1)

@@ -1,0 +1,195 @@
+"""The optimal stopping rule of Jiang 2020, chapter 3: Algorithm 1 (for a given price of time) inside Algorithm 2 (which finds it)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.envs.core import Array, number
+from tacit.envs.round_stopping import Evaluation, Model, binomial_rows, evaluate, parameters
+from tacit.policies.classic.round_stopping import StoppingRule
+
+__all__ = ["OptimalStopping", "Solution"]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """An optimal rule for a given lambda, and what one round of it is worth."""
+
+    k_star: int
+    k0_star: int
+    expected_reward: float
+    expected_slots: float
+
+
+def bounds(model: Model) -> tuple[float, float]:
+    """Bounds on the optimal rate: Corollary 1, R(1) / ((1/mu + 1/p) tau + t0), and Corollary 2, max_k R(k) / (k tau + t0)."""
+    m, k = model, np.arange(model.num_clients + 1)
+    first = (1 / m.upload_probability + 1 / m.compute_probability) * m.slot_time + m.broadcast_time
+    return float(m.rewards[1] / first), float(np.max(m.rewards / (k * m.slot_time + m.broadcast_time)))
+
+
+def attainable(model: Model) -> float:
+    """A rate that waiting for some fixed number of updates is sure to attain: a sharper lower bound than Corollary 1.
+
+    The k-th upload ends by the k-th completion plus k uploads in a row, and the k-th of M geometric times is below one slot plus the
+    k-th of M exponential ones, whose mean is (H_M - H_{M-k}) / -log(1-p).
+    """
+    m, k = model, np.arange(model.num_clients + 1)
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(m.num_clients, 0, -1))])
+    with np.errstate(divide="ignore"):
+        slots = 1.0 + harmonic / -np.log1p(-m.compute_probability) + k / m.upload_probability
+    slots[0] = 0.0
+    return float(np.max(m.rewards / (slots * m.slot_time + m.broadcast_time)))
+
+
+class Solution:
+    """The solved problem (3.1) for one `Model`; see `OptimalStopping.solve`.
+
+    Attributes:
+        model: what was solved.
+        rate: lambda*, the optimal rate J*.
+        thresholds: `(k_star, k0_star)`: with updates queued wait while k < k_star, with none while k < k0_star (Theorem 4).
+        bounds: the bracket of Corollaries 1 and 2.
+    """
+
+    def __init__(self, model: Model) -> None:
+        _require_concave(model.rewards)
+        self.model = model
+        self.bounds = bounds(model)
+        self._rows: Array = np.zeros((0, 1))
+        # V_lambda is convex, decreasing and piecewise linear in lambda, and its slope at lambda is minus the expected duration under the
+        # rule optimal there. So Newton's step from a lower bound, lambda <- J(that rule), climbs to the root without passing it and ends
+        # there after a few steps, where Algorithm 2's bisection needs one a bit.
+        price = max(self.bounds[0], attainable(model))
+        while True:
+            best = self._optimal(price)
+            duration = best.expected_slots * model.slot_time + model.broadcast_time
+            rate = best.expected_reward / duration
+            if rate <= price * (1 + 1e-15):
+                break
+            price = rate
+        self.rate = max(rate, price) if price > self.bounds[0] else rate
+        self.thresholds = (best.k_star, best.k0_star)
+
+    def value(self, lambda_: float) -> float:
+        """V_lambda of (3.2), the most that one round can earn net of time at the price `lambda_` > 0 (Algorithm 1)."""
+        number("lambda_", lambda_, above=0)
+        best = self._optimal(float(lambda_))
+        return best.expected_reward - lambda_ * (best.expected_slots * self.model.slot_time + self.model.broadcast_time)
+
+    @cached_property
+    def table(self) -> Array:
+        """The optimal rule, bool[M + 1, M + 1] over (k, beta): whether to wait."""
+        return threshold_table(self.model.num_clients, *self.thresholds)
+
+    def evaluate(self, wait: Any) -> Evaluation:
+        """The exact worth of any stationary rule in this model; see `round_stopping_v0.evaluate`."""
+        return evaluate(wait, **parameters(self.model))
+
+    def _optimal(self, price: float) -> Threshold:
+        """Algorithm 1: k* in closed form, then values from k* - 1 down to 0.
+
+        With s = k + beta, the number of clients that have computed, Lemma 1 gives the value wherever s >= k*: never idle, the server
+        collects k* updates at 1/mu slots each. Below, what idling costs compared with that is kept, reward and slots apart: for beta > 0
+        it solves (I - (1-mu) T) x_k = mu T x_{k+1}, where T moves s by Binomial(M - s, p), a banded triangular matrix that does not depend
+        on k; for beta = 0, (3.4) with its self-loop (1-p)^u solved. Ties stop.
+        """
+        from scipy.linalg import blas, lapack
+
+        m, rewards = self.model, self.model.rewards
+        mu, cost = m.upload_probability, price * m.slot_time
+        worth = np.flatnonzero(np.diff(rewards) <= cost / mu)
+        k_star = int(worth[0]) if worth.size else m.num_clients
+        rows = self._moves(k_star)
+        width = rows.shape[1] - 1
+        band = np.zeros((width + 1, k_star), order="F")
+        for d in range(width + 1):
+            band[width - d, d:] = rows[: k_star - d, d]
+        system = np.asfortranarray(-(1 - mu) * band)
+        system[width] += 1.0
+        band = np.asfortranarray(mu * band)
+
+        k0_star = k_star
+        # Columns: reward and slots, relative to never idling, for s = k+1 up to where idling before k* has no chance left.
+        relative = np.zeros((0, 2), order="F")
+        for k in range(k_star - 1, -1, -1):
+            size = len(relative)
+            if size:
+                part = slice(k + 1, k + 1 + size)
+                ahead = np.stack([blas.dtbmv(width, band[:, part], relative[:, i]) for i in (0, 1)], axis=1)
+                ahead, _ = lapack.dtbtrs(system[:, part], np.asfortranarray(ahead), uplo="U")
+                ahead = ahead[: np.max(np.flatnonzero(np.abs(ahead[:, 1]) > 1e-20), initial=-1) + 1]
+            else:
+                ahead = np.zeros((0, 2))
+            reach = rows[k, 1 : len(ahead) + 1]
+            waiting = (reach @ ahead[: len(reach)] + (0.0, 1.0)) / (1.0 - rows[k, 0])
+            stopping = np.array([rewards[k] - rewards[k_star], -(k_star - k) / mu])
+            if waiting[0] - cost * waiting[1] > stopping[0] - cost * stopping[1]:
+                here = waiting
+            else:
+                here, k0_star = stopping, k
+            relative = np.asfortranarray(np.concatenate([here[None], ahead]))
+        reward, slots = relative[0] if k_star else (0.0, 0.0)
+        return Threshold(k_star, k0_star, float(rewards[k_star] + reward), float(k_star / mu + slots))
+
+    def _moves(self, size: int) -> Array:
+        """T by diagonals, [size, width + 1]: how many more clients have computed a slot after s had; the tail beyond `width` is < 1e-16."""
+        m = self.model
+        if len(self._rows) < size:
+            mean = m.num_clients * m.compute_probability
+            width = int(mean + 8 * np.sqrt(mean) + 20)
+            self._rows = binomial_rows(m.num_clients - np.arange(size), m.compute_probability, min(width, size))
+        return self._rows[:size, : max(size, 1)]
+
+
+def threshold_table(num_clients: int, k_star: int, k0_star: int) -> Array:
+    """The threshold rule of Theorem 4, bool[M + 1, M + 1] over (k, beta): wait while k < k_star (beta > 0), k < k0_star (beta = 0)."""
+    k, beta = np.indices((num_clients + 1, num_clients + 1))
+    return k < np.where(beta > 0, k_star, k0_star)
+
+
+def _require_concave(rewards: Array) -> None:
+    gains = np.diff(rewards)
+    # Tables computed in floating point may miss concavity by rounding.
+    slack = 1e-12 * max(1e-300, float(np.abs(rewards).max()))
+    for wrong, needed in ((gains < -slack, "increasing"), (np.diff(gains) > slack, "concave")):
+        if wrong.any():
+            k = int(np.flatnonzero(wrong)[0])
+            shown = ", ".join(f"R({i})={rewards[i]:.6g}" for i in range(k, min(k + 3, len(rewards))))
+            raise ValueError(
+                f"reward must be {needed} for a threshold rule to be optimal (Theorem 4), but it is not at {shown}"
+            )
+
+
+class OptimalStopping(StoppingRule):
+    """The rule that maximises the long-run rate (3.1) under geometric clocks.
+
+    Args:
+        thresholds: play this `(k_star, k0_star)` instead of solving, as for the paper's own (10, 8).
+
+    In a world with Pareto clocks it plays the thresholds solved for the world's geometric parameters, as section 3.4.2 does.
+    """
+
+    def __init__(self, thresholds: tuple[int, int] | None = None) -> None:
+        self.thresholds = thresholds
+
+    @staticmethod
+    def solve(**model: Any) -> Solution:
+        """Solve (3.1) for the parameters of `Model`.
+
+        Raises:
+            ValueError: a parameter out of range, or a reward table that is not increasing and concave (Theorem 4 is false there).
+
+        Cost:
+            O(k*^2 w) operations, w the most clients that finish in a slot: 1 ms at the paper's setting.
+        """
+        return Solution(Model(**model))
+
+    def prepare(self, model: Model) -> None:
+        chosen = self.thresholds or self.solve(**parameters(model)).thresholds
+        self._k_star, self._k0_star = chosen
+
+    def waits(self, received: Array, queued: Array, slots: Array) -> Array:
+        return received < np.where(queued > 0, self._k_star, self._k0_star)

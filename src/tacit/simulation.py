@@ -1,0 +1,100 @@
+"""Run a policy in a world and keep what it came to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tacit.envs.core import Array, Population, as_policies, play, vector
+
+__all__ = ["Run", "simulate"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `simulate` returns.
+
+    Attributes:
+        metrics: `{name: [B]}`, what the world judges a run by.
+        trace: `{name: [time, B, ...]}`, what was recorded at `times`.
+        times: float64[time], in the unit of the world's clock.
+        seed: what reproduces it.
+    """
+
+    metrics: dict[str, Array]
+    trace: dict[str, Array] = field(repr=False)
+    times: Array = field(repr=False)
+    seed: int
+
+
+def simulate(
+    env: Any,
+    policy: Any,
+    *,
+    seed: int,
+    until: float | Sequence[float] | Array | None = None,
+    record: Iterable[str] = (),
+    privacy: Mapping[str, Any] | str | None = None,
+) -> Run:
+    """Let `policy` act in `env` from a fresh reset to the end.
+
+    Args:
+        env: a population, or a view of one.
+        policy: a policy, or `{role: policy}` in a world of several roles.
+        seed: fixes every random draw, the policy's included.
+        until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own.
+        record: names of `env.measures()` to keep at those times (at the end, if there are none).
+        privacy: mechanisms by channel; None in this version, which has none yet.
+
+    Returns:
+        A `Run`. A quantity recorded at time t is what it was when the clock showed t, for each replica its own clock.
+
+    Raises:
+        ValueError: an unknown name, times that do not increase, a policy that cannot act here.
+    """
+    population: Population[Any] = getattr(env, "population", env)
+    if not isinstance(population, Population):
+        raise ValueError(f"env must be a population or a view of one, not {type(env).__name__}")
+    if privacy:
+        raise ValueError(f"privacy must be None, since this version has no mechanisms, not {privacy!r}")
+    times = np.zeros(0) if until is None else vector("until", np.atleast_1d(np.asarray(until)))
+    if times.size and (times[0] <= 0 or (np.diff(times) <= 0).any()):
+        raise ValueError(f"until must be a positive time or increasing positive times, not {until!r}")
+    policies = as_policies(population, policy)
+
+    population.reset(seed=seed, options={"horizon": float(times[-1])} if times.size else None)
+    for role, one in policies.items():
+        one.reset(population, population.stream(f"policy/{role}"), role)
+    names = list(dict.fromkeys(record))
+    now = {name: population.measure(name) for name in names}
+    if times.size == 0:
+        population.advance(policies)
+        trace = {name: population.measure(name)[None] for name in names}
+        return Run(population.metrics(), trace, population.clock().max(keepdims=True), seed)
+    trace = {name: np.repeat(value[None], len(times), axis=0) for name, value in now.items()}
+    if names:
+        _record(population, policies, times, trace)
+    else:
+        population.advance(policies, until=float(times[-1]))
+    return Run(population.metrics(), trace, times, seed)
+
+
+def _record(population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array]) -> None:
+    """Play to the last of `times`, filling in `trace`: what stood when each replica's clock passed each time."""
+    coming = np.zeros(population.num_envs, np.int64)
+    # Clocks are sums of slots: a time within rounding of one of them is that one.
+    marks = np.append(times * (1 + 1e-9), np.inf)
+    while not population.done.all() and (coming < len(times)).any():
+        before = {name: population.measure(name) for name in trace}
+        play(population, policies)
+        clock = population.clock()
+        while (passed := marks[coming] < clock).any():
+            replicas = np.flatnonzero(passed)
+            for name, values in before.items():
+                trace[name][coming[replicas], replicas] = values[replicas]
+            coming[replicas] += 1
+    for name, values in trace.items():
+        final = population.measure(name)
+        for replica, first in enumerate(coming):
+            values[first:, replica] = final[replica]

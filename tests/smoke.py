@@ -1,7 +1,4 @@
-"""What must work where only the wheel is installed, without any extra. `.ci/run` runs it outside the repository.
-
-python tests/smoke.py dist/tacit-0.1.0-py3-none-any.whl
-"""
+"""What must work where only the wheel is installed, without any extra: `python smoke.py WHEEL`, run by `.ci/run`."""
 
 import math
 import subprocess

@@ -376,9 +376,9 @@ class RoundStopping(Population[State]):
             clock=state.rounds * p.broadcast_time + waited * p.slot_time,
         )
 
-    def reward(self, state: State, closes: Array) -> Array:
-        """What the rounds in `closes` bool[B] earn, float64[B]: R(k)."""
-        return np.where(closes, self.params.rewards[state.received], 0.0)
+    def aggregate(self, state: State, closes: Array) -> tuple[State, Array]:
+        """Use the updates of the rounds in `closes` bool[B]: the state with what the server learned, and R(k), float64[B]."""
+        return state, np.where(closes, self.params.rewards[state.received], 0.0)
 
     def close(self, state: State, closes: Array, reward: Array) -> State:
         """Book the rounds in `closes` bool[B] and begin the next ones."""
@@ -413,7 +413,7 @@ class RoundStopping(Population[State]):
         if p.objective == "rate":
             limit = self.time_budget * (1 + 1e-12)
             closes &= passed.clock + p.broadcast_time <= limit
-            earned = self.reward(passed, closes)
+            passed, earned = self.aggregate(passed, closes)
             new = self.close(passed, closes, earned)
             # A round that cannot be finished any more ends the session.
             terminated = (new.clock + p.slot_time > limit) | (~closes & (~waits | complete))
@@ -421,7 +421,7 @@ class RoundStopping(Population[State]):
             reward = earned
         else:
             assert p.lambda_ is not None
-            earned = self.reward(passed, closes)
+            passed, earned = self.aggregate(passed, closes)
             new = self.close(passed, closes, earned)
             reward = np.where(closes, earned - p.lambda_ * (passed.slots * p.slot_time + p.broadcast_time), 0.0)
             terminated = closes
@@ -447,16 +447,18 @@ class RoundStopping(Population[State]):
         info: dict[str, Any] = {"rate_so_far": rate(new, p), "messages": new.updates + new.received}
         return info | closed | {f"_{key}": closes for key in closed}
 
+    def seen(self, state: State) -> dict[str, Array]:
+        """What the server sees, each [B]."""
+        return {
+            "received": state.received,
+            "queued": state.queued,
+            "computing": self.params.num_clients - state.received - state.queued,
+            "slots": state.slots,
+            "time_left": self.time_budget - state.clock if self.params.objective == "rate" else np.zeros(self.num_envs),
+        }
+
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        computing = self.params.num_clients - state.received - state.queued
-        left = self.time_budget - state.clock if self.params.objective == "rate" else np.zeros(self.num_envs)
-        return self.roles[role].layout.pack(
-            received=state.received[:, None],
-            queued=state.queued[:, None],
-            computing=computing[:, None],
-            slots=state.slots[:, None],
-            time_left=left[:, None],
-        )
+        return self.roles[role].layout.pack(**{name: value[:, None] for name, value in self.seen(state).items()})
 
     def clock(self) -> Array:
         return self.state.clock

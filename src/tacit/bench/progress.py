@@ -1,0 +1,59 @@
+"""A progress bar on stderr, for what lasts over two seconds, and on a terminal only."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+AFTER_SECONDS = 2.0
+
+
+def stderr() -> Console:
+    """A console for messages: one line each, however long, and no markup."""
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+class Bar:
+    """Items done, time left and the current item."""
+
+    def __init__(self, display: Progress, total: int) -> None:
+        self.display = display
+        self.done = 0
+        self.task = display.add_task("", total=total)
+
+    def running(self, item: str, fraction: float = 0.0) -> None:
+        """Show which item is worked on and how much of it is done."""
+        self.display.update(self.task, completed=self.done + fraction, description=item)
+
+    def finished(self, item: str) -> None:
+        """Count an item."""
+        self.done += 1
+        self.running(item)
+
+
+@contextlib.contextmanager
+def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
+    """A bar that appears when it has been open for two seconds."""
+    display = Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+        disable=not (shown and console.is_terminal),
+        transient=True,
+        speed_estimate_period=3600,
+    )
+    timer = threading.Timer(AFTER_SECONDS, display.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield Bar(display, total)
+    finally:
+        timer.cancel()
+        timer.join()
+        display.stop()

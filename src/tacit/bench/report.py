@@ -1,0 +1,171 @@
+"""The report: one self-contained HTML page, figures for papers, and the same tables for a terminal."""
+
+import sys
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from tacit.bench import figures
+from tacit.bench.progress import bar, stderr
+from tacit.bench.store import Store, write_bytes
+from tacit.bench.study import Results, Study, describe
+from tacit.bench.tables import Table, origin_table, ranges, verdict_tables
+
+BADGES = {"agrees": "good", "does not follow": "bad"}
+CSS = """
+:root { color-scheme: light dark; --text: #1c2126; --quiet: #5a646e; --page: #f6f7f8; --card: #fff; --line: #dde1e5;
+  --accent: #00588f; --good: #11653f; --good-back: #dcf3e6; --bad: #8a3b00; --bad-back: #fdeadb; }
+@media (prefers-color-scheme: dark) { :root { --text: #e4e7ea; --quiet: #9aa5af; --page: #14171a; --card: #1d2125;
+  --line: #343b42; --accent: #7cc0f2; --good: #8fe0b4; --good-back: #143524; --bad: #ffb98a; --bad-back: #43230c; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 68rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+h1 { margin: 0 0 .5rem; font-size: 1.9rem; line-height: 1.2; }
+h2 { margin: 0 0 .25rem; font-size: 1.4rem; line-height: 1.25; }
+h3 { margin: 2rem 0 .5rem; font-size: 1.05rem; }
+a { color: var(--accent); }
+p { max-width: 46rem; margin: .4rem 0; }
+.quiet, figcaption { color: var(--quiet); font-size: .9rem; }
+.warning { background: var(--bad-back); color: var(--bad); border-radius: .4rem; padding: .5rem .8rem; }
+section, footer { margin-top: 2.5rem; padding-top: 1.5rem; border-top: 1px solid var(--line); }
+figure { margin: 1.25rem 0; }
+figcaption { margin-top: .4rem; }
+.plot { overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
+.plot svg { display: block; width: 100%; min-width: 26rem; max-width: 54rem; height: auto; margin: 0 auto; }
+.scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { padding: .4rem .7rem; text-align: right; vertical-align: top; font-variant-numeric: tabular-nums; }
+th { color: var(--quiet); font-weight: 600; border-bottom: 1px solid var(--line); vertical-align: bottom; }
+td { white-space: nowrap; }
+tbody tr + tr td { border-top: 1px solid var(--line); }
+.word { text-align: left; white-space: normal; overflow-wrap: break-word; }
+.short { white-space: nowrap; }
+.long { display: block; min-width: 16rem; }
+.badge { padding: .1rem .5rem; border-radius: 1rem; white-space: nowrap; border: 1px solid var(--line); }
+.good { background: var(--good-back); color: var(--good); border-color: transparent; }
+.bad { background: var(--bad-back); color: var(--bad); border-color: transparent; }
+@media print { body { max-width: none; } section { break-before: page; } }
+"""
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>tacit {version}: benchmark</title>
+<style>{css}</style>
+</head>
+<body>
+<header>
+<h1>tacit {version}: benchmark</h1>
+<p>Agents that learn together without telling each other what they know: how well they do, at which privacy, for how
+many messages.</p>
+{warning}
+{contents}
+</header>
+<main>
+{sections}
+</main>
+<footer>
+{origin}
+</footer>
+</body>
+</html>
+"""
+
+
+def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) -> Path:
+    """Write `report.html`, and `figures/*.pdf` and `*.png` beside it, from the finished cells; return the page's path.
+
+    Studies of which the store holds nothing are left out. Raises StoreError if a cell cannot be read.
+    """
+    out = Path(out_dir)
+    (out / "figures").mkdir(parents=True, exist_ok=True)
+    manifest, plan = store.manifest(), store.plan()
+    contents, sections = [], []
+    with bar(stderr(), len(studies)) as shown:
+        for study in studies:
+            shown.running(study.title)
+            results = Results.from_table(store.load(study.name))
+            if len(results):
+                contents.append(f'<li><a href="#{study.name}">{escape(study.title)}</a></li>')
+                sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
+            shown.finished(study.title)
+    quick = "This was a quick run: shorter and with fewer seeds than the studies ask for."
+    page = PAGE.format(
+        version=escape(manifest["tacit"]),
+        css=CSS,
+        warning=_warning(quick) if manifest["quick"] else "",
+        contents=f"<ul>{''.join(contents)}</ul>",
+        sections="".join(sections) or "<p>No cell of these studies has finished.</p>",
+        origin=_html(origin_table(manifest)),
+    )
+    write_bytes(out / "report.html", page.encode())
+    return out / "report.html"
+
+
+def print_tables(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
+    """Print the verdicts and the first table of every study that has results; the report has them all."""
+    console = console or Console(width=None if sys.stdout.isatty() else 120)
+    for study in studies:
+        results = Results.from_table(store.load(study.name))
+        if not len(results):
+            continue
+        console.print(Text(f"\n{study.title}", style="bold"))
+        for table in [*verdict_tables(study, results), *study.tables(results)[:1]]:
+            rich = RichTable(title=Text(table.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+            for index, column in enumerate(table.columns):
+                rich.add_column(Text(column), justify="left" if index in table.words else "right", overflow="fold")
+            for row in table.rows:
+                rich.add_row(*map(Text, row))
+            console.print(rich)
+
+
+def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
+    finished = sum(len(group.seeds) for group in results)
+    seeds = sorted({int(seed) for group in results for seed in group.seeds})
+    facts = [f"{len(results)} configurations", f"seeds {ranges(seeds)}", describe(results.constant)]
+    missing = f"{planned - finished} of {planned} cells are missing: they failed, or the run was stopped."
+    parts = [
+        f'<section id="{study.name}"><h2>{escape(study.title)}</h2>',
+        f"<p>{escape(study.description)}</p>" if study.description else "",
+        f"<p class=quiet>{escape('; '.join(filter(None, facts)))}</p>",
+        _warning(missing) if finished < planned else "",
+        *(_figure(plot, folder) for plot in study.plots(results)),
+        *(_html(table) for table in [*verdict_tables(study, results), *study.tables(results)]),
+        "</section>",
+    ]
+    return "\n".join(filter(None, parts))
+
+
+def _figure(plot: figures.Plot, folder: Path) -> str:
+    caption = escape(plot.caption)
+    svg = figures.save(plot, folder)
+    return f'<figure><div class=plot role=img aria-label="{caption}">{svg}</div><figcaption>{caption}</figcaption></figure>'
+
+
+def _warning(text: str) -> str:
+    return f"<p class=warning>{escape(text)}</p>"
+
+
+def _html(table: Table) -> str:
+    kinds = [" class=word" if index in table.words else "" for index in range(len(table.columns))]
+    head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, table.columns, strict=True))
+    rows = "".join(
+        f"<tr>{''.join(f'<td{kind}>{_badge(text)}</td>' for kind, text in zip(kinds, row, strict=True))}</tr>"
+        for row in table.rows
+    )
+    head = f"<thead><tr>{head}</tr></thead>" if any(table.columns) else ""
+    note = f"<p class=quiet>{escape(table.note)}</p>" if table.note else ""
+    return f"<h3>{escape(table.title)}</h3><div class=scroll><table>{head}<tbody>{rows}</tbody></table></div>{note}"
+
+
+def _badge(text: str) -> str:
+    kind = BADGES.get(text)
+    if kind:
+        return f'<span class="badge {kind}">{text}</span>'
+    return f"<span class={'short' if len(text) <= 36 else 'long'}>{escape(text)}</span>"

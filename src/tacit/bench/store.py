@@ -1,0 +1,244 @@
+"""Where results live: one Parquet file per finished cell, written whole or not at all, and a manifest."""
+
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacit
+from tacit.bench.study import Cell, Result, Study
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("benchmark results need pyarrow: pip install 'tacit[bench]'") from error
+
+SCHEMA = pa.schema(
+    [
+        ("study", pa.string()),
+        ("key", pa.string()),
+        ("seed", pa.int64()),
+        ("config", pa.string()),
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("x", pa.float64()),
+        ("value", pa.float64()),
+        ("wall_seconds", pa.float64()),
+    ]
+)
+LIBRARIES = (
+    "numpy",
+    "scipy",
+    "gymnasium",
+    "pettingzoo",
+    "pyarrow",
+    "numba",
+    "scikit-learn",
+    "torch",
+    "stable-baselines3",
+)
+
+
+class BenchError(Exception):
+    """What stops a benchmark, in one line for the user."""
+
+
+class StoreError(BenchError):
+    """The results folder cannot be read or written."""
+
+
+class Store:
+    """A results folder.
+
+    `manifest.json` says what ran where, `plan.json` which cells each study asks for (those alone are reported),
+    `cells/<key>.parquet` holds a finished cell, `failed/<key>.txt` the traceback of one that raised,
+    `corrupt/` unreadable cells moved aside, `results.parquet` everything at the end.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.cells = self.path / "cells"
+        self.failed = self.path / "failed"
+
+    def begin(self, studies: Sequence[Study], plan: dict[str, list[Cell]], *, quick: bool, resume: bool) -> set[str]:
+        """Make the folder ready for a run and return the keys of the planned cells that are finished.
+
+        Raises StoreError if the folder holds something and `resume` is false, or holds something else than results.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path} is not a folder")
+        earlier: dict[str, Any] = {}
+        if self.path.exists() and any(file.name != ".manifest.json.tmp" for file in self.path.iterdir()):
+            if not resume:
+                raise StoreError(f"{self.path} is not empty: continue with --resume, or choose another --out")
+            earlier = self.manifest()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write to {self.path}: {error.strerror}") from error
+        runs = earlier.pop("earlier_runs", []) + ([earlier] if earlier else [])
+        titles = earlier.get("studies", {}) | {study.name: study.title for study in studies}
+        seeds = {name: sorted({cell.seed for cell in cells}) for name, cells in plan.items()}
+        manifest = environment() | {
+            "quick": quick,
+            "studies": titles,
+            "seeds": earlier.get("seeds", {}) | seeds,
+            "started": now(),
+            "finished": None,
+            "earlier_runs": runs,
+        }
+        write_json(self.path / "manifest.json", manifest)
+        plans = self.plan() | {name: [cell.key for cell in cells] for name, cells in plan.items()}
+        write_json(self.path / "plan.json", plans)
+        for folder in (self.cells, self.failed):
+            folder.mkdir(exist_ok=True)
+            for leftover in folder.glob(".*.tmp"):
+                leftover.unlink()
+        keys = [cell.key for cells in plan.values() for cell in cells]
+        return {key for key in keys if self._file(key).exists() and self._readable(key)}
+
+    def finish(self) -> None:
+        """Gather all planned cells in `results.parquet` and note the time in the manifest."""
+        self.compact()
+        write_json(self.path / "manifest.json", self.manifest() | {"finished": now()})
+
+    def write(self, cell: Cell, result: Result, wall_seconds: float) -> None:
+        """Keep a finished cell, whole or not at all. Raises StoreError if the disk refuses."""
+        kind, name = ["metric"] * len(result.metrics), list(result.metrics)
+        x: list[Any] = [None] * len(name)
+        value = [float(number) for number in result.metrics.values()]
+        for curve, points in result.curves.items():
+            xs, ys = (np.asarray(axis, dtype=float).tolist() for axis in points)
+            kind += ["curve"] * len(xs)
+            name += [curve] * len(xs)
+            x += xs
+            value += ys
+        same = {"study": cell.study, "key": cell.key, "seed": cell.seed, "config": json.dumps(cell.config)}
+        columns: dict[str, Any] = {name: [item] * len(value) for name, item in same.items()}
+        columns |= {"kind": kind, "name": name, "x": x, "value": value, "wall_seconds": [wall_seconds] * len(value)}
+        write_bytes(self._file(cell.key), parquet(pa.table(columns, schema=SCHEMA)))
+        (self.failed / f"{cell.key}.txt").unlink(missing_ok=True)
+
+    def fail(self, cell: Cell, error: BaseException) -> Path:
+        """Keep the traceback of a cell that raised, and return where."""
+        file = self.failed / f"{cell.key}.txt"
+        text = "".join(traceback.format_exception(error))
+        write_bytes(file, f"{cell.label}\nconfig: {json.dumps(cell.config)}\n\n{text}".encode())
+        return file
+
+    def load(self, study: str | None = None) -> pa.Table:
+        """All planned and finished cells, of one study or of all, in the order of the plan.
+
+        Raises StoreError if the folder holds no results or a cell cannot be read.
+        """
+        plans = self.plan()
+        keys = [key for name, keys in plans.items() if study in (None, name) for key in keys]
+        return pa.concat_tables([SCHEMA.empty_table(), *(self._read(key) for key in keys if self._file(key).exists())])
+
+    def compact(self) -> Path:
+        """Write `results.parquet`, all planned and finished cells in one file, and return its path."""
+        file = self.path / "results.parquet"
+        write_bytes(file, parquet(self.load()))
+        return file
+
+    def plan(self) -> dict[str, list[str]]:
+        """Keys of the cells that each study asked for when it last ran."""
+        self.manifest()
+        plan: dict[str, list[str]] = self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
+        return plan
+
+    def manifest(self) -> dict[str, Any]:
+        """What ran where, with which versions and seeds."""
+        manifest: dict[str, Any] = self._read_json("manifest.json")
+        return manifest
+
+    def _file(self, key: str) -> Path:
+        return self.cells / f"{key}.parquet"
+
+    def _read(self, key: str) -> pa.Table:
+        file = self._file(key)
+        try:
+            with pq.ParquetFile(file, page_checksum_verification=True) as stream:
+                table = stream.read(use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"{file} cannot be read: run the benchmark again with --resume to replace it") from error
+        if table.schema != SCHEMA or set(table["key"].to_pylist()) != {key}:
+            raise StoreError(f"{file} is not a cell of this benchmark: run it again with --resume to replace it")
+        return table
+
+    def _readable(self, key: str) -> bool:
+        try:
+            self._read(key)
+        except StoreError:
+            (self.path / "corrupt").mkdir(exist_ok=True)
+            self._file(key).replace(self.path / "corrupt" / f"{key}.parquet")
+            return False
+        return True
+
+    def _read_json(self, name: str) -> Any:
+        try:
+            return json.loads((self.path / name).read_bytes())
+        except FileNotFoundError as error:
+            raise StoreError(f"{self.path} holds no benchmark results ({name} is missing)") from error
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.path / name} cannot be read: choose another --out") from error
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as a Parquet file."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    return buffer.getvalue()
+
+
+def write_bytes(file: Path, data: bytes) -> None:
+    """Write a file whole or not at all: to a temporary name beside it, to the disk, then renamed. Raises StoreError."""
+    temporary = file.with_name(f".{file.name}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(f"cannot write {file}: {error.strerror} (finished cells are kept: --resume)") from error
+
+
+def write_json(file: Path, value: Any) -> None:
+    """Write a JSON file whole or not at all."""
+    write_bytes(file, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and command of this process."""
+    libraries = {}
+    for name in LIBRARIES:
+        try:
+            libraries[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "tacit": tacit.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu_count": os.cpu_count(),
+        "libraries": libraries,
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+    }
+
+
+def now() -> str:
+    """UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,221 @@
+"""Tables of results as text, for the report and the terminal."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.bench import statistics
+from tacit.bench.statistics import Estimate, Floats
+from tacit.bench.study import Group, Results, Study
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text. Columns whose numbers are in `words` are aligned to the left, the others, numbers, to the right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    words: frozenset[int] = frozenset({0})
+
+
+def standard_tables(study: Study, results: Results) -> list[Table]:
+    """Utility, privacy, messages and time side by side; how sure that is; every other metric; all facets together."""
+    score = study.score
+
+    def main(group: Group, reference: Group | None) -> dict[str, str]:
+        row = {f"{score.title}": mean_text(group.metrics[score.metric])}
+        if reference is not None:
+            row["ratio to reference"] = compare(statistics.ratio, group, reference, score.metric)
+        row |= {f"{spaced(name)} per agent": privacy_text(group.metrics[name]) for name in privacy(group)}
+        row |= {spaced(name): number(group.metrics[name].mean()) for name in messages(group)}
+        return row | {"wall time": f"{group.wall_seconds.mean():.2g} s", "seeds": str(len(group.seeds))}
+
+    def certainty(group: Group, reference: Group | None) -> dict[str, str]:
+        row = {"interquartile mean": estimate_text(statistics.iqm, group.metrics[score.metric])}
+        if reference is not None:
+            row["difference to reference"] = compare(statistics.difference, group, reference, score.metric)
+            row["P(better than reference)"] = compare(_improvement(study), group, reference, score.metric)
+        return row
+
+    def rest(group: Group, reference: Group | None) -> dict[str, str]:
+        shown = {score.metric, *privacy(group), *messages(group)}
+        return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
+
+    brackets = "Means over seeds; 95% bootstrap intervals in brackets"
+    tables = [
+        _table(
+            "Results", f"{score.title}: {score.direction}. {brackets}; wall time is per cell.", study, results, main
+        ),
+        _table("How sure", f"{brackets}; the reference is compared seed by seed.", study, results, certainty),
+        _table("Other measures", f"{brackets}.", study, results, rest),
+        _overall(study, results),
+    ]
+    return [table for table in tables if table.rows and len(table.columns) > len(table.words)]
+
+
+def verdict_tables(study: Study, results: Results) -> list[Table]:
+    """What the paper says beside what was computed: one table, or none."""
+    verdicts = study.verdicts(results)
+    rows = [(v.quantity, _value(v.paper), _value(v.ours), interval(v.interval), v.verdict, v.reason) for v in verdicts]
+    columns = ("quantity", "paper", "ours", "95% CI", "verdict", "reason")
+    return [Table("The paper's claims", columns, rows, words=frozenset({0, 4, 5}))] if rows else []
+
+
+def origin_table(manifest: dict[str, Any]) -> Table:
+    """Versions, machine, seeds and how to run it again, from a manifest."""
+    libraries = ", ".join(f"{name} {version}" for name, version in manifest["libraries"].items())
+    rows = [
+        ("run again with", f"pip install 'tacit[bench]=={manifest['tacit']}' && {manifest['command']}"),
+        ("tacit", manifest["tacit"]),
+        ("python", manifest["python"]),
+        ("libraries", libraries),
+        ("machine", f"{manifest['platform']}, {manifest['cpu_count']} cores"),
+        ("seeds", "; ".join(f"{study}: {ranges(seeds)}" for study, seeds in manifest["seeds"].items())),
+        ("started", manifest["started"]),
+        ("finished", manifest["finished"] or "not finished"),
+        ("earlier runs in this folder", str(len(manifest["earlier_runs"]))),
+    ]
+    return Table("How this was made", ("", ""), rows, words=frozenset({0, 1}))
+
+
+def _table(
+    title: str,
+    note: str,
+    study: Study,
+    results: Results,
+    row: Callable[[Group, Group | None], dict[str, str]],
+) -> Table:
+    """One line per configuration: its facets, its label, then what `row(group, reference)` says by column."""
+    lines, values = [], []
+    for _, panel in study.panels(results):
+        reference = study.reference_group(panel)
+        for group in panel:
+            facets = [_value(group.flat.get(name, NONE)) for name in study.facets]
+            mark = " (reference)" if group is reference else ""
+            lines.append([*facets, study.row_label(group, results) + mark])
+            values.append(row(group, reference))
+    columns = list(dict.fromkeys(name for line in values for name in line))
+    heads = [*(spaced(name.rpartition(".")[2]) for name in study.facets), "configuration"]
+    rows = [[*line, *(value.get(name, NONE) for name in columns)] for line, value in zip(lines, values, strict=True)]
+    return Table(title, [*heads, *columns], rows, note, frozenset(range(len(heads))))
+
+
+def _overall(study: Study, results: Results) -> Table:
+    relative = relative_scores(study, results)
+    rows = [
+        [label, estimate_text(statistics.mean, x), estimate_text(statistics.iqm, x)] for label, x in relative.items()
+    ]
+    note = f"{study.score.title} over the reference's mean in each panel ({study.score.direction})."
+    return Table("All panels together", ("configuration", "mean", "interquartile mean"), rows, note)
+
+
+def compare(statistic: Callable[[Floats, Floats], Estimate], group: Group, reference: Group, metric: str) -> str:
+    """A paired statistic of a group against the reference, over the seeds that both finished."""
+    if group is reference:
+        return NONE
+    _, ours, theirs = np.intersect1d(group.seeds, reference.seeds, return_indices=True)
+    return estimate_text(statistic, group.metrics[metric][ours], reference.metrics[metric][theirs])
+
+
+def _improvement(study: Study) -> Callable[[Floats, Floats], Estimate]:
+    sign = 1 if study.score.higher_is_better else -1
+    return lambda x, y: statistics.probability_of_improvement(sign * x, sign * y, paired=True)
+
+
+def estimate_text(statistic: Callable[..., Estimate], *samples: Floats) -> str:
+    """`1.2 [1.1, 1.3]`, or a dash where the statistic has no meaning (an infinite score, a ratio to zero)."""
+    try:
+        value, low, high = statistic(*samples)
+    except ValueError:
+        return NONE
+    return f"{number(value)} {interval((low, high))}"
+
+
+def mean_text(values: Floats) -> str:
+    """Mean and interval; the mean alone where a value is infinite."""
+    value, low, high = estimate(values)
+    return f"{number(value)} {interval((low, high))}"
+
+
+def privacy_text(values: Floats) -> str:
+    """Mean privacy spent."""
+    return number(values.mean()) if np.isfinite(values).all() else "∞ (no privacy)"
+
+
+def privacy(*groups: Group) -> list[str]:
+    """Names of the metrics that say how much privacy an agent spent."""
+    return list(dict.fromkeys(name for group in groups for name in group.metrics if name.startswith("epsilon")))
+
+
+def messages(group: Group) -> list[str]:
+    """Names of the metrics that count messages."""
+    return [name for name in group.metrics if name.startswith("messages")]
+
+
+def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
+    """Scores over the mean of each facet's reference: {row label: [seeds, facets]}, empty where that makes no sense."""
+    parts = [part for _, part in study.panels(results)]
+    references = [study.reference_group(part) for part in parts]
+    means = [group.metrics[study.score.metric].mean() if group else math.nan for group in references]
+    if len(parts) < 2 or not all(0 < mean < math.inf for mean in means):
+        return {}
+    rows: dict[str, list[Floats]] = {}
+    for part, scale in zip(parts, means, strict=True):
+        for group in part:
+            rows.setdefault(study.row_label(group, results), []).append(group.metrics[study.score.metric] / scale)
+    whole = {
+        label: columns
+        for label, columns in rows.items()
+        if len(columns) == len(parts) and len({len(column) for column in columns}) == 1
+    }
+    return {label: np.stack(columns, axis=1) for label, columns in whole.items() if np.isfinite(columns).all()}
+
+
+def estimate(values: Floats) -> statistics.Estimate:
+    """Mean and interval; the mean alone where a value is infinite."""
+    if np.isfinite(values).all():
+        return statistics.mean(values)
+    return statistics.Estimate(float(values.mean()), math.nan, math.nan)
+
+
+def number(value: float) -> str:
+    """Four significant digits, or all of a whole number."""
+    if math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) < 1e9 and (abs(value) >= 1e4 or value == round(value)):
+        return f"{value:,.0f}"
+    return f"{value:#.4g}"
+
+
+def interval(bounds: Sequence[float] | None) -> str:
+    """`[low, high]`, or a dash where there is none."""
+    return NONE if bounds is None or math.isnan(bounds[0]) else f"[{number(bounds[0])}, {number(bounds[1])}]"
+
+
+def ranges(seeds: Sequence[int]) -> str:
+    """`0-19, 30`: sorted whole numbers, runs shortened."""
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1][1:] = [seed]
+        else:
+            runs.append([seed])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def spaced(name: str) -> str:
+    """A name as words."""
+    return name.replace("_", " ")
+
+
+def _value(value: Any) -> str:
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

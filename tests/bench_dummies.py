@@ -1,0 +1,112 @@
+"""Tiny studies for the tests of the benchmark, in a module of their own so that worker processes can import them.
+
+`python bench_dummies.py OUT BACKEND LOG [resume]` runs the slow one.
+"""
+
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from tacit.bench.runner import run_study
+from tacit.bench.store import Store
+from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, Verdict
+
+
+class Noise(Study):
+    """Scores that are known up to noise: the policy's skill, less what its privacy costs."""
+
+    name = "noise"
+    title = "Skill <under> noise & privacy"
+    description = "Three policies, two worlds, four privacy levels."
+    score = Score("reward")
+    reference: ClassVar[Config] = {"policy": "Clever", "privacy": {"epsilon": None}}
+    facets = ("world.agents",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        configs = [
+            {"world": {"name": "toy", "agents": agents}, "policy": policy, "privacy": {"epsilon": epsilon}}
+            for agents in (10, 100)
+            for policy in ("Clever", "Plain", "Random")
+            for epsilon in (None, 4.0, 1.0, 0.25)
+        ]
+        return self.sweep(configs, range(3 if quick else 20))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        rng = np.random.default_rng(cell.seed)
+        agents, epsilon = cell.config["world"]["agents"], cell.config["privacy"]["epsilon"]
+        skill = {"Clever": 1.0, "Plain": 0.8, "Random": 0.4}[cell.config["policy"]]
+        cost = 0.0 if epsilon is None else 0.3 / (1 + epsilon)
+        noise = rng.normal(scale=0.1, size=(50, 50))
+        time = np.arange(50)
+        reward = (skill - cost) * np.log10(agents) + float(np.linalg.svd(noise)[1][0]) / 10
+        return Result(
+            {
+                "reward": reward,
+                "epsilon": math.inf if epsilon is None else epsilon * 100,
+                "messages": 20.0 * agents,
+                "rounds": float(rng.integers(30, 40)),
+            },
+            {"reward_so_far": (time, reward * (1 - np.exp(-time / 10)) + noise[0] / 4)},
+        )
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        best = results.one(policy="Clever", privacy={"epsilon": None}, world={"agents": 100}).metrics["reward"]
+        return [
+            Verdict("reward of Clever, 100 agents", 2.13, best.mean(), "agrees", interval=(best.min(), best.max())),
+            Verdict("thresholds", "(10, 8)", "(9, 7)", "does not follow", "the <model> as stated gives smaller ones"),
+            Verdict("Table 3", "–", "–", "not computed", "the paper does not give the parameters"),
+        ]
+
+
+class Slow(Study):
+    """Cells that note in a log that they start, and last a while."""
+
+    name = "slow"
+    title = "Slow cells"
+    score = Score("value", higher_is_better=False)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{"policy": "wait", "seconds": 0.15}], range(10))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        with Path(os.environ["BENCH_LOG"]).open("a", encoding="utf-8") as log:
+            log.write(f"{cell.key}\n")
+        time.sleep(cell.config["seconds"])
+        return Result({"value": float(cell.seed)}, {"line": (range(1000), np.arange(1000) * cell.seed)})
+
+
+class Failing(Study):
+    """Odd seeds raise, seed 4 kills its process."""
+
+    name = "failing"
+    title = "Failing cells"
+    score = Score("value")
+    seeds = range(4)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{}], self.seeds)
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        if cell.seed == 4:
+            os._exit(9)
+        if cell.seed % 2:
+            raise RuntimeError("odd seeds\nare not served")
+        return Result({"value": 1.0})
+
+
+class Dying(Failing):
+    """One seed that kills its process."""
+
+    name = "dying"
+    seeds = range(4, 5)
+
+
+if __name__ == "__main__":
+    out, backend, log = sys.argv[1:4]
+    os.environ["BENCH_LOG"] = log
+    run_study([Slow()], Store(out), backend=backend, workers=2, resume="resume" in sys.argv)  # type: ignore[arg-type]

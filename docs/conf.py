@@ -100,17 +100,18 @@ def make_pages() -> None:
     for section, (title, folder, package, pattern) in SECTIONS.items():
         rows = []
         for file in sorted((ROOT / folder).glob(pattern)):
-            docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-            parts = [part for part in file.relative_to(ROOT / folder).with_suffix("").parts if part != "__init__"]
-            if not parts or parts[-1].startswith("_"):
+            if file.name.startswith("_"):
                 continue
+            docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            parts = file.relative_to(ROOT / folder).with_suffix("").parts
             module, name = ".".join([package, *parts]), ".".join(parts)
-            label = name.replace("_", " ").capitalize() if section == "worlds" else module
-            usage = f".. code-block:: python\n\n   from tacit.envs import {name}_v0\n\n" if section == "worlds" else ""
-            pages[PAGES / section / f"{name}.rst"] = heading(label, "=") + usage + f".. automodule:: {module}\n"
+            label = " ".join([parts[-1].replace("_", " ").capitalize(), *(f"({part})" for part in parts[:-1])])
+            usage = f"from tacit.envs import {name}_v0" if section == "worlds" else f"import {module}"
+            text = heading(label, "=") + f".. code-block:: python\n\n   {usage}\n\n.. automodule:: {module}\n"
+            pages[PAGES / section / f"{name}.rst"] = text
             rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")
-            if section == "worlds" and (text := deviations(docstring)):
-                departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{text}\n")
+            if section == "worlds" and (departure := deviations(docstring)):
+                departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{departure}\n")
         toctree = f"\n.. toctree::\n   :hidden:\n   :glob:\n\n   {section}/*\n"
         if rows:
             pages[PAGES / f"{section}.rst"] = heading(title, "=") + "".join(rows) + toctree
@@ -172,6 +173,7 @@ class AnyArray:
 
 def setup(app: Sphinx) -> None:
     numpy.typing.NDArray = AnyArray  # type: ignore[assignment]
+    numpy.typing.ArrayLike = type("ArrayLike", (), {"__module__": "numpy.typing"})  # type: ignore[assignment]
     make_pages()
     app.connect("autodoc-process-docstring", read_plain, priority=400)
     app.connect("autodoc-process-signature", readable)

@@ -89,6 +89,18 @@ def deviations(docstring: str) -> str:
     return textwrap.dedent(found[1]).strip() if found else ""
 
 
+def exports(file: Path) -> list[str]:
+    """A module's `__all__`."""
+    found = re.search(r"^__all__ = (\[.*?\])", file.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return list(ast.literal_eval(found[1])) if found else []
+
+
+def usage(file: Path, folder: Path, package: str, module: str) -> str:
+    """How to import what a module holds: from its package, if that exports it."""
+    names = [name for name in exports(folder / "__init__.py") if name in exports(file)]
+    return f"from {package} import {', '.join(names)}" if names else f"import {module}"
+
+
 def heading(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n\n"
 
@@ -106,8 +118,8 @@ def make_pages() -> None:
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
             module, name = ".".join([package, *parts]), ".".join(parts)
             label = " ".join([parts[-1].replace("_", " ").capitalize(), *(f"({part})" for part in parts[:-1])])
-            usage = f"from tacit.envs import {name}_v0" if section == "worlds" else f"import {module}"
-            text = heading(label, "=") + f".. code-block:: python\n\n   {usage}\n\n.. automodule:: {module}\n"
+            code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
+            text = heading(label, "=") + code + f".. automodule:: {module}\n"
             pages[PAGES / section / f"{name}.rst"] = text
             rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")
             if section == "worlds" and (departure := deviations(docstring)):

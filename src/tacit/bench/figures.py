@@ -67,7 +67,7 @@ def panels(
 def render(figure: Figure, form: str) -> bytes:
     """A figure as "svg", "pdf" or "png", the same bytes every time."""
     buffer = io.BytesIO()
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
+    metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "pdf": {"CreationDate": None}}.get(form)
     with mpl.rc_context(STYLE):
         figure.savefig(buffer, format=form, dpi=200, metadata=metadata)
     return buffer.getvalue()

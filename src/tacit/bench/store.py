@@ -171,7 +171,7 @@ class Store:
         try:
             with pq.ParquetFile(file, page_checksum_verification=True) as stream:
                 table = stream.read(use_threads=False)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise StoreError(f"{file} cannot be read: run the benchmark again with --resume to replace it") from error
         if table.schema != SCHEMA or set(table["key"].to_pylist()) != {key}:
             raise StoreError(f"{file} is not a cell of this benchmark: run it again with --resume to replace it")

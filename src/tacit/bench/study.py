@@ -51,7 +51,7 @@ class Cell:
     @property
     def label(self) -> str:
         """Configuration and seed on one line."""
-        return f"{self.study}: {describe(flatten(self.config))}, seed={self.seed}"
+        return f"{self.study}: {describe({**flatten(self.config), 'seed': self.seed})}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,191 @@
+"""The page stands alone, says what it must, and is never half written."""
+
+import importlib
+import io
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tacit.bench import figures
+from tacit.bench.report import print_tables, write_report
+from tacit.bench.runner import run_study
+from tacit.bench.store import Store, StoreError
+from tacit.bench.study import Cell, Results
+from tacit.bench.tables import interval, number, ranges, standard_tables
+
+EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect"}
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is closed and not open; collects the text of every table cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.cells: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in EMPTY:
+            self.open.append(tag)
+        if tag == "td":
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "td" in self.open:
+            self.cells[-1] += data
+
+
+@pytest.fixture(scope="module")
+def dummies() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent)
+        return importlib.import_module("bench_dummies")
+
+
+@pytest.fixture(scope="module")
+def store(dummies: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("store"))
+    run_study([dummies.Noise()], store, quick=True)
+    return store
+
+
+@pytest.fixture(scope="module")
+def page(dummies: ModuleType, store: Store) -> str:
+    return write_report(store, store.path, [dummies.Noise(), dummies.Slow()]).read_text(encoding="utf-8")
+
+
+def test_page_stands_alone(page: str) -> None:
+    assert set(re.findall(r"https?://[^\"'<> ]+", page)) == {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert not re.search(r"<script|<link|<iframe|\ssrc=|@import|url\((?!#)", page)
+    assert set(re.findall(r'href="([^#"][^"]*)"', page)) == set()
+    parser = Balanced()
+    parser.feed(page)
+    assert parser.open == []
+
+
+def test_page_says_what_it_must(page: str, store: Store) -> None:
+    parser = Balanced()
+    parser.feed(page)
+    assert "Skill &lt;under&gt; noise &amp; privacy" in page
+    assert "<under>" not in page
+    assert page.count("<svg") == 4
+    assert page.index("<svg") < page.index("<table")
+    assert {"∞ (no privacy)", "agrees", "does not follow", "the <model> as stated gives smaller ones"} <= set(
+        parser.cells
+    )
+    assert "Clever (reference)" in parser.cells
+    assert "This was a quick run" in page
+    assert "cells are missing" not in page
+    manifest = store.manifest()
+    for text in (manifest["tacit"], manifest["python"], manifest["platform"], "noise: 0-2"):
+        assert any(text in cell for cell in parser.cells)
+    assert "Slow cells" not in page
+
+
+def test_figures_are_saved_for_papers(page: str, store: Store) -> None:
+    names = [file.name for file in sorted((store.path / "figures").iterdir())]
+    stems = ["noise_privacy", "noise_profile", "noise_reward_so_far", "noise_score"]
+    assert names == [f"{stem}.{form}" for stem in stems for form in ("pdf", "png")]
+    assert (store.path / "figures" / names[0]).read_bytes().startswith(b"%PDF")
+
+
+def test_page_is_the_same_every_time_and_never_half_written(
+    dummies: ModuleType, store: Store, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = write_report(store, tmp_path, [dummies.Noise()])
+    assert again.read_text(encoding="utf-8") == page
+    file = next(store.cells.iterdir())
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    with pytest.raises(StoreError, match="--resume"):
+        write_report(store, tmp_path, [dummies.Noise()])
+    file.unlink()
+    monkeypatch.setattr(dummies.Noise, "plots", lambda study, results: [])
+    incomplete = write_report(store, tmp_path / "less", [dummies.Noise()]).read_text(encoding="utf-8")
+    file.write_bytes(whole)
+    assert "1 of 72 cells are missing" in incomplete
+    assert again.read_text(encoding="utf-8") == page
+
+
+def test_tables_compare_with_the_reference_of_their_panel(dummies: ModuleType, store: Store) -> None:
+    study, results = dummies.Noise(), Results.from_table(store.load())
+    main, certainty, rest, overall = standard_tables(study, results)
+    assert main.columns[:4] == ["agents", "configuration", "reward", "ratio to reference"]
+    row = dict(zip(main.columns, main.rows[16], strict=True))
+    assert (row["agents"], row["configuration"]) == ("100", "Plain")
+    plain, clever = (results.select(policy=name, world={"agents": 100}).groups[0] for name in ("Plain", "Clever"))
+    ratio = plain.metrics["reward"].mean() / clever.metrics["reward"].mean()
+    assert row["ratio to reference"].startswith(number(ratio))
+    assert row["epsilon per agent"] == "∞ (no privacy)"
+    assert row["messages"] == "2,000"
+    assert row["seeds"] == "3"
+    assert certainty.rows[16][-1] == "0 [0, 0]"
+    assert rest.columns[-1] == "rounds"
+    assert len(overall.rows) == 12
+
+
+def test_one_seed_has_a_dash_for_an_interval(dummies: ModuleType, tmp_path: Path) -> None:
+    study, store = dummies.Failing(), Store(tmp_path)
+    run_study([study], store)
+    for seed in (2, 4):
+        (store.cells / f"{Cell('failing', {}, seed).key}.parquet").unlink(missing_ok=True)
+    (table, certainty) = standard_tables(study, Results.from_table(store.load()))
+    assert table.rows[0][:2] == ["all", "1 –"]
+    assert certainty.rows[0][1] == "1 –"
+    write_report(store, tmp_path, [study])
+
+
+def test_tables_are_printed_as_they_are(dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dummies.Noise, "title", "[red]not markup[/red]")
+    console = Console(file=io.StringIO(), width=160)
+    print_tables(store, [dummies.Noise(), dummies.Slow()], console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "[red]not markup[/red]" in text
+    assert "does not follow" in text
+    assert "∞ (no privacy)" in text
+    assert "Slow" not in text
+
+
+def test_curves_with_different_times_meet_on_the_range_they_share() -> None:
+    one, two = (np.array([0.0, 2.0, 4.0]), np.array([0.0, 2.0, 4.0])), (np.array([1.0, 3.0]), np.array([1.0, 3.0]))
+    x, y = figures.common_grid([one, two], points=5)
+    np.testing.assert_allclose(x, [1, 1.5, 2, 2.5, 3])
+    np.testing.assert_allclose(y, [x, x])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (2, "2"),
+        (1 / 3, "0.3333"),
+        (-0.25, "-0.2500"),
+        (12345.6, "12,346"),
+        (1.5e12, "1.500e+12"),
+        (1.2e-7, "1.200e-07"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+        (math.nan, "–"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_intervals_and_ranges() -> None:
+    assert interval(None) == interval((math.nan, math.nan)) == "–"
+    assert interval((0.5, 2)) == "[0.5000, 2]"
+    assert ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"

@@ -1,0 +1,304 @@
+"""Runs end with all their cells, whatever kills them, and say in one line what went wrong."""
+
+import errno
+import importlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+import tacit
+from tacit.bench import progress
+from tacit.bench.runner import Backend, run_study
+from tacit.bench.store import BenchError, Store, StoreError, write_bytes
+from tacit.bench.study import Cell, Result, Results
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def dummies(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(HERE)
+    return importlib.import_module("bench_dummies")
+
+
+def start_slow(out: Path, backend: str, log: Path, *more: str) -> subprocess.Popen[str]:
+    """The slow study in a process group of its own."""
+    command = [sys.executable, str(HERE / "bench_dummies.py"), str(out), backend, str(log), *more]
+    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+
+
+def started(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8").split() if log.exists() else []
+
+
+def finished(out: Path) -> set[str]:
+    return {file.stem for file in (out / "cells").glob("*.parquet")}
+
+
+def wait_until_stuck(process: subprocess.Popen[str], out: Path, log: Path) -> None:
+    """Until five cells are finished and another has started."""
+    deadline = time.monotonic() + 60
+    while len(finished(out)) < 5 or len(started(log)) < 6:
+        assert process.poll() is None, "the run ended too early"
+        assert time.monotonic() < deadline, "the run did not get going"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+def test_kill_9_loses_nothing_that_was_finished(backend: str, tmp_path: Path, dummies: ModuleType) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    with start_slow(out, backend, log) as process:
+        wait_until_stuck(process, out, log)
+        os.killpg(process.pid, signal.SIGKILL)
+    kept = finished(out)
+    keys = [cell.key for cell in dummies.Slow().cells(False)]
+    assert kept == set(keys[:5])
+    with start_slow(out, backend, log, "resume") as process:
+        assert process.stderr is not None
+        message = process.stderr.read()
+    assert process.returncode == 0, message
+    assert f"{len(kept)} of {len(keys)} cells are finished already" in message
+    runs = started(log)
+    assert all(runs.count(key) == 1 for key in kept), "a finished cell ran again"
+    assert all(1 <= runs.count(key) <= 2 for key in keys)
+    assert len(runs) - len(keys) <= 2, "more cells were lost than were in flight"
+    table = pq.read_table(out / "results.parquet")
+    assert list(dict.fromkeys(table["key"].to_pylist())) == keys
+    assert table.num_rows == len(keys) * 1001
+    assert not list(out.rglob("*.tmp"))
+    assert Store(out).manifest()["finished"]
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+def test_ctrl_c_stops_at_once_and_can_be_resumed(backend: str, tmp_path: Path) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    with start_slow(out, backend, log) as process:
+        wait_until_stuck(process, out, log)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr is not None
+        message = process.stderr.read()
+    assert process.returncode != 0
+    assert "interrupted with 5 of 10 cells finished: continue with --resume" in message
+    assert message.rstrip().endswith("KeyboardInterrupt")
+    assert message.count("Traceback") == 1, "workers stay silent"
+    assert Store(out).load().num_rows == 5 * 1001
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    with start_slow(out, "process", log) as process:
+        wait_until_stuck(process, out, log)
+        process.kill()
+        process.communicate(timeout=60)  # ends when the last worker has closed the pipe
+
+
+def test_serial_and_process_give_the_same_bits(tmp_path: Path, dummies: ModuleType) -> None:
+    tables = []
+    backends: tuple[Backend, ...] = ("serial", "process")
+    for backend in backends:
+        store = Store(tmp_path / backend)
+        summary = run_study([dummies.Noise()], store, quick=True, backend=backend, workers=2)
+        assert (summary.planned, summary.finished, summary.failed) == (72, 72, [])
+        tables.append(store.load().drop_columns(["wall_seconds"]))
+    assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+def test_a_cell_that_raises_does_not_stop_the_others(
+    backend: Backend, tmp_path: Path, dummies: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    study, store = dummies.Failing(), Store(tmp_path)
+    summary = run_study([study], store, backend=backend, workers=2)
+    assert summary.finished == 2
+    assert sorted(summary.failed) == sorted(tmp_path.glob("failed/*.txt"))
+    text = summary.failed[0].read_text(encoding="utf-8")
+    assert "failing: " in text
+    assert "in run" in text
+    assert text.rstrip().endswith("RuntimeError: odd seeds\nare not served")
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all("seed=" in line and "RuntimeError: odd seeds are not served" in line for line in lines)
+    again = run_study([study], store, backend=backend, workers=2, resume=True)
+    assert (again.reused, again.finished, len(again.failed)) == (2, 0, 2)
+
+
+def test_a_killed_worker_gives_one_line_and_a_store_to_resume(tmp_path: Path, dummies: ModuleType) -> None:
+    store = Store(tmp_path)
+    run_study([dummies.Noise()], store, quick=True)
+    with pytest.raises(BenchError, match=r"a worker was killed .* 72 of 73 cells finished: continue with --resume"):
+        run_study([dummies.Noise(), dummies.Dying()], store, quick=True, backend="process", workers=1, resume=True)
+    assert len(Results.from_table(store.load())) == 24
+
+
+def test_results_are_grouped_by_configuration(dummies: ModuleType, tmp_path: Path) -> None:
+    study, store = dummies.Noise(), Store(tmp_path / "out")
+    run_study([study], store, quick=True)
+    results = Results.from_table(store.load())
+    assert len(results) == 24
+    assert results.varying == ["world.agents", "policy", "privacy.epsilon"]
+    assert results.constant == {"world.name": "toy"}
+    group = results.one(policy="Plain", world={"agents": 100}, privacy={"epsilon": 1.0})
+    assert group.seeds.tolist() == [0, 1, 2]
+    cell = Cell(study.name, group.config, 1)
+    expected = study.run(cell)
+    assert group.metrics["reward"][1] == expected.metrics["reward"]
+    x, y = group.curves["reward_so_far"][1]
+    np.testing.assert_array_equal(x, expected.curves["reward_so_far"][0])
+    np.testing.assert_array_equal(y, expected.curves["reward_so_far"][1])
+    assert list(group.config) == ["world", "policy", "privacy"], "tables show entries in the author's order"
+    panels = study.panels(results)
+    assert [title for title, _ in panels] == ["agents=10", "agents=100"]
+    reference = study.reference_group(panels[0][1])
+    assert reference is not None
+    assert study.row_label(reference, results) == "Clever"
+    assert study.row_label(group, results) == "Plain, epsilon=1.0"
+    with pytest.raises(ValueError, match="one configuration must match"):
+        results.one(policy="Plain")
+    assert len(results.select(policy="Plain")) == 8
+    assert json.dumps(results.one(**group.config).config) == json.dumps(group.config)
+    assert len(Results.from_table(store.load().slice(0, 0))) == 0
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path, dummies: ModuleType) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(StoreError, match="is not empty: continue with --resume, or choose another --out"):
+        run_study([dummies.Failing()], Store(tmp_path))
+    with pytest.raises(StoreError, match=r"holds no benchmark results \(manifest.json is missing\)"):
+        run_study([dummies.Failing()], Store(tmp_path), resume=True)
+    with pytest.raises(StoreError, match="is not a folder"):
+        run_study([dummies.Failing()], Store(tmp_path / "thesis.tex"))
+    with pytest.raises(StoreError, match="holds no benchmark results"):
+        Store(tmp_path / "nowhere").load()
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_no_flipped_byte_goes_unnoticed(tmp_path: Path, dummies: ModuleType) -> None:
+    store, cell = Store(tmp_path), Cell("failing", {}, 0)
+    run_study([dummies.Failing()], store)
+    store.write(cell, Result({"value": 1.0}, {"noise": (range(99), np.random.default_rng(0).normal(size=99))}), 1.0)
+    before, file = store.load(), store.cells / f"{cell.key}.parquet"
+    data = file.read_bytes()
+    refused = 0
+    for place in range(0, len(data), 7):
+        file.write_bytes(data[:place] + bytes([data[place] ^ 128]) + data[place + 1 :])
+        try:
+            assert store.load().equals(before), f"byte {place}"
+        except StoreError:
+            refused += 1
+    assert refused > len(data) / 7 / 4
+
+
+@pytest.mark.parametrize("damage", ["cut", "foreign", "empty"])
+def test_a_corrupt_cell_is_refused_and_replaced_on_resume(damage: str, tmp_path: Path, dummies: ModuleType) -> None:
+    study, store = dummies.Noise(), Store(tmp_path)
+    run_study([study], store, quick=True)
+    before = store.load().drop_columns(["wall_seconds"])
+    file, other = sorted(store.cells.glob("*.parquet"))[:2]
+    file.write_bytes({"cut": file.read_bytes()[:500], "foreign": other.read_bytes(), "empty": b""}[damage])
+    with pytest.raises(StoreError, match=rf"{file.name} .*--resume to replace it"):
+        store.load()
+    summary = run_study([study], store, quick=True, resume=True)
+    assert (summary.reused, summary.finished) == (71, 1)
+    assert (tmp_path / "corrupt" / file.name).exists()
+    assert store.load().drop_columns(["wall_seconds"]).equals(before)
+
+
+def test_a_full_disk_keeps_finished_cells(tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, store, write = dummies.Noise(), Store(tmp_path), os.fsync
+    calls = iter(range(10))
+
+    def full(descriptor: int) -> None:
+        if next(calls) == 7:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        StoreError, match=r"cannot write .*No space left on device \(finished cells are kept: --resume\)"
+    ):
+        run_study([study], store, quick=True)
+    monkeypatch.undo()
+    assert len(finished(tmp_path)) == 5
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert run_study([study], store, quick=True, resume=True).reused == 5
+
+
+def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path, dummies: ModuleType) -> None:
+    store = Store(tmp_path)
+    (tmp_path / ".manifest.json.tmp").write_bytes(b"{")
+    run_study([dummies.Failing()], store)
+    leftover = store.cells / f".{'0' * 64}.parquet.tmp"
+    leftover.write_bytes(b"half a cell")
+    store.load()
+    run_study([dummies.Failing()], store, resume=True)
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_another_version_or_plan_is_reported_alone(
+    tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    study, store = dummies.Failing(), Store(tmp_path)
+    monkeypatch.setattr(dummies.Failing, "seeds", [0, 2])
+    run_study([study], store)
+    monkeypatch.setattr(dummies.Failing, "seeds", [2, 6, 8])
+    assert run_study([study], store, resume=True).reused == 1
+    assert "1 of 3 cells are finished already and are not run again" in capfd.readouterr().err
+    assert Results.from_table(store.load()).one().seeds.tolist() == [2, 6, 8]
+    monkeypatch.setattr(tacit, "__version__", "999")
+    assert run_study([study], store, resume=True).reused == 0
+    assert Results.from_table(store.load()).one().seeds.tolist() == [2, 6, 8]
+    run_study([dummies.Noise()], store, quick=True, resume=True)
+    assert set(store.plan()) == {"failing", "noise"}
+    manifest = store.manifest()
+    assert manifest["tacit"] == "999"
+    assert [run["tacit"] for run in manifest["earlier_runs"]] == ["0.1.0", "0.1.0", "999"]
+    assert manifest["seeds"] == {"failing": [2, 6, 8], "noise": [0, 1, 2]}
+    assert {"numpy", "scipy", "pyarrow"} <= set(manifest["libraries"])
+
+
+def test_arguments_are_checked(tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, store = dummies.Failing(), Store(tmp_path / "out")
+    with pytest.raises(ValueError, match="backend must be one of serial, process, ray, not 'thread'"):
+        run_study([study], store, backend="thread")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
+        run_study([study], store, workers=0)
+    with pytest.raises(ValueError, match="cells must differ"):
+        run_study([study, study], store)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(BenchError, match=r"needs ray: pip install 'tacit\[ray\]'"):
+        run_study([study], store, backend="ray")
+
+
+def test_nothing_is_written_over_in_place(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    write_bytes(file, b"old")
+    with file.open("rb") as reader:
+        write_bytes(file, b"new")
+        assert reader.read() == b"old"
+    assert file.read_bytes() == b"new"
+
+
+def test_the_bar_is_silent_on_short_runs_and_outside_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(*, terminal: bool, after: float) -> str:
+        monkeypatch.setattr(progress, "AFTER_SECONDS", after)
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=200)
+        with progress.bar(console, 3) as bar:
+            bar.running("cell one", 0.5)
+            time.sleep(0.1)
+            bar.finished("cell one")
+        return console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert shown(terminal=True, after=60) == ""
+    assert shown(terminal=False, after=0) == ""
+    assert "cell one" in shown(terminal=True, after=0)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 AFTER_SECONDS = 2.0
 
@@ -37,12 +38,12 @@ class Bar:
 def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
     """A bar that appears when it has been open for two seconds."""
     display = Progress(
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
         console=console,
         disable=not (shown and console.is_terminal),
         transient=True,

@@ -14,7 +14,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from types import ModuleType
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -185,10 +186,18 @@ def _ray(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell,
         pending = {run.remote(study, cell): cell for study, cell in tasks}
         while pending:
             (ready,), _ = ray.wait(list(pending), num_returns=1)
-            yield pending.pop(ready), partial(ray.get, ready)
+            yield pending.pop(ready), partial(_get, ray, ready)
     finally:
         if mine:
             ray.shutdown()
+
+
+def _get(ray: ModuleType, ready: Any) -> tuple[Result, float]:
+    try:
+        outcome: tuple[Result, float] = ray.get(ready)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+    return outcome
 
 
 BACKENDS = {"serial": _serial, "process": _process, "ray": _ray}

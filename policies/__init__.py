@@ -3,15 +3,18 @@
 from tacit.policies.base import Policy
 from tacit.policies.classic.random import Random
 from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
+from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
 from tacit.policies.reference.optimal_stopping import OptimalStopping
 
 __all__ = [
     "Deadline",
     "FixedCount",
     "Fraction",
+    "LearnedStopping",
     "OneStepLookAhead",
     "OptimalStopping",
     "Policy",
     "Random",
+    "TabularQ",
     "WaitForAll",
 ]

@@ -213,7 +213,8 @@ class Study:
 
     `reference` holds the configuration entries that mark the row which others are compared with, `facets` names the
     entries that split the study into panels (rows are compared within one), `color` the entry that gives a row its
-    colour. Entries may be nested: "policy_params.k". Studies and their cells travel to worker processes by pickle.
+    colour. Entries may be nested: "policy_params.k". `figures` names the figures of papers that the study runs again
+    ("004/3.3"). Studies and their cells travel to worker processes by pickle.
     """
 
     name: ClassVar[str]
@@ -223,6 +224,7 @@ class Study:
     reference: ClassVar[Config] = {}
     facets: ClassVar[tuple[str, ...]] = ()
     color: ClassVar[str] = "policy"
+    figures: ClassVar[tuple[str, ...]] = ()
 
     def cells(self, quick: bool) -> list[Cell]:
         """All cells, in the order in which tables show them; `quick` asks for the few that take about a minute."""

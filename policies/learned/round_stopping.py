@@ -1,0 +1,266 @@
+"""Stopping rules that are learned by playing: PPO and DQN (Stable-Baselines3), and tabular Q-learning."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacit.envs.core import Array, Population, choice, integer, number
+from tacit.envs.round_stopping import STOP, WAIT, Params, RoundStopping, State, parameters
+from tacit.policies.base import Policy
+from tacit.policies.classic.round_stopping import StoppingRule
+
+__all__ = ["LearnedStopping", "TabularQ"]
+
+Progress = Callable[[float], None]
+
+
+def training(params: Params, broadcasts: float) -> Params:
+    """The round-stopping model of a world, in sessions of so many broadcast times."""
+    clocks = {name: getattr(params, name) for name in ("time_law", "transmission", "computing")}
+    return Params(**parameters(params), **clocks, time_budget=broadcasts * params.broadcast_time)
+
+
+class PaidAsItPasses(RoundStopping):
+    """The Lagrangian objective with time paid slot by slot instead of at the end: the same return, sooner told."""
+
+    def transition(self, state: State, actions: dict[str, Array]) -> Any:
+        new, _, terminated, truncated, info = super().transition(state, actions)
+        closes, price = info["_reward"], self.params.lambda_
+        time = (new.waited - state.waited) * self.params.slot_time + closes * self.params.broadcast_time
+        reward = np.where(closes, info["reward"], 0.0) - price * time
+        return new, {"server": reward[:, None]}, terminated, truncated, info
+
+
+class LearnedStopping(Policy):
+    """A rule learned by PPO or DQN, without knowledge of the model: it only plays.
+
+    The rate (3.1) is learned as the paper solves it. Rounds are played for R(k) - lambda (n tau + t0); after each stage lambda becomes
+    the best rate that a stage's rule has attained in play (Dinkelbach's iteration, of which Algorithm 2 is the bisection form), and the
+    rule of the best stage is kept. Stages are judged on replicas of their own seeds.
+
+    Args:
+        algorithm: "PPO" or "DQN".
+        stages: how many values of lambda are tried.
+        steps: environment steps a stage.
+        seed: of everything random in training.
+        rows: replicas played at once.
+
+    It trains when it is first reset, on the round-stopping model of the world it is to act in, and is then kept. `history` holds the rate
+    after each stage. `train` does the same beforehand, and reports progress.
+    """
+
+    def __init__(
+        self,
+        algorithm: str = "PPO",
+        *,
+        stages: int = 6,
+        steps: int | None = None,
+        seed: int = 0,
+        rows: int | None = None,
+    ) -> None:
+        self.algorithm = choice("algorithm", algorithm, tuple(SETTINGS))
+        self.stages = integer("stages", stages, at_least=1)
+        self.steps = integer("steps", SETTINGS[algorithm]["steps"] if steps is None else steps, at_least=1)
+        self.rows = integer("rows", SETTINGS[algorithm]["rows"] if rows is None else rows, at_least=1)
+        self.seed = integer("seed", seed, at_least=0)
+        self.history: list[float] = []
+        self._model: Any = None
+
+    def begin(self, env: Population[Any]) -> None:
+        if not isinstance(env, RoundStopping):
+            raise ValueError(f"LearnedStopping acts in the round-stopping worlds, not in {env.name!r}")
+        if self._model is None:
+            self.train(env.params)
+
+    def train(self, params: Params, progress: Progress | None = None) -> "LearnedStopping":
+        """Learn for the geometric or Pareto model in `params`; `progress` is told the fraction done."""
+        try:
+            import stable_baselines3
+            from stable_baselines3.common.vec_env import VecNormalize
+
+            from tacit.wrappers.sb3 import RowsVecEnv
+        except ImportError as error:
+            raise ImportError("LearnedStopping needs stable-baselines3: pip install 'tacit[rl]'") from error
+        base = training(params, 60)
+        settings = SETTINGS[self.algorithm]
+        # No rule earns more than the first price; from above, the first rules are too hasty, and cheap to play.
+        price = float(base.rewards.max()) / base.broadcast_time
+        least = 0.5 * price
+        best, kept = -np.inf, None
+        self.history = []
+        for stage in range(self.stages):
+            priced = replace(base, objective="lagrangian", lambda_=price)
+            rows = RowsVecEnv(PaidAsItPasses(priced, self.rows), seed=self.seed + stage)
+            if stage == 0:
+                self._normal = VecNormalize(rows, gamma=1.0, clip_reward=100.0)
+                learner = getattr(stable_baselines3, self.algorithm)
+                self._model = learner("MlpPolicy", self._normal, seed=self.seed, device="cpu", **settings["arguments"])
+                _lean_to_waiting(self._model)
+            else:
+                self._normal.venv = rows
+                self._model.set_env(self._normal)
+            self._normal.training = True
+            self._model.learning_rate = settings["learning_rate"] * (1.0 if stage < self.stages / 2 else 0.25)
+            self._model._setup_lr_schedule()
+            self._model.learn(self.steps, reset_num_timesteps=False)
+            self._normal.training = False
+            rate = self._play(base, stage)
+            self.history.append(rate)
+            if progress is not None:
+                progress((stage + 1) / self.stages)
+            if rate > best:
+                best, kept = rate, (deepcopy(self._model.policy.state_dict()), deepcopy(self._normal.obs_rms))
+            price = max(best, least)
+        assert kept is not None
+        self._model.policy.load_state_dict(kept[0])
+        self._normal.obs_rms = kept[1]
+        return self
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        flat = self._normal.normalize_obs(obs.reshape(-1, obs.shape[-1])[:, :SEEN])
+        actions, _ = self._model.predict(flat, deterministic=True)
+        return actions.reshape(obs.shape[:2])
+
+    def _play(self, base: Params, stage: int) -> float:
+        """The rate that the rule as it stands attains, over replicas with seeds of their own."""
+        env = RoundStopping(base, 40)
+        env.reset(seed=10_000 + 100 * self.seed + stage)
+        env.advance(self)
+        return float(env.metrics()["rate"].mean())
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "PPO": {
+        "rows": 512,
+        "steps": 512 * 32 * 16,
+        "learning_rate": 2e-3,
+        # One round is an episode of a few dozen steps that pays at its end: no discount, whole-episode advantages.
+        "arguments": {
+            "n_steps": 32, "batch_size": 4096, "n_epochs": 8, "gamma": 1.0, "gae_lambda": 1.0, "policy_kwargs": {"net_arch": [64, 64]},
+        },
+    },
+    "DQN": {
+        "rows": 64,
+        "steps": 200_000,
+        "learning_rate": 1e-3,
+        "arguments": {
+            "buffer_size": 200_000, "learning_starts": 5_000, "batch_size": 1024, "gamma": 1.0, "train_freq": 1, "gradient_steps": 1,
+            "n_steps": 16, "target_update_interval": 6_400, "exploration_initial_eps": 0.1, "exploration_final_eps": 0.02,
+            "policy_kwargs": {"net_arch": [64, 64]},
+        },
+    },
+}  # fmt: skip
+
+
+# What the round-stopping world shows; a world with more to see shows it after that.
+SEEN = 5
+
+
+def _lean_to_waiting(model: Any) -> None:
+    """Let the untrained rule wait: one that stops every other slot never sees an update arrive."""
+    import torch
+
+    last = model.policy.action_net if hasattr(model.policy, "action_net") else model.policy.q_net.q_net[-1]
+    with torch.no_grad():
+        last.bias.copy_(torch.tensor([-1.0, 1.0]))
+    if hasattr(model, "q_net_target"):
+        model.q_net_target.load_state_dict(model.q_net.state_dict())
+
+
+class TabularQ(StoppingRule):
+    """Average-reward Q-learning over (k, beta) (semi-Markov: Das et al. 1999, SMART).
+
+    Q(s, a) moves towards r - rho dt + max Q(s'), where dt is the time the action took and rho the rate of the greedy rounds of late; so it
+    learns the rule that maximises the rate (3.1), with no price of time given. Values are kept relative to those of an empty round.
+
+    Args:
+        sessions: how many training sessions of 200 broadcast times it plays, 256 replicas at once.
+        epsilon: how often it explores in them.
+        seed: of everything random in training.
+
+    It trains when it is first reset, on the round-stopping model of the world it is to act in, and is then kept.
+    """
+
+    def __init__(self, sessions: int = 30, *, epsilon: float = 0.02, seed: int = 0) -> None:
+        self.sessions = integer("sessions", sessions, at_least=1)
+        self.epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
+        self.seed = integer("seed", seed, at_least=0)
+        self._values: Array | None = None
+        self._learning = False
+        self._pending: tuple[Array, ...] | None = None
+
+    def begin(self, env: Population[Any]) -> None:
+        super().begin(env)
+        self._pending = None
+        if self._values is None:
+            self.train(env.params)
+            super().begin(env)
+
+    def train(self, params: Params, progress: Progress | None = None) -> "TabularQ":
+        """Learn for the model in `params`; `progress` is told the fraction done."""
+        model = training(params, 200)
+        size = model.num_clients + 1
+        self._broadcast, self._slot = model.broadcast_time, model.slot_time
+        # Optimistic about waiting, so that it is tried.
+        self._values = np.zeros((size, size, 2))
+        self._values[:, :, WAIT] = 0.2 * abs(model.rewards[-1])
+        self._visits = np.zeros((size, size, 2))
+        self._earned, self._spent = float(model.rewards[0]), float(model.broadcast_time)
+        env, self._learning = RoundStopping(model, 256), True
+        for session in range(self.sessions):
+            env.reset(seed=100_000 * self.seed + session)
+            self.reset(env, env.stream("policy"))
+            env.advance(self)
+            if progress is not None:
+                progress((session + 1) / self.sessions)
+        self._learning = False
+        return self
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs)
+        here = seen["received"].astype(np.int64), seen["queued"].astype(np.int64)
+        if self._learning and self._pending is not None:
+            self._learn(self._pending, *here)
+            self._pending = None
+        actions = np.where(self.waits(*here, seen["slots"]), WAIT, STOP)
+        if not self._learning:
+            return actions
+        explore = self.rng.random(actions.shape) < self.epsilon
+        return np.where(explore, self.rng.integers(0, 2, actions.shape), actions)
+
+    def waits(self, received: Array, queued: Array, slots: Array) -> Array:
+        assert self._values is not None, "TabularQ acts after reset()"
+        q = self._values[received, queued]
+        return q[..., WAIT] > q[..., STOP]
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        if self._learning:
+            seen = self._layout.unpack(obs)
+            live = np.broadcast_to(~done[:, None], action.shape)
+            self._pending = (seen["received"].astype(np.int64), seen["queued"].astype(np.int64), action, reward, live)
+
+    def _learn(self, step: tuple[Array, ...], k_next: Array, beta_next: Array) -> None:
+        k, beta, action, reward, live = step
+        values, visits = self._values, self._visits
+        assert values is not None
+        closed = reward != 0
+        time = np.where(action == WAIT, self._slot, 0.0) + np.where(closed, self._broadcast, 0.0)
+        greedy = live & (action == np.where(self.waits(k, beta, k), WAIT, STOP))
+        # What was earned long ago was earned by a worse rule.
+        self._earned = 0.9995 * self._earned + float(reward[greedy].sum())
+        self._spent = 0.9995 * self._spent + float(time[greedy].sum())
+        rate = self._earned / self._spent
+        target = reward - rate * time + values[k_next, beta_next].max(-1)
+        # Rows that sit in one state move it together: their mean error, at the rate of their number of visits.
+        where = np.ravel_multi_index((k[live], beta[live], action[live]), values.shape)
+        count = np.bincount(where, minlength=values.size)
+        error = np.bincount(where, (target - values[k, beta, action])[live], minlength=values.size)
+        some = count > 0
+        flat, seen = values.reshape(-1), visits.reshape(-1)
+        seen[some] += count[some]
+        flat[some] += error[some] / count[some] * np.minimum(1.0, count[some] / seen[some] ** 0.8)
+        # What was never tried keeps its promise.
+        values[visits > 0] -= values[0, 0].max()

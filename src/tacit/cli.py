@@ -1,0 +1,304 @@
+"""The command line: `tacit list | run | bench | reproduce | report`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from tacit.registry import WORLDS, UnknownName, make_policy, make_world, policies
+from tacit.simulation import simulate
+
+if TYPE_CHECKING:
+    from tacit.bench.study import Study
+
+__all__ = ["main"]
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def main() -> None:
+    """Entry point: every mistake is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    try:
+        import rich  # noqa: F401
+        import typer
+    except ImportError as error:
+        sys.exit(_fail(f"the command line needs {error.name}: pip install 'tacit[bench]'", EXIT_FAILED))
+    try:
+        code = typer.main.get_command(_app())([a for a in arguments if a != "--debug"], standalone_mode=False)
+    except typer.Exit as error:
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            sys.exit(_fail(f"{error.format_message()} (see tacit --help)", EXIT_USAGE))
+        if debug:
+            raise
+        known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("tacit.")
+        text = " ".join(str(error).split()) or type(error).__name__
+        sys.exit(_fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED))
+    sys.exit(code or 0)
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"tacit: {text}", file=sys.stderr)
+    return code
+
+
+def _app() -> Any:
+    import typer
+
+    app = typer.Typer(
+        help="Environments in which agents learn together without telling each other what they know.",
+        epilog="--debug shows the traceback of an error.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    Out = Annotated[Path, typer.Option("--out", help="Folder for the results and the report.")]
+    Quick = Annotated[bool, typer.Option("--quick", help="Few seeds and short runs.")]
+    Backend = Annotated[str, typer.Option("--backend", help="serial, process or ray.")]
+    Workers = Annotated[int | None, typer.Option("--workers", help="Processes (default: one per core).")]
+    Resume = Annotated[bool, typer.Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
+    Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+    @app.command("list")
+    def list_(as_json: Json = False) -> None:
+        """The environments, policies, studies and figures there are."""
+        studies = _studies()
+        found = {
+            "environments": {entry.id: entry.name for entry in WORLDS},
+            "policies": {name: _first_line(policy) for name, policy in policies().items()},
+            "studies": {name: study.title for name, study in studies.items()},
+            "figures": {figure: study.title for figure, study in sorted(_figures(studies).items())},
+        }
+        if as_json:
+            print(json.dumps(found))
+            return
+        for kind, rows in found.items():
+            print(kind.upper())
+            width = max(map(len, rows), default=0)
+            for name, text in rows.items():
+                print(f"  {name:{width}}  {text}")
+
+    @app.command()
+    def run(
+        env: Annotated[str, typer.Argument(help="An environment: its id or name.")],
+        policy: Annotated[str, typer.Option("--policy", help="A policy's name.")],
+        settings: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--set", help="A parameter, key=value: of the environment, or of the policy as policy.key=value."
+            ),
+        ] = None,
+        privacy: Annotated[
+            str | None, typer.Option("--privacy", help="MECHANISM:EPSILON (none in this version).")
+        ] = None,
+        seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many runs, with seeds 0, 1, ...")] = 10,
+        until: Annotated[
+            float | None, typer.Option("--until", help="Horizon, in the environment's unit of time.")
+        ] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Run a policy in an environment and print what it comes to."""
+        if privacy is not None:
+            raise ValueError(f"privacy must be left out, since this version has no mechanisms, not {privacy!r}")
+        own, others = _settings(settings or [])
+        world = make_world(env)
+        population = world.population(**others)
+        actor = make_policy(policy, **own)
+        _print_run(
+            population,
+            actor,
+            range(seeds),
+            until,
+            {"env": env, "policy": policy, "set": others | {f"policy.{k}": v for k, v in own.items()}},
+            as_json,
+        )
+
+    @app.command()
+    def bench(
+        study: Annotated[list[str] | None, typer.Argument(help="Studies to run (default: all).")] = None,
+        out: Out = Path("results"),
+        quick: Quick = False,
+        backend: Backend = "process",
+        workers: Workers = None,
+        resume: Resume = False,
+        as_json: Json = False,
+    ) -> None:
+        """Run studies and write their report."""
+        studies = _studies()
+        names = study or [name for name, one in studies.items() if not one.figures]
+        _bench([_named("study", name, studies) for name in names], out, quick, backend, workers, resume, as_json)
+
+    @app.command()
+    def reproduce(
+        figure: Annotated[list[str] | None, typer.Argument(help="Figures, as 3.3 or 004/3.3 (default: all).")] = None,
+        out: Out = Path("results/reproduction"),
+        quick: Quick = False,
+        backend: Backend = "process",
+        workers: Workers = None,
+        resume: Resume = False,
+        as_json: Json = False,
+    ) -> None:
+        """Run the papers' figures again, and set the papers' numbers beside ours."""
+        known = _figures(_studies())
+        chosen = [_figure(name, known) for name in figure or known]
+        _bench(list({one.name: one for one in chosen}.values()), out, quick, backend, workers, resume, as_json)
+
+    @app.command()
+    def report(
+        folder: Annotated[Path, typer.Argument(help="A folder that bench or reproduce wrote.")],
+        as_json: Json = False,
+    ) -> None:
+        """Write the report of a results folder again."""
+        from tacit.bench.store import Store
+
+        store = Store(folder)
+        _report(store, [s for name, s in _studies().items() if name in store.plan()], as_json, {})
+
+    return app
+
+
+def _studies() -> "dict[str, Study]":
+    from tacit.bench.study import load_studies
+
+    return load_studies()
+
+
+def _figures(studies: "dict[str, Study]") -> "dict[str, Study]":
+    return {figure: study for study in studies.values() for figure in study.figures}
+
+
+def _figure(name: str, known: "dict[str, Study]") -> "Study":
+    matching = [figure for figure in known if figure == name or figure.partition("/")[2] == name]
+    if len(matching) > 1:
+        raise ValueError(f"figure {name!r} is in several papers: say {' or '.join(sorted(matching))}")
+    return _named("figure", matching[0] if matching else name, known)
+
+
+def _named(kind: str, name: str, known: "dict[str, Study]") -> "Study":
+    if name not in known:
+        raise UnknownName(kind, name, known)
+    return known[name]
+
+
+def _first_line(policy: type[Any]) -> str:
+    return (policy.__doc__ or "").strip().partition("\n")[0].replace("`", "")
+
+
+def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(policy's, environment's) parameters from `key=value`; values are JSON where they can be, else text."""
+    own: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise ValueError(f"--set must be key=value, not {pair!r}")
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = text
+        if key.startswith("policy."):
+            own[key.removeprefix("policy.")] = value
+        else:
+            others[key] = value
+    return own, others
+
+
+def _print_run(
+    population: Any, policy: Any, seeds: range, until: float | None, about: dict[str, Any], as_json: bool
+) -> None:
+    from tacit.bench import statistics
+    from tacit.bench.progress import bar, stderr
+
+    runs: list[dict[str, Any]] = []
+    with bar(stderr(), len(seeds), shown=not as_json) as shown:
+        for seed in seeds:
+            shown.running(f"seed {seed}")
+            runs.append(simulate(population, policy, seed=seed, until=until).metrics)
+            shown.finished(f"seed {seed}")
+    rows: dict[str, dict[str, Any]] = {}
+    for name in runs[0]:
+        values = np.concatenate([run[name] for run in runs])
+        finite = values[~np.isnan(values)]
+        value, low, high = statistics.mean(finite)[:3] if finite.size else (None, None, None)
+        rows[name] = {"mean": value, "low": low, "high": high, "values": values.tolist()}
+    if as_json:
+        print(json.dumps(_plain({**about, "seeds": list(seeds), "metrics": rows})))
+        return
+    print(f"{about['env']}, {policy!r}, {len(seeds)} seeds: mean and 95% bootstrap interval")
+    width = max(map(len, rows))
+    for name, row in rows.items():
+        interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
+        print(f"  {name:{width}}  {'-' if row['mean'] is None else format(row['mean'], '.6g')}{interval}")
+
+
+def _plain(value: Any) -> Any:
+    """The same with null for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return value
+
+
+def _bench(
+    studies: "list[Study]", out: Path, quick: bool, backend: Any, workers: int | None, resume: bool, as_json: bool
+) -> None:
+    from tacit.bench.runner import BACKENDS, run_study
+    from tacit.bench.store import Store
+
+    if backend not in BACKENDS:
+        raise UnknownName("backend", backend, BACKENDS)
+    store = Store(out)
+    summary = run_study(
+        studies,
+        store,
+        quick=quick,
+        backend=backend,
+        workers=workers,
+        resume=resume,
+        progress=not as_json,
+    )
+    cells = {"cells": summary.planned, "reused": summary.reused, "failed": [str(file) for file in summary.failed]}
+    _report(store, studies, as_json, cells)
+    if summary.failed:
+        raise ValueError(f"{len(summary.failed)} of {summary.planned} cells failed: see {store.failed}")
+
+
+def _report(store: Any, studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
+    from tacit.bench.report import print_tables, write_report
+    from tacit.bench.study import Results
+
+    page = write_report(store, store.path, studies)
+    if not as_json:
+        print_tables(store, studies)
+        print(f"\nreport: {page}")
+        return
+    found: dict[str, Any] = {}
+    for study in studies:
+        results = Results.from_table(store.load(study.name))
+        found[study.name] = {
+            "title": study.title,
+            "groups": [
+                {
+                    "config": group.config,
+                    "seeds": group.seeds.tolist(),
+                    "metrics": {k: v.tolist() for k, v in group.metrics.items()},
+                }
+                for group in results
+            ],
+            "verdicts": [vars(verdict) for verdict in study.verdicts(results)] if len(results) else [],
+        }
+    print(json.dumps(_plain({**about, "report": str(page), "studies": found})))

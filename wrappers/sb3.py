@@ -1,0 +1,106 @@
+"""Stable-Baselines3's view of a population: every agent of every replica is a row of one VecEnv."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tacit.envs.core import Array, Population, picture
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError("RowsVecEnv needs stable-baselines3: pip install 'tacit[rl]'") from error
+
+__all__ = ["RowsVecEnv"]
+
+
+class RowsVecEnv(VecEnv):
+    """A one-role population as a Stable-Baselines3 VecEnv of `num_envs x rows` environments, stepped as arrays.
+
+    A policy trained on it is shared by the agents. Where one agent acts at a time (gossip), a row is not one agent's trajectory: the
+    agent behind it changes at every step.
+
+    Args:
+        population: replicas of a world with one role (or `Controlled`).
+        seed: of the first reset.
+
+    A replica that ends is reset at once; its rows' infos hold `terminal_observation` and `TimeLimit.truncated`, and the info of the
+    last step. Infos of other rows are empty.
+    """
+
+    def __init__(self, population: Population[Any], seed: int | None = None) -> None:
+        if len(population.roles) != 1:
+            raise ValueError(f"population must have one role, not {list(population.roles)}: use Controlled")
+        self.population, self._seed = population, seed
+        self.role = next(iter(population.roles))
+        role = population.roles[self.role]
+        self.rows = population.rows(self.role)
+        super().__init__(population.num_envs * self.rows, role.layout.space(), role.action_space)
+        self._shape = (population.num_envs, self.rows)
+        self._actions: Array = np.zeros(0)
+
+    def reset(self) -> Array:
+        seed = self._seeds[0] if self._seeds[0] is not None else self._seed
+        self._seed = None
+        observation, _ = self.population.reset(seed=seed, options=self._options[0])
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = [{} for _ in range(self.num_envs)]
+        return self._flat(observation)
+
+    def step_async(self, actions: Array) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
+        population = self.population
+        step = population.step(self._actions.reshape(*self._shape, *self._actions.shape[1:]))
+        observation = self._flat(step.observation)
+        ended = step.terminated | step.truncated
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        if ended.any():
+            for replica in np.flatnonzero(ended):
+                truncated = bool(step.truncated[replica] and not step.terminated[replica])
+                common = {
+                    k: v[replica] for k, v in step.info.items() if not k.startswith("_") and not isinstance(v, dict)
+                }
+                for row in range(replica * self.rows, (replica + 1) * self.rows):
+                    infos[row] = {**common, "terminal_observation": observation[row], "TimeLimit.truncated": truncated}
+            observation = self._flat(population.reset(where=ended)[0])
+        reward = step.reward.reshape(-1).astype(np.float32)
+        return observation, reward, np.repeat(ended, self.rows), infos
+
+    def action_masks(self) -> Array:
+        """Which actions have an effect now, bool[num_envs, n] (the name sb3-contrib's MaskablePPO calls)."""
+        mask = self.population.action_mask(self.role)
+        if mask is None:
+            return np.ones((self.num_envs, int(self.action_space.n)), np.bool_)  # type: ignore[attr-defined,arg-type]
+        return mask.reshape(self.num_envs, -1).astype(np.bool_)
+
+    def close(self) -> None:
+        pass
+
+    def get_images(self) -> Sequence[Array | None]:
+        return [picture(self.population, row // self.rows) for row in range(self.num_envs)]
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        if attr_name == "action_masks":
+            return [lambda row=row: self.action_masks()[row] for row in self._get_indices(indices)]
+        value = None if attr_name == "render_mode" else getattr(self.population, attr_name)
+        return [value for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise AttributeError(f"{attr_name} cannot be set on rows: make a new population")
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        if method_name == "action_masks":
+            masks = self.action_masks()
+            return [masks[row] for row in self._get_indices(indices)]
+        value = getattr(self.population, method_name)(*method_args, **method_kwargs)
+        return [value for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False for _ in self._get_indices(indices)]
+
+    def _flat(self, observation: Array) -> Array:
+        return observation.reshape(self.num_envs, -1)

@@ -10,21 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.envs.core.validation import Array
+import tacit
+from tacit.envs.core import Array, Channel
 from tacit.envs.federated_training import (
+    Classifier,
     Dataset,
-    Model,
+    FederatedTraining,
+    RewardCurve,
     SmallCNN,
     Softmax,
     _deal,
     epoch_order,
     federated_average,
+    federated_training_v0,
     fit_hyperbolic,
     load_digits,
     load_mnist,
     measure_reward_curve,
     partition,
 )
+from tacit.envs.round_stopping import round_stopping_v0
+from tacit.policies import FixedCount, OptimalStopping, WaitForAll
 
 Kind = type[Softmax] | type[SmallCNN]
 
@@ -34,7 +40,7 @@ def digits() -> Dataset:
     return load_digits()
 
 
-def train(model: Model, data: Dataset, samples: Array, rounds: int, seed: int = 0, **how: Any) -> Array:
+def train(model: Classifier, data: Dataset, samples: Array, rounds: int, seed: int = 0, **how: Any) -> Array:
     """Parameters [D] after rounds in which every client takes part."""
     rng = np.random.default_rng(seed)
     parameters = model.initial(rng)
@@ -68,6 +74,8 @@ class TestData:
         x, y = np.zeros((3, 4), np.float32), np.zeros(3, int)
         with pytest.raises(ValueError, match="test_x and test_y must have shapes"):
             Dataset(x, y, x, y[:2])
+        with pytest.raises(ValueError, match="train_x and train_y must have shapes"):
+            Dataset(x[0], y, x, y)
         with pytest.raises(ValueError, match="train_x must hold pixels"):
             Dataset(np.full((3, 4), np.nan), y, x, y)
         with pytest.raises(ValueError, match="test_y must hold integers"):
@@ -228,7 +236,7 @@ def test_epoch_order_shuffles_and_keeps_padding_last() -> None:
     assert len(np.unique(order[0], axis=0)) > 10
 
 
-def batch(model: Model, clients: int = 3, size: int = 5, seed: int = 0) -> tuple[Array, Array, Array, Array]:
+def batch(model: Classifier, clients: int = 3, size: int = 5, seed: int = 0) -> tuple[Array, Array, Array, Array]:
     """Random float64 parameters, images, labels and weights for some clients."""
     rng = np.random.default_rng(seed)
     parameters = rng.normal(0, 0.3, (clients, model.num_parameters))
@@ -247,7 +255,9 @@ class TestModels:
 
         def objective(p: Array, i: int) -> float:
             return float(
-                sum(w * model.loss(p[None], x[i, j : j + 1], y[i, j : j + 1])[0] for j, w in enumerate(weight[i]))
+                sum(
+                    w * model.evaluate(p[None], x[i, j : j + 1], y[i, j : j + 1])[0][0] for j, w in enumerate(weight[i])
+                )
             )
 
         some = np.arange(0, model.num_parameters, 3)
@@ -304,9 +314,11 @@ class TestModels:
         model = kind()
         samples = partition(digits.train_y, 100, np.random.default_rng(0), concentration)
         parameters = train(model, digits, samples, 40, learning_rate=0.3, batch_size=10)
-        assert model.accuracy(parameters[None], digits.test_x, digits.test_y)[0] > 0.9
-        start = model.loss(model.initial(np.random.default_rng(0))[None], digits.test_x, digits.test_y)
-        assert model.loss(parameters[None], digits.test_x, digits.test_y)[0] < start[0] / 3
+        both = np.stack([model.initial(np.random.default_rng(0)), parameters])
+        loss, accuracy = model.evaluate(both, digits.test_x, digits.test_y)
+        assert loss[1] < loss[0] / 3
+        assert accuracy[0] < 0.5
+        assert accuracy[1] > 0.9
 
     @pytest.mark.parametrize("how", [{"learning_rate": 0}, {"learning_rate": float("nan")}, {"batch_size": 0}])
     def test_settings_are_checked(self, kind: Kind, how: dict[str, Any]) -> None:
@@ -332,13 +344,13 @@ def test_softmax_loss_does_not_overflow() -> None:
     model = Softmax(4, 2)
     parameters = np.full((1, model.num_parameters), 1e30, np.float32)
     parameters[0, ::2] *= -1
-    assert np.isfinite(model.loss(parameters, np.ones((1, 4), np.float32), np.array([1]))).all()
+    assert np.isfinite(model.evaluate(parameters, np.ones((1, 4), np.float32), np.array([1]))[0]).all()
 
 
 def test_first_loss_is_that_of_guessing(digits: Dataset) -> None:
     model = Softmax()
     parameters = model.initial(np.random.default_rng(0))[None]
-    assert model.loss(parameters, digits.test_x, digits.test_y)[0] == pytest.approx(np.log(10), rel=1e-6)
+    assert model.evaluate(parameters, digits.test_x, digits.test_y)[0] == pytest.approx(np.log(10), rel=1e-6)
 
 
 @pytest.mark.parametrize("num_features", [50, 81])
@@ -409,7 +421,7 @@ class TestRewardCurve:
             parameters, digits.train_x, digits.train_y, order, learning_rate=0.2, batch_size=10
         )
         after = federated_average(parameters[:1], updates[None], (samples >= 0).sum(-1)[None])
-        before, later = model.loss(np.concatenate([parameters[:1], after]), digits.test_x, digits.test_y)
+        (before, later), _ = model.evaluate(np.concatenate([parameters[:1], after]), digits.test_x, digits.test_y)
         assert curve.decrements[0, 0, 10] == pytest.approx(before - later, abs=1e-6)
 
     def test_going_on_with_fewer_updates(self, digits: Dataset) -> None:
@@ -423,8 +435,6 @@ class TestRewardCurve:
         assert not np.array_equal(few[1], all_of_them[1])
 
     def test_interval_against_its_definition(self) -> None:
-        from tacit.envs.federated_training import RewardCurve
-
         curve = RewardCurve(np.array([1.0, 2.0, 6.0])[:, None, None] * np.ones((3, 4, 2)))
         np.testing.assert_allclose(curve.mean, [3, 3])
         np.testing.assert_allclose(curve.half_width(), 4.302653 * np.sqrt(7 / 3), rtol=1e-6)
@@ -447,3 +457,209 @@ class TestRewardCurve:
             fit_hyperbolic(np.array([0, 1, 2]))
         with pytest.raises(ValueError, match="curve must hold at least 4"):
             fit_hyperbolic(np.array([0, 1, np.nan, 2]))
+
+
+# Ten clients that are done within some twenty slots, and rounds of 3.1 s or so: small, and every branch is met.
+SMALL = {"num_clients": 10, "compute_probability": 0.1, "time_budget": 20.0}
+
+
+def played(env: FederatedTraining, count: int, seed: int = 0) -> FederatedTraining:
+    """The world after a session in which every round waits for `count` updates."""
+    tacit.simulate(env, FixedCount(count), seed=seed)
+    return env
+
+
+class TestWorld:
+    @pytest.mark.parametrize("time_law", ["geometric", "pareto"])
+    @pytest.mark.parametrize("count", [0, 3, 10])
+    def test_clocks_are_those_of_round_stopping(self, time_law: str, count: int) -> None:
+        settings = SMALL | {"time_law": time_law, "computing": (2.0, 5.0)}
+        ours, theirs = (
+            tacit.simulate(world.population(4, **settings), FixedCount(count), seed=5).metrics
+            for world in (federated_training_v0, round_stopping_v0)
+        )
+        for name in ("rounds", "mean_duration", "mean_updates", "messages"):
+            np.testing.assert_array_equal(ours[name], theirs[name])
+        assert set(ours) == {*theirs, "test_loss", "test_accuracy"}
+
+    def test_a_round_is_federated_averaging_by_hand(self) -> None:
+        # All clients, one batch an epoch: neither who comes first nor the order of samples matters.
+        env = federated_training_v0.population(1, **SMALL, batch_size=None, learning_rate=0.5, concentration=5.0)
+        env.reset(seed=0)
+        before, reward = env.state, 0.0
+        while env.state.rounds[0] == 0:
+            step = env.step([[1]])
+            reward += step.reward[0, 0]
+        total, sizes = np.zeros(env.classifier.num_parameters), 0
+        for row in before.samples[0]:
+            own = row[row >= 0]
+            x, y = env.data.train_x[own][None], env.data.train_y[own][None]
+            gradient = env.classifier.gradient(before.parameters, x, y, np.full(y.shape, 1 / len(own), np.float32))[0]
+            total += len(own) * (before.parameters[0] - 0.5 * gradient)
+            sizes += len(own)
+        np.testing.assert_allclose(env.state.parameters[0], total / sizes, atol=1e-6)
+        loss, accuracy = env.classifier.evaluate(env.state.parameters, env.data.test_x, env.data.test_y)
+        assert reward == pytest.approx(before.loss[0] - loss[0])
+        assert (env.state.loss[0], env.state.accuracy[0]) == (loss[0], accuracy[0])
+        assert step.observation[0, 0, -1] == pytest.approx(loss[0])
+        assert step.info["test_loss"][0] == loss[0]
+        assert step.info["updates"][0] == 10
+
+    def test_rewards_add_up_to_what_was_learned(self) -> None:
+        env = played(federated_training_v0.population(3, **SMALL), 4)
+        metrics = env.metrics()
+        np.testing.assert_allclose(metrics["reward"], np.log(10) - metrics["test_loss"], rtol=1e-6)
+        assert (metrics["reward"] > 0).all()
+
+    def test_a_round_without_updates_earns_nothing_and_teaches_nothing(self) -> None:
+        env = federated_training_v0.population(2, **SMALL)
+        env.reset(seed=0)
+        before = env.state
+        step = env.step(np.zeros((2, 1), int))
+        np.testing.assert_array_equal(step.reward, 0)
+        np.testing.assert_array_equal(env.state.parameters, before.parameters)
+        np.testing.assert_array_equal(env.state.rounds, 1)
+
+    @pytest.mark.parametrize("num_envs", [1, 5])
+    def test_every_upload_is_a_message(self, num_envs: int) -> None:
+        env = played(federated_training_v0.population(num_envs, **SMALL), 7)
+        sent = env.channels["update"].messages()
+        assert sent.shape == (num_envs, 10)
+        np.testing.assert_array_equal(sent.sum(-1), env.metrics()["messages"])
+        assert (env.metrics()["messages"] > env.metrics()["rounds"] * 7).any(), "no session was cut off in a round"
+
+    def test_who_comes_first_is_uniform(self) -> None:
+        # 10 clients share the first places of some 5,000 rounds: chi-squared(9) exceeds 45 less than once in 1e5.
+        env = federated_training_v0.population(250, num_clients=10, compute_probability=1.0, time_budget=60.0)
+        firsts = played(env, 1).channels["update"].messages().sum(0)
+        expected = firsts.sum() / 10
+        assert firsts.sum() > 4000
+        assert ((firsts - expected) ** 2 / expected).sum() < 45
+
+    def test_same_seed_same_bits_and_another_seed_others(self) -> None:
+        runs = [played(federated_training_v0.population(2, **SMALL), 5, seed) for seed in (0, 0, 1)]
+        np.testing.assert_array_equal(runs[0].state.parameters, runs[1].state.parameters)
+        assert not np.array_equal(runs[0].state.parameters, runs[2].state.parameters)
+        assert not np.array_equal(runs[0].state.parameters[0], runs[0].state.parameters[1])
+
+    def test_resetting_one_replica_leaves_the_other(self) -> None:
+        env = played(federated_training_v0.population(2, **SMALL), 5)
+        before, sent = env.state, env.channels["update"].messages().copy()
+        env.reset(where=np.array([True, False]))
+        np.testing.assert_array_equal(env.state.parameters[1], before.parameters[1])
+        np.testing.assert_array_equal(env.state.parameters[0], 0)
+        np.testing.assert_array_equal(env.channels["update"].messages(), sent * np.array([[0], [1]]))
+
+    def test_what_is_not_delivered_is_not_learned(self) -> None:
+        class Deaf(Channel):
+            def send(self, x: Array, senders: Array | None = None, sensitivity: float | None = None) -> Any:
+                y, delivered = super().send(x, senders, sensitivity)
+                return np.full_like(y, 1e3), delivered & (np.arange(10) < 0)
+
+        env = federated_training_v0.population(1, **SMALL)
+        env.channels["update"] = Deaf("update", "vector", observer="server", unit="user")
+        np.testing.assert_array_equal(played(env, 5).state.parameters, 0)
+
+    def test_what_the_channel_changes_is_what_the_server_learns(self) -> None:
+        seen: list[tuple[Array, float | None]] = []
+
+        class Tripled(Channel):
+            def send(self, x: Array, senders: Array | None = None, sensitivity: float | None = None) -> Any:
+                y, delivered = super().send(x, senders, sensitivity)
+                seen.append((np.linalg.norm(x[delivered], axis=-1), sensitivity))
+                return 3 * y, delivered
+
+        clip = 0.01
+        env = federated_training_v0.population(1, **SMALL, clip_norm=clip)
+        env.channels["update"] = Tripled("update", "vector", observer="server", unit="user")
+        env.reset(seed=0)
+        while env.state.rounds[0] == 0:
+            env.step([[1]])
+        norms, sensitivity = seen[0]
+        np.testing.assert_allclose(norms, clip, rtol=1e-5)
+        assert sensitivity == 2 * clip
+        assert clip < np.linalg.norm(env.state.parameters) <= 3 * clip * (1 + 1e-5)
+
+    def test_lagrangian_objective_charges_for_time(self) -> None:
+        env = federated_training_v0.population(1, **SMALL, objective="lagrangian", lambda_=0.01)
+        env.reset(seed=0)
+        while not env.done.all():
+            step = env.step([[1]])
+        assert step.reward[0, 0] == pytest.approx(np.log(10) - env.state.loss[0] - 0.01 * step.info["duration"][0])
+
+    def test_weights_are_samples_or_uniform(self) -> None:
+        # 1438 digits among 1000 clients: some hold twice what others hold.
+        settings = {"num_clients": 1000, "compute_probability": 1.0, "upload_probability": 1.0, "time_budget": 5.0}
+        by_samples, uniform = (
+            played(federated_training_v0.population(1, **settings, weighting=weighting), 100).state.parameters
+            for weighting in ("samples", "uniform")
+        )
+        assert not np.array_equal(by_samples, uniform)
+        np.testing.assert_allclose(by_samples, uniform, atol=0.05)
+
+    def test_not_waiting_for_all_learns_more_per_second(self) -> None:
+        # The paper's claim (section 3.4.1), in its setting: the loss is far lower throughout.
+        runs = {
+            policy: tacit.simulate(
+                federated_training_v0.population(8), policy, seed=0, until=[30.0, 60.0, 100.0], record=["test_loss"]
+            )
+            for policy in (OptimalStopping(), WaitForAll())
+        }
+        optimal, waiting = (run.trace["test_loss"] for run in runs.values())
+        assert optimal.shape == (3, 8)
+        learned = np.log(10) - optimal.mean(1), np.log(10) - waiting.mean(1)
+        assert (learned[0] > 2.7 * learned[1]).all()
+        assert (np.diff(optimal.mean(1)) < 0).all()
+        assert all((run.metrics["test_accuracy"] > 0.7).all() for run in runs.values())
+
+    def test_belief_is_a_fit_of_the_measured_curve(self) -> None:
+        env = federated_training_v0.population()
+        fit = fit_hyperbolic(env.reward_curve(0, replicas=10).mean)
+        np.testing.assert_allclose(env.params.rewards[1:], fit.c - fit.a / np.arange(2, 102), atol=5e-4)
+
+    def test_convolutional_network_on_files(self, tmp_path: Path) -> None:
+        write_idx(tmp_path)
+        env = federated_training_v0.population(2, **SMALL, data=tmp_path, model="cnn")
+        metrics = played(env, 5).metrics()
+        assert env.classifier.num_parameters == 80 + 15_690
+        assert np.isfinite(metrics["test_loss"]).all()
+        assert not np.array_equal(*env.state.parameters)
+
+    def test_own_data_of_other_types(self) -> None:
+        rng = np.random.default_rng(0)
+        data = Dataset(rng.random((40, 16)), np.arange(40) % 3, rng.random((9, 16)), np.arange(9, dtype=np.int32) % 3)
+        for model in ("softmax", "cnn"):
+            env = played(federated_training_v0.population(1, **SMALL, data=data, model=model), 5)
+            assert env.state.parameters.dtype == np.float32
+
+    def test_text_and_picture(self) -> None:
+        env = played(federated_training_v0.population(2, **SMALL), 5)
+        assert f"test_loss {env.state.loss[1]:.4f}" in env.describe(1)
+        figure = pytest.importorskip("matplotlib.figure").Figure()
+        axes = figure.add_subplot()
+        env.draw(axes, 1)
+        assert f"held-out loss {env.state.loss[1]:.4f}" in axes.get_xlabel()
+
+    @pytest.mark.parametrize(
+        ("name", "value", "allowed"),
+        [
+            ("num_clients", 1439, "must be an integer >= 1 and <= 1438"),
+            ("data", 3, "must be 'digits'"),
+            ("concentration", 0, "must be a finite number > 0"),
+            ("concentration", float("nan"), "must be a finite number > 0"),
+            ("model", "transformer", "must be one of 'softmax', 'cnn'"),
+            ("learning_rate", -1, "must be a finite number > 0"),
+            ("epochs", 0, "must be an integer >= 1"),
+            ("batch_size", 0, "must be an integer >= 1"),
+            ("weighting", "loss", "must be one of 'samples', 'uniform'"),
+            ("clip_norm", 0, "must be a finite number > 0"),
+            ("upload_probability", 0, "must be a finite number > 0"),
+        ],
+    )
+    def test_parameters_are_checked(self, name: str, value: Any, allowed: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} {allowed}"):
+            federated_training_v0.population(**{name: value})
+
+    def test_missing_files_are_named(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="does not exist"):
+            federated_training_v0.population(data=tmp_path / "mnist.npz")

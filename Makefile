@@ -58,7 +58,7 @@ $(BIN)/python:
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) setuptools
-	$(PIP) --no-build-isolation --editable '.[bench,data,fast]'
+	$(PIP) --no-build-isolation --editable '.[bench,data,fast,rl]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python

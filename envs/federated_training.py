@@ -46,8 +46,10 @@ Deviations from the paper
     The paper trains a convolutional network of some 100,000 parameters on MNIST, with settings it does not give; the default
     here is softmax regression on 8 x 8 digits, a round of which costs a millisecond. The paper fits R(k) = c - a / (k + 1)
     and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0, which the fit leaves out.
-    Averaging k of M updates adds a variance in proportion to 1/k, so that c - a / k fits better (R^2 0.999 against 0.94, IID).
-    With label skew R(k) < 0 for small k: one client's update does harm. R also falls from round to round as training goes on.
+    Averaging k of M updates adds a variance in proportion to 1/k, so that c - a / k fits better (R^2 0.9997 against 0.96, IID).
+    With label skew R(k) < 0 for small k: one client's update does harm. R also falls from round to round as training goes on,
+    and what few updates lack in one round the next ones partly make good: in the default setting `FixedCount(3)` ends its 100 s
+    with a lower loss (1.45, though a lower accuracy) than the rule that is optimal for a fixed R (1.48).
 
 Registered configurations
     `tacit/FederatedTraining-v0`: digits, IID, softmax, and the clocks of the paper's setting.
@@ -143,7 +145,7 @@ class Params(round_stopping.Params):
     """The world's parameters: those of round stopping, and what the clients learn from and how."""
 
     # Fitted to the curve that the defaults give over 20 rounds.
-    reward: Hyperbolic | Sequence[float] | Array = field(default_factory=lambda: Hyperbolic(0.032, 0.031))
+    reward: Hyperbolic | Sequence[float] | Array = field(default_factory=lambda: Hyperbolic(0.0319, 0.0316))
     data: str | Path | Dataset = "digits"
     concentration: float | None = None
     model: str = "softmax"

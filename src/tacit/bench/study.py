@@ -193,17 +193,15 @@ class _CellRows:
 
 
 def _group(config: Config, cells: dict[int, _CellRows]) -> Group:
+    """Metrics and curves that some seed has no value of are left out: a mean over the others would not be of these seeds."""
     rows = list(cells.values())
-    for row in rows:
-        if row.metrics.keys() != rows[0].metrics.keys() or row.curves.keys() != rows[0].curves.keys():
-            raise ValueError(
-                f"all seeds of a configuration must report the same metrics and curves, and those of {config} do not"
-            )
+    metrics = [name for name in rows[0].metrics if all(name in row.metrics for row in rows)]
+    curves = [name for name in rows[0].curves if all(name in row.curves for row in rows)]
     return Group(
         config=config,
         seeds=np.array(list(cells)),
-        metrics={name: np.array([row.metrics[name] for row in rows]) for name in rows[0].metrics},
-        curves={name: [row.curves[name] for row in rows] for name in rows[0].curves},
+        metrics={name: np.array([row.metrics[name] for row in rows]) for name in metrics},
+        curves={name: [row.curves[name] for row in rows] for name in curves},
         wall_seconds=np.array([row.wall_seconds for row in rows]),
     )
 

@@ -1,0 +1,48 @@
+"""How a study's cell becomes a run: `{"env": ..., "env_params": ..., "policy": ..., "policy_params": ...}`."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tacit.bench.study import Cell, Config, Progress, Result
+from tacit.registry import make_policy, make_world
+from tacit.simulation import simulate
+
+LEARNERS = ("LearnedStopping", "TabularQ")
+
+
+def config(env: str, policy: str, policy_params: Config | None = None, **env_params: Any) -> Config:
+    """The configuration of a cell."""
+    return {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
+
+
+def play(
+    cell: Cell,
+    *,
+    replicas: int = 1,
+    record: Iterable[str] = (),
+    until: float | None = None,
+    points: int = 60,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a cell: means over its replicas, and curves of what is recorded at `points` times up to `until`.
+
+    A learner is trained first, with the cell's seed; its training does not count.
+    """
+    population = make_world(cell.config["env"]).population(replicas, **cell.config["env_params"])
+    parameters = dict(cell.config["policy_params"])
+    if cell.config["policy"] in LEARNERS:
+        parameters["seed"] = cell.seed
+    policy = make_policy(cell.config["policy"], **parameters)
+    if cell.config["policy"] in LEARNERS:
+        policy.train(population.params, progress)
+    names = list(record)
+    times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
+    run = simulate(population, policy, seed=cell.seed, until=times, record=names)
+    metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
+    curves = {name: (run.times, run.trace[name].mean(axis=1)) for name in names}
+    if population.channels:
+        metrics["epsilon"] = math.inf
+    return Result(metrics, curves)

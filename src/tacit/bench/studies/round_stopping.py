@@ -1,0 +1,111 @@
+"""Which rule learns most per second? The model world, and real training on digits."""
+
+from typing import Any, ClassVar
+
+from tacit.bench.figures import Plot, plot_curves, plot_scores
+from tacit.bench.play import LEARNERS, config, play
+from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+
+CLASSIC: tuple[tuple[str, Config], ...] = (
+    ("OptimalStopping", {}),
+    ("OptimalStopping", {"thresholds": [10, 8]}),
+    ("OneStepLookAhead", {}),
+    ("FixedCount", {"k": 5}),
+    ("Fraction", {"fraction": 0.1}),
+    ("Deadline", {"slots": 30}),
+    ("WaitForAll", {}),
+    ("Random", {}),
+)
+
+
+def learners(quick: bool) -> list[tuple[str, Config]]:
+    """PPO, DQN and tabular Q-learning, with their budgets."""
+    if quick:
+        return [
+            ("LearnedStopping", {"algorithm": "PPO", "stages": 2}),
+            ("LearnedStopping", {"algorithm": "DQN", "stages": 2}),
+            ("TabularQ", {"sessions": 10}),
+        ]
+    return [("LearnedStopping", {"algorithm": "PPO"}), ("LearnedStopping", {"algorithm": "DQN"}), ("TabularQ", {})]
+
+
+def cells(study: Study, worlds: list[tuple[str, Config]], quick: bool, seeds: int, learner_seeds: int) -> list[Cell]:
+    """Every rule in every world; learners with fewer seeds."""
+    found = []
+    for env, params in worlds:
+        for policies, count in ((CLASSIC, seeds), (learners(quick), learner_seeds)):
+            found += study.sweep((config(env, name, own, **params) for name, own in policies), range(count))
+    return found
+
+
+@register
+class RoundStoppingStudy(Study):
+    name = "round-stopping"
+    title = "Round stopping: the rate of each rule"
+    description = (
+        "The paper's setting (M=100, t0=3 s, slots of 10 ms, mu=5/8, p=1/500, R(k)=0.04-0.018/(k+1)), with the "
+        "clocks of the model and "
+        "with heavy tails. A cell is 20 sessions of 600 s; a learner is trained with the cell's seed on "
+        "sessions of its own, by playing."
+    )
+    score = Score("rate", label="rate (reward per second)")
+    reference: ClassVar[Config] = {"policy": "OptimalStopping", "policy_params": {}}
+    facets = ("env_params.time_law",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        laws = [("round_stopping_v0", {"time_law": law, "time_budget": 600.0}) for law in ("geometric", "pareto")]
+        if quick:
+            laws = [(env, {**params, "time_budget": 200.0}) for env, params in laws[:1]]
+        return cells(self, laws, quick, 10 if quick else 20, 2 if quick else 10)
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        return play(cell, replicas=20, progress=progress)
+
+    def reference_group(self, panel: Results) -> Any:
+        return sole_optimal(panel)
+
+    def plots(self, results: Results) -> list[Plot]:
+        return [plot_scores(self, results)]
+
+
+@register
+class FederatedTrainingStudy(Study):
+    name = "federated-training"
+    title = "Federated training on digits: loss against time"
+    description = (
+        "Softmax regression on scikit-learn's digits (1,797 images, a fifth held out), federated averaging over "
+        "100 clients, IID and with "
+        "label skew (Dirichlet 0.3). The clocks are the paper's. Rules that plan do so with the reward curve "
+        "fitted to IID training; "
+        "learners are trained on that model and only then meet real training."
+    )
+    score = Score("test_loss", higher_is_better=False, label="held-out cross-entropy at the end (nats)")
+    reference: ClassVar[Config] = {"policy": "OptimalStopping", "policy_params": {}}
+    facets = ("env_params.concentration",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        budget = 120.0 if quick else 300.0
+        worlds = [("federated_training_v0", {"concentration": c, "time_budget": budget}) for c in (None, 0.3)]
+        kept = cells(self, worlds, quick, 5 if quick else 20, 1 if quick else 10)
+        # One learner is enough to see how what was learned on the model does on data.
+        return [
+            c for c in kept if c.config["policy"] not in LEARNERS or c.config["policy_params"].get("algorithm") == "PPO"
+        ]
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        budget = cell.config["env_params"]["time_budget"]
+        return play(cell, record=["test_loss", "test_accuracy"], until=budget, progress=progress)
+
+    def reference_group(self, panel: Results) -> Any:
+        return sole_optimal(panel)
+
+    def plots(self, results: Results) -> list[Plot]:
+        return [
+            plot_curves(self, results, "test_loss", x_label="time (s)", y_label="held-out cross-entropy (nats)"),
+            plot_scores(self, results),
+        ]
+
+
+def sole_optimal(panel: Results) -> Any:
+    """The group of the solved rule (not of given thresholds)."""
+    return next((g for g in panel if g.config["policy"] == "OptimalStopping" and not g.config["policy_params"]), None)

@@ -26,17 +26,19 @@ class Channel:
     Attributes:
         everyone: int64[B], messages that every agent sent.
         each: int64[B, N] or None, messages beyond those, by agent (None until somebody sends alone).
+        live: bool[B], replicas that are not done: only theirs count.
     """
 
     def __init__(self, name: str, payload: Payload, *, observer: Observer, unit: Unit) -> None:
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
+        self.live: Array = np.zeros(0, np.bool_)
 
     def reset(self, num_envs: int, where: Array | None = None) -> None:
         """Forget the counts, of the replicas `where` bool[B] is true (default: of all)."""
         if where is None:
-            self.everyone, self.each = np.zeros(num_envs, np.int64), None
+            self.everyone, self.each, self.live = np.zeros(num_envs, np.int64), None, np.ones(num_envs, np.bool_)
         else:
             self.everyone[where] = 0
             if self.each is not None:
@@ -55,11 +57,11 @@ class Channel:
         """
         shape = x.shape[:2]
         if senders is None:
-            self.everyone += 1
+            self.everyone += self.live
             return x, np.ones(shape, np.bool_)
         if self.each is None:
             self.each = np.zeros(shape, np.int64)
-        self.each += senders
+        self.each += senders & self.live[:, None]
         return x, senders
 
     def tally(self, histogram: Array, messages: Callable[[], Array] | None = None) -> tuple[Array, Array]:
@@ -68,7 +70,7 @@ class Channel:
         Returns:
             (sums, received): what the messages add up to, [B, K], and how many arrived, int64[B].
         """
-        self.everyone += 1
+        self.everyone += self.live
         return histogram, histogram.sum(-1)
 
     def messages(self) -> Array:

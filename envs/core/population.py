@@ -11,9 +11,9 @@ import numpy as np
 from tacit.envs.core.channel import Channel
 from tacit.envs.core.roles import Role
 from tacit.envs.core.seeding import Streams
-from tacit.envs.core.validation import Array, integer
+from tacit.envs.core.validation import Array, integer, number
 
-__all__ = ["Acts", "Controlled", "Population", "Step", "select"]
+__all__ = ["Acts", "Controlled", "Population", "Step", "as_policies", "masked", "play", "select"]
 
 S = TypeVar("S")
 Info = dict[str, Any]
@@ -49,6 +49,12 @@ def select(mask: Array, yes: S, no: S) -> S:
         a, b = getattr(yes, field.name), getattr(no, field.name)
         picked[field.name] = a if a is b else np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
     return replace(yes, **picked)  # type: ignore[type-var]
+
+
+def masked(info: Info, mask: Array) -> Info:
+    """An info that means something only where `mask` bool[B] is true."""
+    values = {key: value for key, value in info.items() if not key.startswith("_")}
+    return values | {f"_{key}": info.get(f"_{key}", True) & mask for key in values}
 
 
 class Population(ABC, Generic[S]):
@@ -196,17 +202,18 @@ class Population(ABC, Generic[S]):
         Returns:
             (observation, info), as `step` gives them.
         """
+        horizon = (options or {}).get("horizon")
+        if horizon is not None:
+            horizon = number("horizon", horizon, above=0)
         if where is not None:
-            where = np.asarray(where)
-            if where.shape != (self.num_envs,) or where.dtype != np.bool_:
-                raise ValueError(f"where must be bool[{self.num_envs}], not {where.dtype}{list(where.shape)}")
+            where = self._marked(where)
             if self._turn != 0 and not where.all():
                 raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
             before = self.state
         if seed is not None or self.streams is None:
             self.streams = Streams(seed)
         if where is None:
-            self.horizon = (options or {}).get("horizon")
+            self.horizon = horizon
         if where is None or where.all():
             self._turn = 0
             self.terminated = np.zeros(self.num_envs, np.bool_)
@@ -232,13 +239,16 @@ class Population(ABC, Generic[S]):
         some_frozen = bool(frozen.any())
         if some_frozen and frozen.all():
             raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
-        new, reward, terminated, truncated, info = self.transition(state, self._checked(actions))
+        checked = self._checked(actions)
+        for channel in self.channels.values():
+            channel.live = ~frozen
+        new, reward, terminated, truncated, info = self.transition(state, checked)
         if some_frozen:
             new = select(frozen, state, new)
             terminated = np.where(frozen, self.terminated, terminated)
             truncated = np.where(frozen, self.truncated, truncated)
             reward = {role: np.where(frozen[:, None], 0.0, value) for role, value in reward.items()}
-            info.update({key: value & ~frozen for key, value in info.items() if key.startswith("_")})
+            info = masked(info, ~frozen)
         self._state, self.terminated, self.truncated = new, terminated, truncated
         if self.turns is not None:
             self._turn = (self._turn + 1) % len(self.turns)
@@ -262,6 +272,12 @@ class Population(ABC, Generic[S]):
             play(self, policies)
             count += 1
 
+    def _marked(self, where: Any) -> Array:
+        where = np.asarray(where)
+        if where.shape != (self.num_envs,) or where.dtype != np.bool_:
+            raise ValueError(f"where must be bool[{self.num_envs}], not {where.dtype}{list(where.shape)}")
+        return where
+
     def _checked(self, actions: Any) -> dict[str, Array]:
         turn = self.turn
         if len(self.roles) == 1:
@@ -274,10 +290,12 @@ class Population(ABC, Generic[S]):
 
 def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
     """`{role: policy}` from a policy or such a dict; ValueError if a role is left without."""
-    policies = dict(policy) if isinstance(policy, Mapping) else dict.fromkeys(env.roles, policy)
-    if set(policies) != set(env.roles) or (len(env.roles) > 1 and not isinstance(policy, Mapping)):
-        raise ValueError(f"policy must be a dict with the roles {list(env.roles)}, not {sorted(policies)}")
-    return policies
+    if len(env.roles) == 1 and not isinstance(policy, Mapping):
+        return dict.fromkeys(env.roles, policy)
+    if not isinstance(policy, Mapping) or set(policy) != set(env.roles):
+        given = list(policy) if isinstance(policy, Mapping) else type(policy).__name__
+        raise ValueError(f"policy must be a dict with the roles {list(env.roles)}, not {given}")
+    return dict(policy)
 
 
 def play(env: Population[Any], policies: Mapping[str, Acts]) -> Step:
@@ -299,7 +317,7 @@ class Controlled(Population[Any]):
     Args:
         population: a world with several roles.
         role: the one that is left to act.
-        others: `{role: policy}` for every other role.
+        others: `{role: policy}` for every other role; a full reset resets them, through partial ones they go on.
     """
 
     name = "controlled"
@@ -309,65 +327,94 @@ class Controlled(Population[Any]):
             raise ValueError(
                 f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
             )
-        self.population, self.role, self.others = population, role, dict(others)
+        self.inner, self.role, self.others = population, role, dict(others)
         super().__init__(population.params, population.num_envs)
         self.channels = population.channels
 
     def make_roles(self) -> tuple[Role, ...]:
-        return (self.population.roles[self.role],)
+        return (self.inner.roles[self.role],)
+
+    def stream(self, name: str) -> np.random.Generator:
+        return self.inner.stream(name)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
     ) -> tuple[Any, Info]:
-        inner = self.population
+        inner = self.inner
+        if where is not None and not inner._marked(where).all():
+            self._reset_some(seed, inner._marked(where))
+            return self.observe(), {}
         inner.reset(seed=seed, options=options, where=where)
-        for role, policy in self.others.items():
-            policy.reset(inner, inner.stream(f"policy/{role}"), role)
-        self._follow(np.zeros((self.num_envs, inner.rows(self.role))))
+        if where is None:
+            for role, policy in self.others.items():
+                policy.reset(inner, inner.stream(f"policy/{role}"), role)
+        self._follow()
         return self.observe(), {}
 
-    def step(self, actions: Any) -> Step:
-        inner = self.population
-        mixed = {self.role: actions}
-        if len(inner.turn) > 1:
-            seen = inner.observe()
-            mixed |= {r: self.others[r].act(seen[r], inner.action_mask(r)) for r in inner.turn if r != self.role}
-        step = inner.step(mixed)
-        reward, info = self._follow(step.reward[self.role].astype(np.float64))
-        return Step(self.observe(), reward, self.terminated, self.truncated, step.info | info)
+    def _reset_some(self, seed: int | None, where: Array) -> None:
+        """Reset some replicas: the others' policies open their cycle while the rest waits."""
+        inner = self.inner
+        terminated, truncated, turn = inner.terminated, inner.truncated, inner._turn
+        inner._turn = 0
+        try:
+            inner.reset(seed=seed, where=where)
+        except Exception:
+            inner._turn = turn
+            raise
+        inner.terminated = inner.terminated | ~where
+        self._follow()
+        self.terminated = inner.terminated = np.where(where, inner.terminated, terminated)
+        self.truncated = inner.truncated = np.where(where, inner.truncated, truncated)
+        if not (where | terminated | truncated).all():
+            inner._turn = turn
 
-    def _follow(self, reward: Array) -> tuple[Array, Info]:
+    def step(self, actions: Any) -> Step:
+        inner = self.inner
+        chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
+        beside = [role for role in inner.turn if role != self.role]
+        seen = inner.observe() if beside else {}
+        chosen |= {role: self.others[role].act(seen[role], inner.action_mask(role)) for role in beside}
+        step = inner.step(chosen)
+        for role in beside:
+            self.others[role].update(seen[role], chosen[role], step.reward[role], inner.done)
+        more, info = self._follow()
+        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+
+    def _follow(self) -> tuple[Any, Info]:
         """Play the others until it is the role's turn again; return the role's summed reward and the last info."""
-        inner, info = self.population, {}
+        inner, reward, info = self.inner, 0.0, {}
         while self.role not in inner.turn and not inner.done.all():
             step = play(inner, self.others)
-            reward, info = reward + step.reward[self.role], step.info
+            reward, info = reward + step.reward.get(self.role, 0.0), step.info
         self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
         return reward, info
 
     def initial(self) -> Any:
-        return self.population.initial()
+        return self.inner.initial()
 
     def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        return self.population.transition(state, actions)
+        return self.inner.transition(state, actions)
 
     def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        return self.population.observe_role(state, role, rows)
+        return self.inner.observe_role(state, role, rows)
 
     def acting(self, role: str) -> Array | None:
-        return self.population.acting(role)
+        return self.inner.acting(role)
 
     def action_mask(self, role: str) -> Array | None:
-        return self.population.action_mask(role)
+        return self.inner.action_mask(role)
 
     def clock(self) -> Array:
-        return self.population.clock()
+        return self.inner.clock()
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        return self.population.measures()
+        return self.inner.measures()
 
     def metrics(self) -> dict[str, Array]:
-        return self.population.metrics()
+        return self.inner.metrics()
+
+    def describe(self, replica: int = 0) -> str:
+        return self.inner.describe(replica)
 
     def draw(self, axes: Any, replica: int = 0) -> None:
-        self.population.draw(axes, replica)
+        self.inner.draw(axes, replica)

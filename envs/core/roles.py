@@ -22,8 +22,12 @@ class Layout:
         self.slices: dict[str, slice] = {}
         stop = 0
         for name, (size, low, high) in fields.items():
-            if not (size >= 1 and np.isfinite(low) and np.isfinite(high) and low < high):
-                raise ValueError(f"field {name!r} must be (size >= 1, finite low < finite high), not {fields[name]!r}")
+            with np.errstate(over="ignore"):
+                bounds = np.array([low, high], np.float32)
+            if not (size >= 1 and np.isfinite(bounds).all() and bounds[0] < bounds[1]):
+                raise ValueError(
+                    f"field {name!r} must be (size >= 1, finite low < finite high) in float32, not {fields[name]!r}"
+                )
             self.slices[name] = slice(stop, stop := stop + size)
         self.size = stop
         self.low = np.concatenate([np.full(s, low, np.float32) for s, low, _ in fields.values()])
@@ -69,6 +73,11 @@ class Role:
         if array.shape != wanted:
             raise ValueError(f"{name} of role {self.name!r} must have shape {wanted}, not {array.shape}")
         if isinstance(space, gymnasium.spaces.Box):
+            if not np.can_cast(array.dtype, space.dtype, "same_kind"):
+                raise ValueError(f"{name} of role {self.name!r} must be {space.dtype}, not {array.dtype}")
+            # In the space's own precision: 0.1 lies in a Box that begins at float32(0.1).
+            with np.errstate(over="ignore"):
+                array = array.astype(space.dtype, copy=False)
             # Written so that NaN fails too.
             bad = ~((array >= space.low) & (array <= space.high))
         else:

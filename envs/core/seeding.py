@@ -4,6 +4,8 @@ import zlib
 
 import numpy as np
 
+from tacit.envs.core.validation import integer
+
 __all__ = ["Streams"]
 
 
@@ -18,9 +20,7 @@ class Streams:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        if seed is not None and seed < 0:
-            raise ValueError(f"seed must be a non-negative integer or None, not {seed!r}")
-        self.entropy = np.random.SeedSequence(None if seed is None else int(seed)).entropy
+        self.entropy = np.random.SeedSequence(None if seed is None else integer("seed", seed, at_least=0)).entropy
         self._generators: dict[str, np.random.Generator] = {}
 
     def __getitem__(self, name: str) -> np.random.Generator:

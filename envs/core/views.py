@@ -9,7 +9,7 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from tacit.envs.core.population import Info, Population, Step
+from tacit.envs.core.population import Info, Population, Step, masked
 from tacit.envs.core.render import RENDER_MODES, Renderer
 from tacit.envs.core.validation import Array, choice
 
@@ -36,11 +36,17 @@ def _sole_role(population: Population[Any], view: str) -> str:
     return next(iter(population.roles))
 
 
+def _one_replica(population: Population[Any], view: str) -> None:
+    if population.num_envs != 1:
+        raise ValueError(f"{view} needs a population of one replica, but num_envs is {population.num_envs}")
+
+
 class SingleEnv(gymnasium.Env[Array, Any]):
-    """A one-agent population as a Gymnasium environment; its first replica is the episode."""
+    """A one-agent population of one replica as a Gymnasium environment."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         self.role = _sole_role(population, "SingleEnv")
+        _one_replica(population, "SingleEnv")
         self.population = population
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name}
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
@@ -119,7 +125,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
             raise ValueError("reset_mask must mark at least one replica")
         observation, info = self.population.reset(seed=seed, options=options, where=where)
         self._ended = self.population.done.copy()
-        return observation[:, 0], info
+        return observation[:, 0], info | self._mask()
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
         population, actions = self.population, np.asarray(actions)
@@ -139,36 +145,33 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
             final: Array = np.full(self.num_envs, None, dtype=object)
             for i in np.flatnonzero(ended):
                 final[i] = observation[i, 0]
-            info = {
-                **info,
-                "final_obs": final,
-                "_final_obs": ended,
-                "final_info": _masked(info, ended),
-                "_final_info": ended,
-            }
+            last = {"final_obs": final, "final_info": masked(info | self._mask(), ended)}
+            info = masked(info, ~ended) | last | {f"_{key}": ended for key in last}
             observation, _ = population.reset(where=ended)
             self._ended = np.zeros(self.num_envs, np.bool_)
-        return observation[:, 0], reward[:, 0], terminated, truncated, info
+        return observation[:, 0], reward[:, 0], terminated, truncated, info | self._mask()
 
     def _step_after_end(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
         """Reset the replicas that ended a step ago, whose actions are ignored, and step the others."""
         population, fresh = self.population, self._ended
-        space = self.single_action_space
+        space: Any = self.single_action_space
         if fresh.all():
             observation, _ = population.reset(where=fresh)
             nothing = np.zeros(self.num_envs, np.bool_)
             step = Step(observation, np.zeros((self.num_envs, 1)), nothing, nothing, {})
         else:
-            idle = space.start if isinstance(space, gymnasium.spaces.Discrete) else 0
-            if isinstance(space, gymnasium.spaces.Box):
-                idle = space.low
             actions = actions.copy()
-            actions[fresh] = idle
+            actions[fresh] = space.low if isinstance(space, gymnasium.spaces.Box) else space.start
             step = population.step(actions)
             observation, _ = population.reset(where=fresh)
         self._ended = population.done.copy()
         terminated, truncated = step.terminated & ~fresh, step.truncated & ~fresh
-        return observation[:, 0], step.reward[:, 0], terminated, truncated, _masked(step.info, ~fresh)
+        info = masked(step.info, ~fresh) | self._mask()
+        return observation[:, 0], step.reward[:, 0], terminated, truncated, info
+
+    def _mask(self) -> Info:
+        mask = self.population.action_mask(self.role)
+        return {} if mask is None else {"action_mask": mask[:, 0].astype(np.int8)}
 
     def render(self) -> Any:
         if self.render_mode is None:
@@ -176,23 +179,18 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return tuple(Renderer(self.population, self.render_mode, i).frame() for i in range(self.num_envs))
 
 
-def _masked(info: Info, mask: Array) -> Info:
-    """Info that means something only where `mask` is true."""
-    values = {key: value for key, value in info.items() if not key.startswith("_")}
-    return values | {f"_{key}": info.get(f"_{key}", True) & mask for key in values}
-
-
 class _Agents:
     """What the two PettingZoo views share: names, spaces, and a population of one replica."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
+        _one_replica(population, type(self).__name__)
         self.population = population
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
         self.metadata = {
             "render_modes": list(RENDER_MODES),
             "render_fps": 10,
             "name": population.name,
-            "is_parallelizable": True,
+            "is_parallelizable": type(population).acting is Population.acting,
         }
         self.possible_agents = list(population.possible_agents)
         self.agents: list[str] = []
@@ -294,10 +292,10 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
             for role, more in self._open(taken).items():
                 rewards[role] = rewards[role] + more if role in rewards else more
         agents = self.agents
+        terminated, truncated = bool(population.terminated[0]), bool(population.truncated[0])
         earned = dict.fromkeys(agents, 0.0)
         for role, values in rewards.items():
             earned.update(zip(self._of[role], values.tolist(), strict=True))
-        terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         infos = self._infos(step.info)
         if terminated or truncated:
             self.agents = []

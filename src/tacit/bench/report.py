@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -43,6 +44,8 @@ th, td { padding: .4rem .7rem; text-align: right; vertical-align: top; font-vari
 th { color: var(--quiet); font-weight: 600; border-bottom: 1px solid var(--line); vertical-align: bottom; }
 td { white-space: nowrap; }
 tbody tr + tr td { border-top: 1px solid var(--line); }
+tbody tr.why td { border-top: none; padding-top: 0; color: var(--quiet); }
+.why td { max-width: 1px; }
 .word { text-align: left; white-space: normal; overflow-wrap: break-word; }
 .short { white-space: nowrap; }
 .long { display: block; min-width: 16rem; }
@@ -121,8 +124,11 @@ def print_tables(store: Store, studies: Sequence[Study], console: Console | None
             for index, column in enumerate(table.columns):
                 rich.add_column(Text(column), justify="left" if index in table.words else "right", overflow="fold")
             for row in table.rows:
-                rich.add_row(*map(Text, row))
+                rich.add_row(*map(Text, row[: len(table.columns)]))
             console.print(rich)
+            for row in table.rows if table.explained else ():
+                if row[-1]:
+                    console.print(Padding(Text.assemble((f"{row[0]}: ", "bold"), row[-1]), (0, 0, 0, 2)))
 
 
 def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
@@ -155,10 +161,12 @@ def _warning(text: str) -> str:
 def _html(table: Table) -> str:
     kinds = [" class=word" if index in table.words else "" for index in range(len(table.columns))]
     head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, table.columns, strict=True))
-    rows = "".join(
-        f"<tr>{''.join(f'<td{kind}>{_badge(text)}</td>' for kind, text in zip(kinds, row, strict=True))}</tr>"
-        for row in table.rows
-    )
+    rows = ""
+    for texts in table.rows:
+        *cells, sentence = texts if table.explained else (*texts, "")
+        row = "".join(f"<td{kind}>{_badge(text)}</td>" for kind, text in zip(kinds, cells, strict=True))
+        rows += f"<tr>{row}</tr>"
+        rows += f"<tr class=why><td class=word colspan={len(kinds)}>{escape(sentence)}</td></tr>" if sentence else ""
     head = f"<thead><tr>{head}</tr></thead>" if any(table.columns) else ""
     note = f"<p class=quiet>{escape(table.note)}</p>" if table.note else ""
     return f"<h3>{escape(table.title)}</h3><div class=scroll><table>{head}<tbody>{rows}</tbody></table></div>{note}"

@@ -16,13 +16,17 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text. Columns whose numbers are in `words` are aligned to the left, the others, numbers, to the right."""
+    """Cells of text. Columns whose numbers are in `words` are aligned to the left, the others, numbers, to the right.
+
+    With `explained`, a row's last text is a sentence about it, shown below the row.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
     words: frozenset[int] = frozenset({0})
+    explained: bool = False
 
 
 def standard_tables(study: Study, results: Results) -> list[Table]:
@@ -64,8 +68,8 @@ def verdict_tables(study: Study, results: Results) -> list[Table]:
     """What the paper says beside what was computed: one table, or none."""
     verdicts = study.verdicts(results)
     rows = [(v.quantity, _value(v.paper), _value(v.ours), interval(v.interval), v.verdict, v.reason) for v in verdicts]
-    columns = ("quantity", "paper", "ours", "95% CI", "verdict", "reason")
-    return [Table("The paper's claims", columns, rows, words=frozenset({0, 4, 5}))] if rows else []
+    columns = ("quantity", "paper", "ours", "95% CI", "verdict")
+    return [Table("The paper's claims", columns, rows, words=frozenset({0, 4}), explained=True)] if rows else []
 
 
 def origin_table(manifest: dict[str, Any]) -> Table:

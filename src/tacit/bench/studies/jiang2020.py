@@ -49,7 +49,7 @@ class RewardCurveStudy(Study):
     figures = ("004/3.2",)
 
     def cells(self, quick: bool) -> list[Cell]:
-        return self.sweep([{"concentration": None}, {"concentration": 0.3}], range(5 if quick else 20))
+        return self.sweep([{"concentration": None}, {"concentration": 3.0}], range(5 if quick else 20))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env = federated_training_v0.population(concentration=cell.config["concentration"])
@@ -57,13 +57,11 @@ class RewardCurveStudy(Study):
         stated, other = fit_hyperbolic(curve), fit_hyperbolic(curve, offset=0.0)
         k = np.arange(1, len(curve))
         metrics = {"c": stated.c, "a": stated.a, "r_squared": stated.r_squared, "r_squared_shifted": other.r_squared}
-        return Result(
-            metrics | {"concave_from_1": float(np.diff(curve[1:], 2).max() <= 1e-3)}, {"reward": (k, curve[1:])}
-        )
+        return Result(metrics, {"reward": (k, curve[1:])})
 
     def plots(self, results: Results) -> list[Plot]:
         figure, axes = panels(
-            ["IID clients" if g.config["concentration"] is None else "Dirichlet(0.3) clients" for g in results]
+            ["IID clients" if g.config["concentration"] is None else "clients with label skew" for g in results]
         )
         for ax, group in zip(axes, results, strict=True):
             k, runs = group.curves["reward"][0][0], np.array([y for _, y in group.curves["reward"]])
@@ -171,14 +169,33 @@ class _LossStudy(Study):
         if not len(trained):
             return []
         labels = {"x_label": "time (s)", "y_label": "held-out cross-entropy (nats)"}
-        close = Results(g for g in trained if g.config["policy"] != "WaitForAll")
         whole = plot_curves(self, trained, "test_loss", **labels)
-        part = plot_curves(self, close, "test_loss", **labels)
         first, second = self.figures
-        return [
-            Plot(f"{self.name}_all", whole.figure, f"Figure {first}. {whole.caption}"),
-            Plot(f"{self.name}_close", part.figure, f"Figure {second}: without waiting for all. {part.caption}"),
-        ]
+        plots = [Plot(f"{self.name}_all", whole.figure, f"Figure {first}. {whole.caption}")]
+        base = self.group(trained, "federated_training_v0", "FixedCount", k=10)
+        if base is None:
+            return plots
+        figure, (ax,) = panels()
+        for group in trained:
+            if group is base or group.config["policy"] == "WaitForAll":
+                continue
+            _, mine, theirs = np.intersect1d(group.seeds, base.seeds, return_indices=True)
+            x = base.curves["test_loss"][0][0]
+            relative = np.array(
+                [
+                    group.curves["test_loss"][i][1] / base.curves["test_loss"][j][1] - 1
+                    for i, j in zip(mine, theirs, strict=True)
+                ]
+            )
+            bands = 100 * np.array([statistics.mean(y, resamples=1000) for y in relative.T])
+            (line,) = ax.plot(x, bands[:, 0], label=self.row_label(group, trained))
+            ax.fill_between(x, bands[:, 1], bands[:, 2], color=line.get_color(), alpha=0.2, linewidth=0)
+        ax.axhline(0, color="#888888", linestyle="--", linewidth=1)
+        ax.set_xlabel("time (s)")
+        ax.set_ylabel("loss relative to k=10 (%)")
+        shared_legend(figure, [ax])
+        caption = f"Figure {second}: the rules beside k=10, as the difference of their losses; mean over paired seeds with its 95% band."
+        return [*plots, Plot(f"{self.name}_close", figure, caption)]
 
     def round_time(
         self, results: Results, label: str, paper: float, exact: float | None, why: str, policy: str, **own: Any

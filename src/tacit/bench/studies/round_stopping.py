@@ -75,7 +75,7 @@ class FederatedTrainingStudy(Study):
     description = (
         "Softmax regression on scikit-learn's digits (1,797 images, a fifth held out), federated averaging over "
         "100 clients, IID and with "
-        "label skew (Dirichlet 0.3). The clocks are the paper's. Rules that plan do so with the reward curve "
+        "label skew (Dirichlet, 0.3 a class). The clocks are the paper's. Rules that plan do so with the reward curve "
         "fitted to IID training; "
         "learners are trained on that model and only then meet real training."
     )
@@ -85,7 +85,7 @@ class FederatedTrainingStudy(Study):
 
     def cells(self, quick: bool) -> list[Cell]:
         budget = 120.0 if quick else 300.0
-        worlds = [("federated_training_v0", {"concentration": c, "time_budget": budget}) for c in (None, 0.3)]
+        worlds = [("federated_training_v0", {"concentration": c, "time_budget": budget}) for c in (None, 3.0)]
         kept = cells(self, worlds, quick, 5 if quick else 20, 1 if quick else 10)
         # One learner is enough to see how what was learned on the model does on data.
         return [

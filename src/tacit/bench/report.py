@@ -24,7 +24,7 @@ CSS = """
 @media (prefers-color-scheme: dark) { :root { --text: #e4e7ea; --quiet: #9aa5af; --page: #14171a; --card: #1d2125;
   --line: #343b42; --accent: #7cc0f2; --good: #8fe0b4; --good-back: #143524; --bad: #ffb98a; --bad-back: #43230c; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 68rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
+body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { margin: 0 0 .5rem; font-size: 1.9rem; line-height: 1.2; }
 h2 { margin: 0 0 .25rem; font-size: 1.4rem; line-height: 1.25; }

@@ -1,0 +1,34 @@
+"""Write a stopping rule of your own, know exactly what it is worth, and watch it train a real model."""
+
+import numpy as np
+
+import tacit
+from tacit.envs import federated_training_v0, round_stopping_v0
+from tacit.envs.core import Array
+from tacit.policies import OptimalStopping
+from tacit.policies.classic.round_stopping import StoppingRule
+
+
+class Patient(StoppingRule):
+    """Wait for five updates, and for whatever is queued then."""
+
+    def waits(self, received: Array, queued: Array, slots: Array) -> Array:
+        return (received < 5) | ((queued > 0) & (received < 12))
+
+
+rule, solution = Patient(), OptimalStopping.solve()
+exact = round_stopping_v0.evaluate(rule.table(100))
+print(
+    f"exact rate {exact.rate:.6f}, {100 * exact.rate / solution.rate:.1f}% of the optimum; a round lasts {exact.expected_duration:.2f} s"
+)
+
+run = tacit.simulate(round_stopping_v0.population(20, time_budget=300.0), rule, seed=0)
+print(f"simulated  {run.metrics['rate'].mean():.6f}")
+
+digits = federated_training_v0.population(10, time_budget=120.0)
+for policy in (rule, OptimalStopping()):
+    run = tacit.simulate(digits, policy, seed=0, until=np.linspace(30, 120, 4), record=["test_loss"])
+    losses = "  ".join(
+        f"{t:.0f} s: {loss:.3f}" for t, loss in zip(run.times, run.trace["test_loss"].mean(1), strict=True)
+    )
+    print(f"{type(policy).__name__:16} held-out loss at  {losses}")

@@ -1,0 +1,21 @@
+"""The plain loop: step an environment by hand, with a rule of thumb, and see what a minute of training is worth."""
+
+import gymnasium
+
+import tacit  # noqa: F401 - registers the environments
+
+STOP, WAIT = 0, 1
+
+env = gymnasium.make("tacit/RoundStopping-v0", time_budget=60.0, render_mode="ansi")
+observation, info = env.reset(seed=0)
+ended = False
+while not ended:
+    received, queued = observation[0], observation[1]
+    enough = received >= (9 if queued else 4)
+    observation, reward, terminated, truncated, info = env.step(STOP if enough else WAIT)
+    ended = terminated or truncated
+    if "stop_reason" in info:
+        print(f"{info['updates']} updates in {info['duration']:.2f} s earned {reward:.4f}")
+print(env.render())
+print(f"rate: {info['rate_so_far']:.6f} per second")
+env.close()

@@ -96,8 +96,10 @@ class LearnedStopping(Policy):
             rows = RowsVecEnv(PaidAsItPasses(priced, self.rows), seed=self.seed + stage)
             if stage == 0:
                 self._normal = VecNormalize(rows, gamma=1.0, clip_reward=100.0)
-                learner = getattr(stable_baselines3, self.algorithm)
-                self._model = learner("MlpPolicy", self._normal, seed=self.seed, device="cpu", **settings["arguments"])
+                learner, arguments = getattr(stable_baselines3, self.algorithm), settings["arguments"]
+                if "n_epochs" in arguments:
+                    arguments = arguments | {"batch_size": max(2, arguments["n_steps"] * self.rows // 4)}
+                self._model = learner("MlpPolicy", self._normal, seed=self.seed, device="cpu", **arguments)
                 _lean_to_waiting(self._model)
             else:
                 self._normal.venv = rows
@@ -139,7 +141,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "learning_rate": 2e-3,
         # One round is an episode of a few dozen steps that pays at its end: no discount, whole-episode advantages.
         "arguments": {
-            "n_steps": 32, "batch_size": 4096, "n_epochs": 8, "gamma": 1.0, "gae_lambda": 1.0, "policy_kwargs": {"net_arch": [64, 64]},
+            "n_steps": 32, "n_epochs": 8, "gamma": 1.0, "gae_lambda": 1.0, "policy_kwargs": {"net_arch": [64, 64]},
         },
     },
     "DQN": {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from tacit.envs.core import integer
 from tacit.registry import WORLDS, UnknownName, make_policy, make_world, policies
 from tacit.simulation import simulate
 
@@ -102,7 +103,7 @@ def _app() -> Any:
         privacy: Annotated[
             str | None, typer.Option("--privacy", help="MECHANISM:EPSILON (none in this version).")
         ] = None,
-        seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many runs, with seeds 0, 1, ...")] = 10,
+        seeds: Annotated[int, typer.Option("--seeds", help="How many runs, with seeds 0, 1, ...")] = 10,
         until: Annotated[
             float | None, typer.Option("--until", help="Horizon, in the environment's unit of time.")
         ] = None,
@@ -111,6 +112,7 @@ def _app() -> Any:
         """Run a policy in an environment and print what it comes to."""
         if privacy is not None:
             raise ValueError(f"privacy must be left out, since this version has no mechanisms, not {privacy!r}")
+        integer("--seeds", seeds, at_least=1)
         own, others = _settings(settings or [])
         world = make_world(env)
         population = world.population(**others)

@@ -1,0 +1,178 @@
+"""The command line: what it prints, and what it says when something is wrong."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tacit import cli
+from tacit.bench.study import STUDIES, Cell, Progress, Result, Score, Study
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+class Tiny(Study):
+    """Two cells that cost nothing."""
+
+    name = "tiny"
+    title = "A tiny study"
+    score = Score("value")
+    figures = ("000/9.9",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{"policy": "a"}, {"policy": "b"}], range(2))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        if cell.config["policy"] == "b" and Path("fail").exists():
+            raise RuntimeError("there is a file called fail")
+        return Result({"value": float(cell.seed)})
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Call `tacit` with these words in an empty folder; give its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(STUDIES, "tiny", Tiny())
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tacit", *words])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return call
+
+
+def test_list_names_everything(run: Run) -> None:
+    code, out, _ = run("list", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert "tacit/RoundStopping-v0" in found["environments"]
+    assert {"OptimalStopping", "LearnedStopping"} <= set(found["policies"])
+    assert {"round-stopping", "federated-training"} <= set(found["studies"])
+    assert {"004/3.2", "004/3.3", "004/3.4", "004/3.5", "004/3.6"} <= set(found["figures"])
+    assert "tacit/RoundStopping-v0" in run("list")[1]
+
+
+def test_run_prints_one_document(run: Run) -> None:
+    words = (
+        "run",
+        "tacit/RoundStopping-v0",
+        "--policy",
+        "FixedCount",
+        "--set",
+        "policy.k=3",
+        "--set",
+        "time_budget=30",
+    )
+    code, out, err = run(*words, "--seeds", "3", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["seeds"] == [0, 1, 2]
+    assert found["metrics"]["mean_updates"]["values"] == [3.0, 3.0, 3.0]
+    code, out, _ = run(*words, "--seeds", "2")
+    assert code == 0
+    assert "mean_updates" in out
+
+
+def test_what_has_no_value_is_null(run: Run) -> None:
+    words = ("run", "round_stopping", "--policy", "WaitForAll", "--set", "time_budget=4", "--seeds", "1")
+    _, out, _ = run(*words, "--json")
+    assert json.loads(out)["metrics"]["mean_updates"]["mean"] is None
+    assert run(*words)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["run", "tacit/RoundStoping-v0", "--policy", "Random"], ["RoundStoping", "tacit/RoundStopping-v0"]),
+        (["run", "round_stopping", "--policy", "FixdCount"], ["FixdCount", "FixedCount"]),
+        (["run", "round_stopping", "--policy", "FixedCount"], ["FixedCount", "k"]),
+        (["run", "round_stopping", "--policy", "FixedCount", "--set", "policy.k=-1"], ["k must", "-1"]),
+        (["run", "round_stopping", "--policy", "Random", "--set", "upload_probability=0"], ["upload_probability", "0"]),
+        (["run", "round_stopping", "--policy", "Random", "--set", "clients=3"], ["clients", "num_clients"]),
+        (["run", "round_stopping", "--policy", "Random", "--set", "num_clients"], ["key=value", "num_clients"]),
+        (["run", "round_stopping", "--policy", "Random", "--privacy", "Laplace:1"], ["privacy"]),
+        (["run", "round_stopping", "--policy", "Random", "--until", "-3"], ["until", "-3"]),
+        (["run", "round_stopping"], ["--policy"]),
+        (["run", "round_stopping", "--policy", "Random", "--seeds", "0"], ["--seeds", "0"]),
+        (["bench", "rond-stopping"], ["rond-stopping", "round-stopping"]),
+        (["bench", "tiny", "--backend", "threads"], ["threads", "process"]),
+        (["bench", "tiny", "--workers", "0"], ["workers", "0"]),
+        (["reproduce", "9.7"], ["figure", "9.7"]),
+        (["report", "nothing-here"], ["nothing-here"]),
+        (["benhc"], ["benhc"]),
+    ],
+)
+def test_a_mistake_is_one_line(run: Run, words: list[str], named: list[str]) -> None:
+    code, out, err = run(*words)
+    assert code != 0
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert "Traceback" not in err
+    for part in named:
+        assert part in err
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["tacit", "--debug", "run", "nowhere", "--policy", "Random"])
+    with pytest.raises(ValueError, match="nowhere"):
+        cli.main()
+
+
+def test_bench_then_resume_then_report(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("bench", "tiny", "--out", "here", "--backend", "serial")
+    assert code == 0
+    assert "here/report.html" in out
+    assert (tmp_path / "here/report.html").stat().st_size > 1000
+    code, _, err = run("bench", "tiny", "--out", "here", "--backend", "serial")
+    assert code != 0
+    assert "--resume" in err
+    code, out, _ = run("bench", "tiny", "--out", "here", "--backend", "serial", "--resume", "--json")
+    found: dict[str, Any] = json.loads(out)
+    assert (code, found["cells"], found["reused"]) == (0, 4, 4)
+    assert [group["metrics"]["value"] for group in found["studies"]["tiny"]["groups"]] == [[0.0, 1.0], [0.0, 1.0]]
+    assert run("report", "here")[0] == 0
+
+
+def test_a_corrupt_cell_is_named_and_nothing_else_is_lost(run: Run, tmp_path: Path) -> None:
+    run("bench", "tiny", "--out", "here", "--backend", "serial")
+    cell = sorted((tmp_path / "here/cells").iterdir())[0]
+    cell.write_bytes(cell.read_bytes()[:40])
+    code, out, err = run("report", "here")
+    assert (code != 0, out, len(err.splitlines())) == (True, "", 1)
+    assert cell.name in err
+    code, out, _ = run("bench", "tiny", "--out", "here", "--backend", "serial", "--resume", "--json")
+    assert code == 0
+    assert json.loads(out)["reused"] == 3
+
+
+def test_a_failed_cell_fails_the_command_and_keeps_the_others(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "fail").touch()
+    code, out, err = run("bench", "tiny", "--out", "here", "--backend", "serial")
+    assert code != 0
+    assert "2 of 4 cells failed" in err
+    assert "report" in out
+    (tmp_path / "fail").unlink()
+    code, out, _ = run("bench", "tiny", "--out", "here", "--backend", "serial", "--resume", "--json")
+    assert (code, json.loads(out)["reused"]) == (0, 2)
+
+
+def test_reproduce_finds_a_figure_with_or_without_its_paper(run: Run) -> None:
+    for name, folder in (("9.9", "a"), ("000/9.9", "b")):
+        code, out, _ = run("reproduce", name, "--out", folder, "--backend", "serial", "--json")
+        assert code == 0
+        assert list(json.loads(out)["studies"]) == ["tiny"]
+
+
+def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.setattr(sys, "argv", ["tacit", "list"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    assert "tacit[bench]" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""The studies: their cells are sound, the quick ones run, and the verdicts hold what the exact solver says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tacit.bench.report import write_report
+from tacit.bench.runner import run_study
+from tacit.bench.store import Store
+from tacit.bench.study import Cell, Results, load_studies
+from tacit.policies import OptimalStopping
+
+STUDIES = {
+    name: study for name, study in load_studies().items() if type(study).__module__.startswith("tacit.bench.studies")
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
+    cells = STUDIES[name].cells(quick)
+    assert len({cell.key for cell in cells}) == len(cells)
+    if not quick:
+        seeds: dict[str, set[int]] = {}
+        for cell in cells:
+            seeds.setdefault(json.dumps(cell.config), set()).add(cell.seed)
+        for config, found in seeds.items():
+            learned = json.loads(config).get("policy") in ("LearnedStopping", "TabularQ")
+            assert found == set(range(10 if learned else 20))
+
+
+def first(name: str, **entries: object) -> Cell:
+    return next(c for c in STUDIES[name].cells(True) if entries.items() <= c.config.items())
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        first("round-stopping", policy="OptimalStopping"),
+        first("federated-training", policy="Fraction"),
+        first("jiang-3-2"),
+        first("jiang-3-5", env="round_stopping_v0", policy="FixedCount"),
+    ],
+    ids=lambda cell: cell.study,
+)
+def test_a_cell_gives_its_score_and_the_same_one_again(cell: Cell) -> None:
+    study = STUDIES[cell.study]
+    result, again = study.run(cell), study.run(cell)
+    assert result.metrics == again.metrics
+    assert study.score.metric in result.metrics or "mean_duration" in result.metrics
+
+
+def test_exact_numbers_in_the_verdicts_are_the_solvers() -> None:
+    verdicts = {v.quantity: v for v in STUDIES["jiang-3-3"].verdicts(Results([]))}
+    solution = OptimalStopping.solve()
+    assert verdicts["lambda*, the optimal rate"].ours == solution.rate
+    assert verdicts["thresholds (k*, k0*)"].ours == str(solution.thresholds)
+    assert verdicts["lambda, upper bound"].ours == solution.bounds[1]
+    assert "0.01209" in verdicts["lambda*, the optimal rate"].reason
+    assert "0.01234" in verdicts["lambda, upper bound"].reason
+    assert "(10, 8)" in verdicts["thresholds (k*, k0*)"].reason
+
+
+def test_figures_are_reproduced_in_little(tmp_path: "object") -> None:
+    """One seed of every configuration of Figures 3.3 and 3.4, to the report."""
+    study = STUDIES["jiang-3-3"]
+
+    class Little(type(study)):  # type: ignore[misc]
+        name = "little"
+
+        def cells(self, quick: bool) -> list[Cell]:
+            cells = []
+            for cell in super().cells(True):
+                if cell.seed < 2:
+                    params = {**cell.config["env_params"], "time_budget": 40.0}
+                    cells.append(Cell("little", {**cell.config, "env_params": params}, cell.seed))
+            return cells
+
+    store = Store(str(tmp_path))
+    run_study([Little()], store, quick=True, progress=False)
+    page = write_report(store, str(tmp_path), [Little()]).read_text()
+    assert page.count("<svg") == 2
+    for said in ("0.01203", "does not follow", "mean round time, k=100 (s)", "loss against k=10"):
+        assert said in page
+    results = Results.from_table(store.load("little"))
+    verdicts = {v.quantity: v for v in Little().verdicts(results)}
+    ours = verdicts["mean round time, (10, 8) (s)"].ours
+    assert isinstance(ours, float)
+    assert np.isclose(ours, 3.448, atol=5e-4)

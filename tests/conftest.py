@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 for name, value in {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "SDL_VIDEODRIVER": "dummy"}.items():
@@ -9,3 +10,7 @@ for name, value in {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "SDL_VIDEODRIVE
 
 settings.register_profile("tacit", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("tacit")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regenerate-golden", action="store_true", help="write what the golden tests compare with")

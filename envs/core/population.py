@@ -234,11 +234,8 @@ class Population(ABC, Generic[S]):
             ValueError: an action of a wrong shape or outside its space; nothing has changed then.
             gymnasium.error.ResetNeeded: before `reset`, or when every replica is done.
         """
-        state = self.state
-        frozen = self.terminated | self.truncated
+        state, frozen = self._running()
         some_frozen = bool(frozen.any())
-        if some_frozen and frozen.all():
-            raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
         checked = self._checked(actions)
         for channel in self.channels.values():
             channel.live = ~frozen
@@ -271,6 +268,13 @@ class Population(ABC, Generic[S]):
                 break
             play(self, policies)
             count += 1
+
+    def _running(self) -> tuple[S, Array]:
+        """The state, and the replicas that are done, bool[B]; ResetNeeded if that is all of them."""
+        frozen = self.terminated | self.truncated
+        if frozen.all():
+            raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
+        return self.state, frozen
 
     def _marked(self, where: Any) -> Array:
         where = np.asarray(where)
@@ -370,6 +374,7 @@ class Controlled(Population[Any]):
 
     def step(self, actions: Any) -> Step:
         inner = self.inner
+        self._running()
         chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
         beside = [role for role in inner.turn if role != self.role]
         seen = inner.observe() if beside else {}

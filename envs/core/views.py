@@ -202,6 +202,10 @@ class _Agents:
             # One space object an agent, the same at every call: seeding one must not seed another.
             self.observation_spaces |= dict.fromkeys(self._of[role], r.layout.space())
             self.action_spaces |= {agent: _copy_space(r.action_space) for agent in self._of[role]}
+        # Copying a dict is far cheaper than filling one.
+        self._every = {value: dict.fromkeys(self.possible_agents, value) for value in (False, True)}
+        self._nothing = dict.fromkeys(self.possible_agents, 0.0)
+        self._seen: dict[str, Array] = {}
         self._renderer = Renderer(population, self.render_mode)
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
@@ -222,6 +226,7 @@ class _Agents:
         acted = {role: population.acting(role) for role in self._of}
         sole = next(iter(self._of)) if len(self._of) == 1 else None
         step = population.step(actions if sole is None else actions[sole])
+        self._see(step.observation)
         rewards = {}
         for role, values in (step.reward if sole is None else {sole: step.reward}).items():
             rewards[role], rows = values[0], acted[role]
@@ -230,15 +235,22 @@ class _Agents:
                 rewards[role][rows[0]] = values[0]
         return step, rewards
 
+    def _see(self, observation: Any) -> None:
+        """Keep what the population shows to roles of which all agents act."""
+        by_role = observation if len(self._of) > 1 else dict.fromkeys(self._of, observation)
+        self._seen = {role: rows[0] for role, rows in by_role.items() if self.population.acting(role) is None}
+
     def _full_observation(self, role: str) -> Array:
-        rows = None if self.population.acting(role) is None else np.arange(len(self._of[role]))[None]
-        observation: Array = self.population.observe_role(self.population.state, role, rows)[0]
-        return observation
+        """What every agent of a role would see now, [N, D]."""
+        if role not in self._seen:
+            rows = None if self.population.acting(role) is None else np.arange(len(self._of[role]))[None]
+            self._seen[role] = self.population.observe_role(self.population.state, role, rows)[0]
+        return self._seen[role]
 
     def _infos(self, info: Info) -> dict[str, Info]:
         """Every agent's info: what holds for the replica, and its own share of what is given by role."""
         common = _one(info)
-        infos = {agent: dict(common) for agent in self.possible_agents}
+        infos = {agent: common.copy() for agent in self.possible_agents}
         for key, by_role in info.items():
             if isinstance(by_role, Mapping):
                 for role, values in by_role.items():
@@ -274,7 +286,8 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, Info]]:
         population = self.population
-        _, info = population.reset(seed=seed, options=options)
+        observation, info = population.reset(seed=seed, options=options)
+        self._see(observation)
         self._open({role: population.default_action(role) for turn in (population.turns or ())[:-1] for role in turn})
         self.agents = list(self.possible_agents)
         self._renderer.update()
@@ -291,16 +304,15 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         if not population.done[0]:
             for role, more in self._open(taken).items():
                 rewards[role] = rewards[role] + more if role in rewards else more
-        agents = self.agents
         terminated, truncated = bool(population.terminated[0]), bool(population.truncated[0])
-        earned = dict.fromkeys(agents, 0.0)
+        earned = self._nothing.copy()
         for role, values in rewards.items():
             earned.update(zip(self._of[role], values.tolist(), strict=True))
         infos = self._infos(step.info)
         if terminated or truncated:
             self.agents = []
         self._renderer.update()
-        return self._observations(), earned, dict.fromkeys(agents, terminated), dict.fromkeys(agents, truncated), infos
+        return self._observations(), earned, self._every[terminated].copy(), self._every[truncated].copy(), infos
 
     def _taken(self, actions: dict[str, Any]) -> dict[str, Array]:
         """Actions by role, [1, rows, ...], checked before anything moves."""
@@ -336,13 +348,14 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
     agent_selection: str
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        _, info = self.population.reset(seed=seed, options=options)
+        observation, info = self.population.reset(seed=seed, options=options)
+        self._see(observation)
         self.agents = list(self.possible_agents)
-        self.rewards = dict.fromkeys(self.agents, 0.0)
-        self._nothing = dict.fromkeys(self.agents, 0.0)
-        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
-        self.terminations = dict.fromkeys(self.agents, False)
-        self.truncations = dict.fromkeys(self.agents, False)
+        self._idle = self._nothing.copy()
+        self.rewards = self._nothing.copy()
+        self._cumulative_rewards = self._nothing.copy()
+        self.terminations = self._every[False].copy()
+        self.truncations = self._every[False].copy()
         self.infos = self._infos(info)
         self._begin_turn()
         self._renderer.update()
@@ -361,7 +374,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         self._collected.append(checked)
         self._cumulative_rewards[agent] = 0.0
         if len(self._collected) < len(self._order):
-            self.rewards = self._nothing
+            self.rewards = self._idle
             self.agent_selection = self._order[len(self._collected)]
             return
         self._complete_turn()
@@ -371,20 +384,19 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         for agent, action in zip(self._order, self._collected, strict=True):
             by_role.setdefault(self._place[agent][0], []).append(action)
         step, rewards = self._play({role: np.array(values)[None] for role, values in by_role.items()})
-        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self.rewards = self._nothing.copy()
         for role, values in rewards.items():
             self.rewards.update(zip(self._of[role], values.tolist(), strict=True))
         for name, value in self.rewards.items():
             self._cumulative_rewards[name] += value
-        self.terminations = dict.fromkeys(self.agents, bool(step.terminated[0]))
-        self.truncations = dict.fromkeys(self.agents, bool(step.truncated[0]))
+        self.terminations = self._every[bool(step.terminated[0])].copy()
+        self.truncations = self._every[bool(step.truncated[0])].copy()
         self.infos = self._infos(step.info)
         self._begin_turn()
         self._renderer.update()
 
     def _begin_turn(self) -> None:
         self._collected: list[Any] = []
-        self._seen: dict[str, Array] = {}
         if self.population.done[0]:
             self._order = list(self.agents)
         else:
@@ -397,9 +409,9 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
     def _bury(self, agent: str, action: Any) -> None:
         if action is not None:
             raise ValueError(f"action must be None for {agent}, which is done, not {action!r}")
-        self.rewards = self._nothing
+        self.rewards = self._idle
         records: tuple[dict[str, Any], ...] = (
-            self._nothing,
+            self._idle,
             self._cumulative_rewards,
             self.terminations,
             self.truncations,
@@ -413,9 +425,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
 
     def observe(self, agent: str) -> Array:
         role, row = self._place[agent]
-        if self.population.acting(role) is not None:
+        if role not in self._seen and self.population.acting(role) is not None:
             own: Array = self.population.observe_role(self.population.state, role, np.array([[row]]))[0, 0]
             return own
-        if role not in self._seen:
-            self._seen[role] = self._full_observation(role)
-        return self._seen[role][row].copy()
+        return self._full_observation(role)[row].copy()

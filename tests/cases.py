@@ -1,0 +1,129 @@
+"""Every world at a size for tests, the tiny ones and those of the registry, and what it takes to play them."""
+
+import dataclasses
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import worlds as tiny
+from gymnasium.vector import AutoresetMode
+
+from tacit import registry
+from tacit.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView, World
+from tacit.policies import Random
+
+FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "time_budget": 1.0}
+SMALL: dict[str, dict[str, Any]] = {"round_stopping_v0": FEW_SLOTS, "federated_training_v0": FEW_SLOTS}
+
+
+class Case:
+    """A world at a size for tests, with the functions that a world has."""
+
+    def __init__(self, world: World[Any], **params: Any) -> None:
+        self.world, self.params = world, params
+
+    def population(self, num_envs: int = 1, **params: Any) -> Population[Any]:
+        return self.world.population(num_envs, **self.params | params)
+
+    def parallel_env(self, render_mode: str | None = None, **params: Any) -> ParallelView:
+        return ParallelView(self.population(**params), render_mode)
+
+    def env(self, render_mode: str | None = None, **params: Any) -> AECView:
+        return AECView(self.population(**params), render_mode)
+
+    def single_env(self, render_mode: str | None = None, **params: Any) -> SingleEnv:
+        return SingleEnv(self.population(**params), render_mode)
+
+    def vector_env(self, num_envs: int = 1, autoreset_mode: Any = "NextStep", **params: Any) -> VectorView:
+        return VectorView(self.population(num_envs, **params), autoreset_mode)
+
+
+class ControlledCase(Case):
+    """The auction seen by one of its roles, the other of which is random."""
+
+    def __init__(self, role: str, **params: Any) -> None:
+        super().__init__(tiny.auction_v0, **params)
+        self.role, (self.other,) = role, {"platform", "individual"} - {role}
+
+    def population(self, num_envs: int = 1, **params: Any) -> Population[Any]:
+        return Controlled(super().population(num_envs, **params), self.role, {self.other: Random()})
+
+
+CASES: dict[str, Case] = {
+    "consensus": Case(tiny.consensus_v0),
+    "gossip": Case(tiny.gossip_v0, horizon=60),
+    "auction": Case(tiny.auction_v0),
+    "corridor": Case(tiny.corridor_v0),
+    "platform": ControlledCase("platform"),
+    "individual": ControlledCase("individual"),
+} | {name: Case(world, **SMALL.get(name, {})) for name, world in registry.worlds().items()}
+SOLE = [name for name, case in CASES.items() if len(case.population().possible_agents) == 1]
+ONE_ROLE = [name for name, case in CASES.items() if len(case.population().roles) == 1]
+PHASED = [name for name, case in CASES.items() if case.population().turns is not None]
+RUN_TO_HORIZON = [
+    name
+    for name, case in CASES.items()
+    if "horizon" in {field.name for field in dataclasses.fields(case.world.params_type)}
+    and name not in ("gossip", "corridor")  # they may end before
+]
+IDS = {entry.id: SMALL.get(entry.name, {}) for entry in registry.WORLDS if entry.gymnasium} | {
+    "tests/Corridor-v0": {},
+    "tests/Individual-v0": {"num_agents": 1},
+    "tests/Platform-v0": {},
+}
+MODES = list(AutoresetMode)
+
+gymnasium.register("tests/Corridor-v0", CASES["corridor"].single_env, vector_entry_point=CASES["corridor"].vector_env)
+for _role in ("individual", "platform"):
+    gymnasium.register(f"tests/{_role.title()}-v0", CASES[_role].single_env, vector_entry_point=CASES[_role].vector_env)
+
+every = pytest.mark.parametrize("name", CASES)
+every_id = pytest.mark.parametrize("env_id", IDS)
+every_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+
+
+def draw(population: Population[Any], rng: np.random.Generator) -> dict[str, Array]:
+    """An action of every agent of every role, {role: [B, N, ...]}."""
+    actions = {}
+    for role in population.roles.values():
+        policy = Random()
+        policy.reset(population, rng, role.name)
+        actions[role.name] = policy.act(np.empty((population.num_envs, role.num_agents, 0)))
+    return actions
+
+
+def by_agent(actions: dict[str, Array]) -> dict[str, Any]:
+    return {f"{role}_{i}": action for role, rows in actions.items() for i, action in enumerate(rows[0])}
+
+
+def chosen(population: Population[Any], actions: dict[str, Array]) -> Any:
+    """What `Population.step` takes, of everyone's actions."""
+    picked = {}
+    for role in population.turn:
+        rows, taken = population.acting(role), actions[role]
+        picked[role] = taken if rows is None else np.take_along_axis(taken, rows, 1)
+    return picked if len(population.roles) > 1 else picked[population.turn[0]]
+
+
+def seen(population: Population[Any]) -> dict[str, Array]:
+    """What every agent would see now, acting or not, {role: [B, N, D]}."""
+    out = {}
+    for role, r in population.roles.items():
+        rows = np.broadcast_to(np.arange(r.num_agents), (population.num_envs, r.num_agents))
+        acting = population.acting(role)
+        out[role] = population.observe_role(population.state, role, None if acting is None else rows)
+    return out
+
+
+def fingerprint(population: Population[Any]) -> bytes:
+    """All that steps and resets may change."""
+    inner = population.inner if isinstance(population, Controlled) else population
+    channels = {name: (channel.everyone, channel.each) for name, channel in inner.channels.items()}
+    ends = [population.terminated, population.truncated, inner.terminated, inner.truncated]
+    return pickle.dumps([inner.state, inner.streams, channels, ends, inner.turn, inner.horizon])
+
+
+def of(state: Any, replica: int) -> dict[str, Any]:
+    return {field.name: getattr(state, field.name)[replica].copy() for field in dataclasses.fields(state)}

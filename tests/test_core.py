@@ -1,0 +1,551 @@
+"""What every world is made of: layouts, roles, streams, channels, populations; what is refused, and that nothing has moved then."""
+
+import pickle
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import worlds as tiny
+from cases import CASES, chosen, draw, every, fingerprint
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tacit
+from tacit import registry
+from tacit.envs.core import (
+    Array,
+    Channel,
+    Controlled,
+    Layout,
+    Population,
+    Role,
+    Streams,
+    World,
+    choice,
+    integer,
+    number,
+    select,
+    vector,
+)
+from tacit.policies import FixedCount, Policy, Random
+
+# Layouts.
+
+FIELDS = st.dictionaries(
+    st.sampled_from("abcdef"),
+    st.tuples(st.integers(1, 4), st.integers(-50, 0), st.integers(1, 50)),
+    min_size=1,
+)
+
+
+@given(fields=FIELDS, seed=st.integers(0, 2**32), scale=st.sampled_from([0.5, 1e6]))
+def test_packed_fields_lie_in_the_space_and_unpack(
+    fields: dict[str, tuple[int, int, int]], seed: int, scale: float
+) -> None:
+    layout, rng = Layout(**fields), np.random.default_rng(seed)
+    values = {name: scale * rng.normal(size=(2, 3, size)) for name, (size, _, _) in fields.items()}
+    packed = layout.pack(**{name: x[:, :, 0] if x.shape[2] == 1 else x for name, x in values.items()})
+    assert packed.shape == (2, 3, layout.size)
+    assert all(layout.space().contains(row) for replica in packed for row in replica)
+    for name, part in layout.unpack(packed).items():
+        size, low, high = fields[name]
+        assert part.shape == ((2, 3) if size == 1 else (2, 3, size))
+        np.testing.assert_array_equal(part.reshape(2, 3, size), np.clip(values[name].astype(np.float32), low, high))
+
+
+@pytest.mark.parametrize(
+    "field", [(0, 0, 1), (1, 1, 1), (1, 2, 1), (1, 0, np.inf), (1, np.nan, 1), (1, 0, 1e39), (1, 1, 1 + 1e-9)]
+)
+def test_layout_refuses(field: tuple[int, float, float]) -> None:
+    with pytest.raises(ValueError, match="field 'x' must be"):
+        Layout(x=field)
+
+
+def test_pack_wants_exactly_the_fields() -> None:
+    layout = Layout(a=(1, 0, 1), b=(2, 0, 1))
+    with pytest.raises(ValueError, match=re.escape("fields must be exactly ['a', 'b'], not ['a']")):
+        layout.pack(a=np.zeros((1, 1)))
+
+
+# Roles.
+
+
+def role(space: gymnasium.Space[Any]) -> Role:
+    return Role("agent", 2, Layout(x=(1, 0, 1)), space)
+
+
+@pytest.mark.parametrize(
+    ("space", "good", "bad"),
+    [
+        (Discrete(3), [0, 2], [[0, 3], [-1, 0], [0.0, 1.0], [np.nan, 0], [True, False], [None, 0], ["a", "b"]]),
+        (Discrete(3, start=1), [1, 3], [[0, 1], [1, 4]]),
+        (MultiDiscrete([2, 3]), [[1, 2], [0, 0]], [[[2, 0], [0, 0]], [[0, 0], [0, -1]], [[0.5, 0], [0, 0]]]),
+        (
+            Box(0.1, 1.0, (1,), np.float32),
+            [[0.1], [1.0]],
+            [
+                [[0.09], [1]],
+                [[0.5], [1.01]],
+                [[np.nan], [1]],
+                [[np.inf], [1]],
+                [[1e300], [1]],
+                [["a"], ["b"]],
+                [[None], [1]],
+                [[1j], [1]],
+            ],
+        ),
+        (Box(0, 5, (1,), np.int64), [[0], [5]], [[[0.5], [1.0]], [[6], [1]]]),
+    ],
+    ids=str,
+)
+def test_role_checks_actions(space: gymnasium.Space[Any], good: Any, bad: list[Any]) -> None:
+    checked = role(space).check([good], (1, 2))
+    assert checked.shape == (1, 2, *(space.shape or ()))
+    assert isinstance(space, Discrete) or checked.dtype == space.dtype
+    for actions in bad:
+        with pytest.raises(ValueError, match="actions of role 'agent' must"):
+            role(space).check([actions], (1, 2))
+    for shape in ((2, 2), (1, 3)):
+        with pytest.raises(ValueError, match=r"actions of role 'agent' must have shape \(\d, \d.*\), not"):
+            role(space).check([good], shape)
+
+
+def test_role_points_at_the_wrong_action() -> None:
+    with pytest.raises(
+        ValueError, match=re.escape("actions of role 'agent' must lie in Discrete(3), but actions[1, 0] is 7")
+    ):
+        role(Discrete(3)).check(np.array([[0, 1], [7, 2]]), (2, 2))
+
+
+# Checks of parameters.
+
+
+@pytest.mark.parametrize(
+    "value", [np.nan, np.inf, -np.inf, None, "1", True, np.True_, 0.0, 1.5, 1j, [0.5], np.zeros(1)]
+)
+def test_number_refuses(value: Any) -> None:
+    with pytest.raises(ValueError, match="rate must be a finite number > 0 and <= 1, not "):
+        number("rate", value, above=0, at_most=1)
+
+
+@given(st.one_of(st.integers(1, 10), st.floats(0.5, 10), st.floats(0.5, 10).map(np.float64)))
+def test_number_keeps(value: Any) -> None:
+    kept = number("rate", value, at_least=0.5, below=10.5)
+    assert type(kept) is float
+    assert kept == value
+
+
+@pytest.mark.parametrize("value", [0, 11, 1.0, 1.5, None, "1", True, np.nan, np.float64(2)])
+def test_integer_refuses(value: Any) -> None:
+    with pytest.raises(ValueError, match="count must be an integer >= 1 and <= 10, not "):
+        integer("count", value, at_least=1, at_most=10)
+    assert type(integer("count", np.int32(3), at_least=1)) is int
+
+
+def test_choice() -> None:
+    assert choice("kind", "a", ("a", "b")) == "a"
+    for value in ("c", None, ["a"], 1):
+        with pytest.raises(ValueError, match="kind must be one of 'a', 'b', not "):
+            choice("kind", value, ("a", "b"))
+    with pytest.raises(ValueError, match="kind must be one of 1, not True"):
+        choice("kind", True, (1,))
+
+
+@pytest.mark.parametrize("value", [[1, np.nan], [[1, 2]], "ab", None, [1, None], [1, 2, 3], 5, [1, [2]]])
+def test_vector_refuses(value: Any) -> None:
+    with pytest.raises(ValueError, match="table must "):
+        vector("table", value, size=2)
+
+
+def test_vector_is_fresh() -> None:
+    given_array = np.ones(2)
+    vector("table", given_array)[0] = 5
+    assert given_array.tolist() == [1, 1]
+
+
+# Streams.
+
+
+@given(seed=st.integers(0, 2**64), elsewhere=st.integers(0, 20))
+def test_a_stream_is_not_moved_by_another(seed: int, elsewhere: int) -> None:
+    one, other = Streams(seed), Streams(seed)
+    one["noise"].random(elsewhere)
+    np.testing.assert_array_equal(one["rewards"].random(5), other["rewards"].random(5))
+    one["ties"].random(elsewhere)
+    np.testing.assert_array_equal(one["rewards"].random(5), other["rewards"].random(5))
+
+
+def test_streams_differ_by_name_and_seed() -> None:
+    drawn = {Streams(seed)[name].integers(2**62) for seed in (0, 1, 2**40) for name in ("a", "b", "policy/a")}
+    assert len(drawn) == 9
+    fresh = Streams()
+    assert isinstance(fresh.entropy, int)
+    assert Streams(fresh.entropy)["a"].integers(2**62) == fresh["a"].integers(2**62)
+
+
+def test_streams_do_not_look_alike() -> None:
+    """Correlation of two streams' 100,000 uniforms: |r| < 4.5 / sqrt(n), false-alarm rate 7e-6."""
+    streams, n = Streams(0), 100_000
+    assert abs(np.corrcoef(streams["a"].random(n), streams["b"].random(n))[0, 1]) < 4.5 / n**0.5
+
+
+def test_streams_survive_pickling() -> None:
+    streams = Streams(3)
+    streams["a"].random(7)
+    again = pickle.loads(pickle.dumps(streams))
+    for name in "ab":
+        assert streams[name].random() == again[name].random()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True, np.float64(1)])
+def test_seed_must_be_a_whole_number(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed must be an integer >= 0, not "):
+        Streams(seed)
+
+
+# Channels.
+
+
+def test_channel_counts_messages() -> None:
+    channel = Channel("report", "bounded", observer="server", unit="event")
+    channel.reset(2)
+    x = np.arange(6.0).reshape(2, 3)
+    y, delivered = channel.send(x)
+    np.testing.assert_array_equal(y, x)
+    assert delivered.tolist() == [[True] * 3] * 2
+    assert channel.messages().tolist() == [1, 1]
+
+    senders = np.array([[True, False, False], [False, True, True]])
+    _, delivered = channel.send(x, senders, sensitivity=1.0)
+    np.testing.assert_array_equal(delivered, senders)
+    sums, received = channel.tally(np.array([[2, 1], [0, 3]]))
+    assert (sums.tolist(), received.tolist()) == ([[2, 1], [0, 3]], [3, 3])
+    assert channel.messages().tolist() == [[3, 2, 2], [2, 3, 3]]
+
+    channel.reset(2, where=np.array([True, False]))
+    assert channel.messages().tolist() == [[0, 0, 0], [2, 3, 3]]
+    channel.live = np.array([True, False])
+    channel.send(x)
+    channel.send(x, np.ones((2, 3), np.bool_))
+    channel.tally(np.ones((2, 2)))
+    assert channel.messages().tolist() == [[3, 3, 3], [2, 3, 3]]
+    channel.reset(2)
+    assert channel.messages().tolist() == [0, 0]
+
+
+def test_world_counts_its_messages() -> None:
+    population = tiny.consensus_v0.population(num_envs=2)
+    population.reset(seed=0)
+    population.step(np.array([[0, 1, 2, 0], [0, 0, 0, 0]]))
+    population.step(np.array([[1, 1, 1, 1], [2, 0, 0, 0]]))
+    assert population.channels["vote"].messages().tolist() == [2, 2]
+    assert population.channels["opinion"].messages().tolist() == [[1, 2, 2, 1], [1, 0, 0, 0]]
+
+
+# States.
+
+
+@dataclass(frozen=True)
+class State:
+    a: Array
+    b: Array
+    c: Array
+
+
+def test_select_takes_replicas_and_touches_neither() -> None:
+    shared = np.zeros(2)
+    yes = State(np.array([1, 2]), np.ones((2, 3, 2)), shared)
+    no = State(np.array([3, 4]), np.zeros((2, 3, 2)), shared)
+    picked = select(np.array([True, False]), yes, no)
+    assert picked.a.tolist() == [1, 4]
+    assert picked.b.sum((1, 2)).tolist() == [6, 0]
+    assert picked.c is shared
+    assert (yes.a.tolist(), no.a.tolist()) == ([1, 2], [3, 4])
+
+
+# Populations refuse what is wrong, and nothing has moved then.
+
+
+def begun(name: str, num_envs: int = 2) -> Population[Any]:
+    population, rng = CASES[name].population(num_envs=num_envs), np.random.default_rng(0)
+    population.reset(seed=0)
+    for _ in range(2):
+        population.step(chosen(population, draw(population, rng)))
+    return population
+
+
+def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
+    """Actions of one role, made wrong in every way."""
+    out = [actions[:, :0], actions[:1], actions[..., None], actions.tolist()[0], None, "wait", {"agent": actions}]
+    outside = np.array([np.nan, np.inf, -np.inf] if isinstance(space, Box) else [-1, 10**6])
+    for value in [*outside, 0.5 + 1j, np.nan]:
+        wrong = actions.astype(np.result_type(actions, value))
+        wrong[-1, -1] = value
+        out.append(wrong)
+    return out
+
+
+@every
+def test_wrong_actions_change_nothing(name: str) -> None:
+    population = begun(name)
+    actions = chosen(population, draw(population, np.random.default_rng(1)))
+    wrong: list[Any] = []
+    if isinstance(actions, dict):
+        for role_name, own in actions.items():
+            wrong += [actions | {role_name: bad} for bad in spoilt(own, population.roles[role_name].action_space)]
+        wrong += [{}, {**actions, "nobody": own}, own, None, [actions]]
+    else:
+        wrong = spoilt(actions, next(iter(population.roles.values())).action_space)
+    before = fingerprint(population)
+    for bad in wrong:
+        with pytest.raises(ValueError, match=r"actions (of role '\w+' )?must "):
+            population.step(bad)
+        assert fingerprint(population) == before
+    population.step(actions)
+
+
+@every
+def test_wrong_resets_change_nothing(name: str) -> None:
+    population = begun(name)
+    wrong: list[dict[str, Any]] = [{"seed": seed} for seed in (-1, 1.5, "1")]
+    wrong += [{"options": {"horizon": horizon}} for horizon in (0, -1, np.nan, np.inf, "x", True)]
+    wrong += [{"where": where} for where in (np.ones(3, np.bool_), np.ones(2), [1, 0], True)]
+    before = fingerprint(population)
+    for bad in wrong:
+        with pytest.raises(ValueError, match=r"(seed|horizon|where) must be"):
+            population.reset(seed=bad.get("seed", 5), **{key: value for key, value in bad.items() if key != "seed"})
+        assert fingerprint(population) == before
+
+
+def test_partial_reset_waits_for_the_cycle_of_turns() -> None:
+    population = CASES["auction"].population(num_envs=2)
+    population.reset(seed=0)
+    population.step({"platform": np.full((2, 1, 1), 0.5)})
+    before = fingerprint(population)
+    with pytest.raises(ValueError, match="where needs the cycle of turns to be complete, but it is the turn of"):
+        population.reset(where=np.array([True, False]))
+    assert fingerprint(population) == before
+    population.reset(where=np.array([True, True]))
+    assert population.turn == ("platform",)
+
+
+@every
+def test_reset_comes_before_step(name: str) -> None:
+    population = CASES[name].population(num_envs=2)
+    for early in (population.observe, lambda: population.step(None), lambda: population.reset(where=np.eye(2)[0] > 0)):
+        with pytest.raises(gymnasium.error.ResetNeeded, match=r"call reset\(\) before"):
+            early()
+    rng = np.random.default_rng(0)
+    population.reset(seed=0)
+    while not population.done.all():
+        population.step(chosen(population, draw(population, rng)))
+    before = fingerprint(population)
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"every replica of \w+ is done: call reset"):
+        population.step(chosen(population, draw(population, rng)))
+    assert fingerprint(population) == before
+    population.reset()
+    assert not population.done.any()
+
+
+def test_views_refuse_wrong_actions_and_change_nothing() -> None:
+    parallel, aec = tiny.auction_v0.parallel_env(), tiny.auction_v0.env()
+    good = {"platform_0": np.array([0.5], np.float32)} | {f"individual_{i}": 1 for i in range(4)}
+    parallel.reset(seed=0)
+    aec.reset(seed=0)
+    before = fingerprint(parallel.population), fingerprint(aec.population)
+    for wrong in ({"platform_0": np.array([np.nan])}, {"platform_0": 0.5}, {"individual_2": 2}, {"individual_0": 1.0}):
+        with pytest.raises(ValueError, match=r"actions of role '\w+' must"):
+            parallel.step(good | wrong)
+    with pytest.raises(ValueError, match="must hold an action for every live agent, but 'individual_3' is missing"):
+        parallel.step({agent: action for agent, action in good.items() if agent != "individual_3"})
+    for action in (None, 0.5, np.array([2.0]), np.array([np.nan]), "x"):
+        with pytest.raises(ValueError, match="action of role 'platform' must"):
+            aec.step(action)
+    assert (fingerprint(parallel.population), fingerprint(aec.population)) == before
+
+
+def test_horizon_of_a_reset() -> None:
+    population = tiny.consensus_v0.population()
+    for options, steps in (({"horizon": 3}, 3), (None, 12), ({"horizon": np.int64(2)}, 2)):
+        population.reset(seed=0, options=options)
+        population.advance(random_policy(population))
+        assert population.clock().tolist() == [steps]
+    population.reset(options={"horizon": 3})
+    population.reset(where=np.array([True]))
+    population.advance(random_policy(population), steps=2)
+    assert population.clock().tolist() == [2]
+    population.advance(random_policy(population), until=2.0)
+    assert population.clock().tolist() == [2]
+    population.advance(random_policy(population))
+    assert population.clock().tolist() == [3]
+
+
+def random_policy(population: Population[Any]) -> Random:
+    policy = Random()
+    policy.reset(population, np.random.default_rng(0))
+    return policy
+
+
+def test_unknown_measure() -> None:
+    population = tiny.consensus_v0.population()
+    population.reset(seed=0)
+    with pytest.raises(ValueError, match="consensus measures earned, time, not 'luck'"):
+        population.measure("luck")
+    population.measure("earned")[:] = 99
+    assert population.state.earned.tolist() == [0]
+    assert population.describe() == "consensus earned=0.0 time=0"
+
+
+def test_roles_must_be_shared_out() -> None:
+    auction = tiny.auction_v0.population()
+    for name, others in (("nobody", {}), ("platform", {}), ("platform", {"platform": Random()})):
+        with pytest.raises(ValueError, match=re.escape("share out the roles ['platform', 'individual'], not")):
+            Controlled(auction, name, others)
+    with pytest.raises(ValueError, match="num_envs must be an integer >= 1, not 0"):
+        tiny.auction_v0.population(num_envs=0)
+    with pytest.raises(ValueError, match="consensus has no default action for role 'agent'"):
+        tiny.consensus_v0.population().default_action("agent")
+
+
+# Runs.
+
+
+def test_a_run_has_its_metrics_and_the_end() -> None:
+    run = tacit.simulate(tiny.consensus_v0.population(num_envs=3), Random(), seed=0, record=["time", "earned"])
+    assert run.trace["time"].tolist() == [[12, 12, 12]]
+    assert run.times.tolist() == [12]
+    np.testing.assert_array_equal(run.trace["earned"][0], run.metrics["earned"])
+    assert run.seed == 0
+
+
+def test_what_is_recorded_at_a_time_is_what_stood_then() -> None:
+    times = [0.5, 1, 3.7, 11.999, 12]
+    run = tacit.simulate(tiny.consensus_v0.population(num_envs=2), Random(), seed=0, until=times, record=["time"])
+    assert run.trace["time"][:, 0].tolist() == [0, 1, 3, 11, 12]
+    assert run.times.tolist() == times
+
+
+class Uneven(tiny.Consensus):
+    """Consensus whose time is what was earned, so that every replica's clock moves by its own luck."""
+
+    def clock(self) -> Array:
+        return self.state.earned.copy()
+
+
+@given(seed=st.integers(0, 1000), times=st.lists(st.floats(0.1, 30), min_size=1, max_size=5, unique=True).map(sorted))
+def test_each_replica_has_its_own_clock(seed: int, times: list[float]) -> None:
+    population = World(Uneven).population(num_envs=3)
+    run = tacit.simulate(population, Random(), seed=seed, until=times, record=["earned", "time"])
+    history = clocks(seed, steps=int(np.ceil(times[-1])))
+    for i, time in enumerate(times):
+        for replica in range(3):
+            past = history[history[:, replica] <= time * (1 + 1e-9), replica]
+            assert run.trace["earned"][i, replica] == past[-1]
+            assert run.trace["time"][i, replica] == len(past) - 1
+
+
+def clocks(seed: int, steps: int) -> Array:
+    """What three replicas of `Uneven` have earned after each step, [steps + 1, 3]."""
+    population, policy = World(Uneven).population(num_envs=3, horizon=steps), Random()
+    population.reset(seed=seed)
+    policy.reset(population, population.stream("policy/agent"))
+    history = [population.clock()]
+    while not population.done.all():
+        population.advance(policy, steps=1)
+        history.append(population.clock())
+    return np.array(history)
+
+
+@pytest.mark.parametrize("until", [5, 5.0, [2, 5], np.array([1.0, 5.0])])
+def test_recording_does_not_change_the_run(until: Any) -> None:
+    worlds = tiny.consensus_v0.population(num_envs=2), tiny.consensus_v0.parallel_env()
+    for env in worlds:
+        plain = tacit.simulate(env, Random(), seed=7, until=until)
+        recorded = tacit.simulate(env, Random(), seed=7, until=until, record=["earned", "time", "earned"])
+        assert plain.trace == {}
+        np.testing.assert_array_equal(plain.metrics["earned"], recorded.metrics["earned"])
+        assert (recorded.trace["time"][-1] == 5).all()
+        assert list(recorded.trace) == ["earned", "time"]
+
+
+def test_roles_play_together_or_one_is_controlled() -> None:
+    both = {"platform": Random(), "individual": Random()}
+    one = tacit.simulate(tiny.auction_v0.population(num_envs=2), both, seed=3)
+    again = tacit.simulate(tiny.auction_v0.population(num_envs=2), both, seed=3)
+    np.testing.assert_array_equal(one.metrics["earned"], again.metrics["earned"])
+    for role_name in both:
+        others = {name: policy for name, policy in both.items() if name != role_name}
+        controlled = Controlled(tiny.auction_v0.population(num_envs=2), role_name, others)
+        run = tacit.simulate(controlled, both[role_name], seed=3)
+        np.testing.assert_array_equal(run.metrics["earned"], one.metrics["earned"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"until": 0}, "until must be a positive time or increasing positive times, not 0"),
+        ({"until": -2.0}, "until must be a positive time"),
+        ({"until": [1, 1]}, "until must be a positive time or increasing"),
+        ({"until": [3, 2]}, "until must be a positive time or increasing"),
+        ({"until": [1, np.nan]}, "until must hold finite numbers only"),
+        ({"until": "soon"}, "until must be a sequence of numbers"),
+        ({"until": [[1, 2]]}, "until must be a flat sequence"),
+        ({"record": ["luck"]}, "consensus measures earned, time, not 'luck'"),
+        ({"seed": -1}, "seed must be an integer >= 0, not -1"),
+        ({"policy": {"nobody": Random()}}, "policy must be a dict with the roles"),
+        ({"env": tiny.consensus_v0}, "env must be a population or a view of one, not World"),
+        ({"env": tiny.auction_v0.population()}, "must be a dict with the roles ['platform', 'individual'], not Random"),
+        ({"privacy": {"vote": 1}}, "privacy must be None"),
+    ],
+    ids=str,
+)
+def test_simulate_refuses(arguments: dict[str, Any], message: str) -> None:
+    usual: dict[str, Any] = {"env": tiny.consensus_v0.population(), "policy": Random(), "seed": 0}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        tacit.simulate(**usual | arguments)
+
+
+def test_a_policy_learns_from_what_it_did() -> None:
+    class Diary(Random):
+        def begin(self, env: Population[Any]) -> None:
+            super().begin(env)
+            self.pages: list[tuple[Array, Array, Array, Array]] = []
+
+        def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+            self.pages.append((obs, action, reward, done))
+
+    policy = Diary()
+    run = tacit.simulate(tiny.consensus_v0.population(num_envs=2), policy, seed=0)
+    assert [page[3].all() for page in policy.pages] == [False] * 11 + [True]
+    np.testing.assert_allclose(sum(page[2].sum(1) for page in policy.pages), run.metrics["earned"])
+    assert {page[0].shape for page in policy.pages} == {(2, 4, 5)}
+
+
+# Names.
+
+
+def test_worlds_have_many_names() -> None:
+    world = registry.worlds()["round_stopping_v0"]
+    for name in ("round_stopping_v0", "round_stopping", "tacit/RoundStopping-v0", "RoundStopping-v0", "RoundStopping"):
+        assert registry.make_world(name) is world
+    assert repr(world) == "<world round_stopping>"
+
+
+@pytest.mark.parametrize("name", ["round_stoping", "RoundStoping", "tacit/RoundStopping-v1", "", "zzz", None])
+def test_unknown_world(name: Any) -> None:
+    with pytest.raises(tacit.UnknownName, match=r"unknown environment .*: (did you mean .*ound|there are .*round)"):
+        registry.make_world(name)
+
+
+def test_policies_are_made_by_name() -> None:
+    assert isinstance(registry.make_policy("FixedCount", k=3), FixedCount)
+    assert "Policy" not in registry.policies()
+    assert all(issubclass(policy, Policy) for policy in registry.policies().values())
+    with pytest.raises(tacit.UnknownName, match="unknown policy 'FixdCount': did you mean FixedCount"):
+        registry.make_policy("FixdCount")
+    with pytest.raises(ValueError, match="FixedCount cannot take"):
+        registry.make_policy("FixedCount", colour="red")

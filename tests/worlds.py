@@ -1,0 +1,272 @@
+"""Tiny worlds, one for each way of taking turns, on which the tests prove the core and the views."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from tacit.envs.core import Array, Channel, Layout, Population, Role, World, integer
+
+Transition = tuple[Any, dict[str, Array], Array, Array, dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    num_agents: int = 4
+    horizon: int = 12
+
+    def __post_init__(self) -> None:
+        integer("num_agents", self.num_agents, at_least=1)
+        integer("horizon", self.horizon, at_least=1)
+
+
+class Tiny(Population[Any]):
+    """What the tiny worlds share: a horizon, a clock, and a measure of what was earned."""
+
+    params_type = Params
+    params: Params
+
+    @property
+    def steps(self) -> float:
+        return self.params.horizon if self.horizon is None else self.horizon
+
+    def nobody(self) -> Array:
+        return np.zeros(self.num_envs, np.bool_)
+
+    def clock(self) -> Array:
+        return self.state.time.astype(np.float64)
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        state = self.state
+        return {"earned": lambda: state.earned, "time": lambda: state.time}
+
+    def metrics(self) -> dict[str, Array]:
+        return {"earned": self.state.earned.copy()}
+
+
+@dataclass(frozen=True)
+class Opinions:
+    opinion: Array  # float64[B, N]
+    heard: Array  # float64[B, N]: mean of the opinions sent
+    shares: Array  # float64[B, 3]: of the votes
+    earned: Array  # float64[B]
+    time: Array  # int64[B]
+
+
+class Consensus(Tiny):
+    """Everyone votes at once and hears what everyone thinks; a vote earns its share of the votes, and luck."""
+
+    name = "consensus"
+
+    def make_roles(self) -> tuple[Role, ...]:
+        layout = Layout(opinion=(1, 0, 1), heard=(1, 0, 1), shares=(3, 0, 1))
+        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(3)),)
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        return (
+            Channel("opinion", "bounded", observer="neighbour", unit="event"),
+            Channel("vote", "one_hot", observer="server", unit="event"),
+        )
+
+    def initial(self) -> Opinions:
+        opinion = self.stream("opinions").random((self.num_envs, self.params.num_agents))
+        return Opinions(
+            opinion=opinion,
+            heard=np.full_like(opinion, 0.5),
+            shares=np.full((self.num_envs, 3), 1 / 3),
+            earned=np.zeros(self.num_envs),
+            time=np.zeros(self.num_envs, np.int64),
+        )
+
+    def transition(self, state: Opinions, actions: dict[str, Array]) -> Transition:
+        votes = actions["agent"]
+        one_hot = votes[:, :, None] == np.arange(3)
+        sums, received = self.channels["vote"].tally(one_hot.sum(1), lambda: one_hot)
+        outspoken = votes > 0
+        said, delivered = self.channels["opinion"].send(state.opinion, outspoken, sensitivity=1.0)
+        heard = (said * delivered).sum(1) / np.maximum(delivered.sum(1), 1)
+        shares = sums / received[:, None]
+        luck = self.luck().random(votes.shape)
+        reward = np.take_along_axis(shares, votes, 1) + luck
+        new = Opinions(
+            opinion=0.9 * state.opinion + 0.1 * heard[:, None],
+            heard=np.broadcast_to(heard[:, None], votes.shape),
+            shares=shares,
+            earned=state.earned + reward.sum(1),
+            time=state.time + 1,
+        )
+        info = {"time": new.time, "luck": {"agent": luck}, "messages": received, "_messages": received > 0}
+        return new, {"agent": reward}, self.nobody(), new.time >= self.steps, info
+
+    def luck(self) -> np.random.Generator:
+        return self.stream("luck")
+
+    def observe_role(self, state: Opinions, role: str, rows: Array | None = None) -> Array:
+        shares = np.broadcast_to(state.shares[:, None], (*state.opinion.shape, 3))
+        return self.roles[role].layout.pack(opinion=state.opinion, heard=state.heard, shares=shares)
+
+
+class Broken(Consensus):
+    """Consensus whose luck no seed decides: what the determinism test is there to find."""
+
+    name = "broken"
+
+    def luck(self) -> np.random.Generator:
+        return np.random.default_rng()
+
+
+@dataclass(frozen=True)
+class Rumours:
+    opinion: Array  # float64[B, N]
+    speaker: Array  # int64[B, 1]: who acts next
+    earned: Array  # float64[B]
+    time: Array  # int64[B]
+
+
+class Gossip(Tiny):
+    """A random agent at a time moves its opinion down or up, or forgets it; all is over when nobody has one above 1/2."""
+
+    name = "gossip"
+
+    def make_roles(self) -> tuple[Role, ...]:
+        layout = Layout(opinion=(1, 0, 1), others=(1, 0, 1), place=(1, 0, self.params.num_agents))
+        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(3)),)
+
+    def draw_speaker(self) -> Array:
+        return self.stream("clock").integers(0, self.params.num_agents, (self.num_envs, 1))
+
+    def initial(self) -> Rumours:
+        shape = (self.num_envs, self.params.num_agents)
+        return Rumours(
+            opinion=self.stream("opinions").uniform(0.6, 1.0, shape),
+            speaker=self.draw_speaker(),
+            earned=np.zeros(self.num_envs),
+            time=np.zeros(self.num_envs, np.int64),
+        )
+
+    def transition(self, state: Rumours, actions: dict[str, Array]) -> Transition:
+        move = np.array([-0.1, 0.1, -1.0])[actions["agent"]]
+        opinion = state.opinion.copy()
+        own = np.take_along_axis(opinion, state.speaker, 1)
+        np.put_along_axis(opinion, state.speaker, np.clip(own + move, 0, 1), 1)
+        new = Rumours(opinion, self.draw_speaker(), state.earned + own[:, 0], state.time + 1)
+        info = {"spread": opinion.max(1) - opinion.min(1)}
+        return new, {"agent": own}, opinion.max(1) < 0.5, new.time >= self.steps, info
+
+    def acting(self, role: str) -> Array:
+        speaker: Array = self.state.speaker
+        return speaker
+
+    def observe_role(self, state: Rumours, role: str, rows: Array | None = None) -> Array:
+        everyone = np.broadcast_to(np.arange(self.params.num_agents), state.opinion.shape)
+        rows = everyone if rows is None else rows
+        opinion = np.take_along_axis(state.opinion, rows, 1)
+        others = np.broadcast_to(state.opinion.mean(1, keepdims=True), rows.shape)
+        return self.roles[role].layout.pack(opinion=opinion, others=others, place=rows + 1)
+
+
+@dataclass(frozen=True)
+class Market:
+    value: Array  # float64[B, N]: what it is worth to each individual
+    price: Array  # float64[B]: that stands
+    sold: Array  # float64[B]: share of the individuals who bought last
+    earned: Array  # float64[B]
+    time: Array  # int64[B]: campaigns
+
+
+class Auction(Tiny):
+    """The platform announces a price, then the individuals buy or do not."""
+
+    name = "auction"
+    turns = (("platform",), ("individual",))
+
+    def make_roles(self) -> tuple[Role, ...]:
+        return (
+            Role(
+                "platform",
+                1,
+                Layout(price=(1, 0, 1), sold=(1, 0, 1), bias=(1, 0, 1)),
+                gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32),
+            ),
+            Role(
+                "individual",
+                self.params.num_agents,
+                Layout(value=(1, 0, 1), price=(1, 0, 1)),
+                gymnasium.spaces.Discrete(2),
+            ),
+        )
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        return (Channel("purchase", "categorical", observer="platform", unit="event"),)
+
+    def draw_value(self) -> Array:
+        return self.stream("values").uniform(0.1, 1.0, (self.num_envs, self.params.num_agents))
+
+    def initial(self) -> Market:
+        nothing = np.zeros(self.num_envs)
+        return Market(self.draw_value(), nothing, nothing, nothing, np.zeros(self.num_envs, np.int64))
+
+    def transition(self, state: Market, actions: dict[str, Array]) -> Transition:
+        if "platform" in actions:
+            new = replace(state, price=actions["platform"][:, 0, 0].astype(np.float64))
+            return new, {"platform": np.zeros((self.num_envs, 1))}, self.nobody(), self.nobody(), {"price": new.price}
+        buys, _ = self.channels["purchase"].send(actions["individual"])
+        sold = buys.mean(1)
+        income = state.price * sold
+        new = Market(self.draw_value(), state.price, sold, state.earned + income, state.time + 1)
+        reward = {"platform": income[:, None], "individual": (state.value - state.price[:, None]) * buys}
+        return new, reward, self.nobody(), new.time >= self.steps, {"sold": sold}
+
+    def default_action(self, role: str) -> Array:
+        return np.full((self.num_envs, 1, 1), 0.5, np.float32)
+
+    def observe_role(self, state: Market, role: str, rows: Array | None = None) -> Array:
+        layout = self.roles[role].layout
+        if role == "platform":
+            bias = np.ones((self.num_envs, 1))
+            return layout.pack(price=state.price[:, None], sold=state.sold[:, None], bias=bias)
+        return layout.pack(value=state.value, price=np.broadcast_to(state.price[:, None], state.value.shape))
+
+
+@dataclass(frozen=True)
+class Walk:
+    place: Array  # int64[B], 0..5
+    earned: Array  # float64[B]
+    time: Array  # int64[B]
+
+
+class Corridor(Tiny):
+    """One walker, who may slip, goes from the middle of a corridor to its right end; walls mask the way through them."""
+
+    name = "corridor"
+
+    def make_roles(self) -> tuple[Role, ...]:
+        layout = Layout(place=(6, 0, 1), even=(1, 0, 1))
+        return (Role("walker", 1, layout, gymnasium.spaces.Discrete(3)),)
+
+    def initial(self) -> Walk:
+        place = self.stream("start").integers(1, 4, self.num_envs)
+        return Walk(place, np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64))
+
+    def transition(self, state: Walk, actions: dict[str, Array]) -> Transition:
+        slips = self.stream("slips").random(self.num_envs) < 0.2
+        move = np.where(slips, 0, actions["walker"][:, 0] - 1)
+        place = np.clip(state.place + move, 0, 5)
+        reward = place - 1.0
+        new = Walk(place, state.earned + reward, state.time + 1)
+        info = {"slipped": slips, "arrived_at": new.time, "_arrived_at": place == 5}
+        return new, {"walker": reward[:, None]}, place == 5, new.time >= self.steps, info
+
+    def action_mask(self, role: str) -> Array:
+        place = self.state.place
+        return np.stack([place > 0, np.ones(self.num_envs), place < 5], -1)[:, None].astype(np.int8)
+
+    def observe_role(self, state: Walk, role: str, rows: Array | None = None) -> Array:
+        place = (state.place[:, None] == np.arange(6)).astype(np.float64)
+        return self.roles[role].layout.pack(place=place[:, None], even=(state.time % 2)[:, None])
+
+
+consensus_v0, broken_v0, gossip_v0 = World(Consensus), World(Broken), World(Gossip)
+auction_v0, corridor_v0 = World(Auction), World(Corridor)

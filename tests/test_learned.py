@@ -59,7 +59,7 @@ def test_training_is_reproducible() -> None:
         for seed in (0, 0, 1)
     ]
     np.testing.assert_array_equal(rates[0], rates[1])
-    tables = [TabularQ(sessions=1, seed=seed).train(params)._values for seed in (0, 0, 1)]
+    tables: list[Any] = [TabularQ(sessions=1, seed=seed).train(params)._values for seed in (0, 0, 1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert not np.array_equal(tables[0], tables[2])
 
@@ -121,13 +121,13 @@ def test_rows_hold_the_last_observation_and_why_it_ended() -> None:
     assert isinstance(observation, np.ndarray)
     assert observation.shape == (3, 5)
     for _ in range(400):
-        observation, reward, done, infos = env.step(np.ones(3, np.int64))
-        assert isinstance(observation, np.ndarray)
+        after, reward, done, infos = env.step(np.ones(3, np.int64))
+        assert isinstance(after, np.ndarray)
         assert reward.dtype == np.float32
         for row in np.flatnonzero(done):
             assert infos[row]["TimeLimit.truncated"] is False
             assert infos[row]["terminal_observation"][-1] == pytest.approx(0, abs=0.31)
-            assert observation[row].tolist() == [0, 0, 5, 0, 1]
+            assert after[row].tolist() == [0, 0, 5, 0, 1]
         assert all(info == {} for row, info in enumerate(infos) if not done[row])
         if done.any():
             return

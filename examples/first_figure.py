@@ -1,0 +1,32 @@
+"""The first figure: what waiting for k updates is worth, and what no fixed k attains (needs matplotlib)."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tacit.envs import round_stopping_v0
+from tacit.policies import FixedCount, OptimalStopping
+from tacit.policies.reference.optimal_stopping import threshold_table
+
+solution = OptimalStopping.solve()
+counts = np.arange(0, 41)
+rates = [round_stopping_v0.evaluate(FixedCount(k).table(100)).rate for k in counts]
+paper = solution.evaluate(threshold_table(100, 10, 8)).rate
+
+figure = Figure(figsize=(7, 3.6), layout="constrained")
+axes = figure.add_subplot()
+axes.plot(counts, rates, "o-", color="#0072b2", markersize=4, label="wait for k updates")
+axes.axhline(solution.rate, color="#d55e00", label=f"optimal rule {solution.thresholds}")
+axes.axhline(paper, color="#009e73", linestyle="--", label="the paper's rule (10, 8)")
+axes.set_xlabel("k")
+axes.set_ylabel("reward per second, exact")
+axes.set_title("When should a server stop waiting for 100 clients?", loc="left")
+axes.spines[["top", "right"]].set_visible(False)
+axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.1, 0.0))
+
+target = Path(sys.argv[1] if len(sys.argv) > 1 else "results/first_figure.png")
+target.parent.mkdir(parents=True, exist_ok=True)
+figure.savefig(target, dpi=150)
+print(target)

@@ -501,7 +501,7 @@ def test_roles_play_together_or_one_is_controlled() -> None:
         ({"env": tiny.auction_v0.population()}, "must be a dict with the roles ['platform', 'individual'], not Random"),
         ({"privacy": {"vote": 1}}, "privacy must be None"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_simulate_refuses(arguments: dict[str, Any], message: str) -> None:
     usual: dict[str, Any] = {"env": tiny.consensus_v0.population(), "policy": Random(), "seed": 0}

@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from tacit.envs import round_stopping_v0
@@ -11,7 +10,7 @@ from tacit.policies import FixedCount, OptimalStopping
 from tacit.policies.reference.optimal_stopping import threshold_table
 
 solution = OptimalStopping.solve()
-counts = np.arange(0, 41)
+counts = range(41)
 rates = [round_stopping_v0.evaluate(FixedCount(k).table(100)).rate for k in counts]
 paper = solution.evaluate(threshold_table(100, 10, 8)).rate
 

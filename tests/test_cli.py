@@ -1,7 +1,11 @@
 """The command line: what it prints, and what it says when something is wrong."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,3 +180,27 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
         cli.main()
     assert stop.value.code == 1
     assert "tacit[bench]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+def test_kill_9_in_the_middle_then_resume(tmp_path: Path, backend: str) -> None:
+    """No finished cell is run again (its file is the same file, untouched), and none is lost."""
+    out = tmp_path / "out"
+    words = ["reproduce", "3.2", "--quick", "--out", str(out), "--backend", backend, "--workers", "2", "--json"]
+    command = [sys.executable, "-c", "from tacit.cli import main; main()", *words]
+    first = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("cells/*.parquet"))) < 3:
+        assert first.poll() is None, "it ended before it was killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    kept = {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in out.glob("cells/*.parquet")}
+    second = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=120, check=False)
+    assert second.returncode == 0, second.stderr
+    found = json.loads(second.stdout)
+    assert 3 <= len(kept) < found["cells"] == 10
+    assert found["reused"] == len(kept)
+    assert {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in kept} == kept
+    assert [len(group["seeds"]) for group in found["studies"]["jiang-3-2"]["groups"]] == [5, 5]

@@ -528,6 +528,28 @@ def test_a_policy_learns_from_what_it_did() -> None:
 # Names.
 
 
+def test_a_phased_policy_learns_what_came_later() -> None:
+    """The platform earns in the individuals' turn: its policy is told of all of it, before it acts again."""
+
+    class Bookkeeper(Random):
+        def begin(self, env: Any) -> None:
+            super().begin(env)
+            self.earned, self.calls = 0.0, 0
+
+        def update(self, obs: Any, action: Any, reward: Any, done: Any) -> None:
+            self.earned, self.calls = self.earned + reward.sum(), self.calls + 1
+
+    for controlled in (False, True):
+        env: Any = tiny.auction_v0.population(2, num_agents=3, horizon=7)
+        platform, individual = Bookkeeper(), Bookkeeper()
+        if controlled:
+            env = Controlled(env, "individual", {"platform": platform})
+        tacit.simulate(env, individual if controlled else {"platform": platform, "individual": individual}, seed=0)
+        assert platform.calls == individual.calls == 7
+        assert platform.earned == pytest.approx(env.state.earned.sum())
+        assert platform.earned > 0
+
+
 def test_worlds_have_many_names() -> None:
     world = registry.worlds()["round_stopping_v0"]
     for name in ("round_stopping_v0", "round_stopping", "tacit/RoundStopping-v0", "RoundStopping-v0", "RoundStopping"):

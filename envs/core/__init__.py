@@ -1,7 +1,7 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
 from tacit.envs.core.channel import Channel
-from tacit.envs.core.population import Acts, Controlled, Population, Step, as_policies, play, select
+from tacit.envs.core.population import Acts, Controlled, Players, Population, Step, as_policies, select
 from tacit.envs.core.render import picture
 from tacit.envs.core.roles import Layout, Role
 from tacit.envs.core.seeding import Streams
@@ -17,6 +17,7 @@ __all__ = [
     "Controlled",
     "Layout",
     "ParallelView",
+    "Players",
     "Population",
     "Role",
     "SingleEnv",
@@ -29,7 +30,6 @@ __all__ = [
     "integer",
     "number",
     "picture",
-    "play",
     "select",
     "vector",
 ]

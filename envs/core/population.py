@@ -13,7 +13,7 @@ from tacit.envs.core.roles import Role
 from tacit.envs.core.seeding import Streams
 from tacit.envs.core.validation import Array, integer, number
 
-__all__ = ["Acts", "Controlled", "Population", "Step", "as_policies", "masked", "play", "select"]
+__all__ = ["Acts", "Controlled", "Players", "Population", "Step", "as_policies", "masked", "select"]
 
 S = TypeVar("S")
 Info = dict[str, Any]
@@ -261,12 +261,12 @@ class Population(ABC, Generic[S]):
 
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None) -> None:
         """Let `policy` (or `{role: policy}`) play until every replica's clock reaches `until`, is done, or for `steps` steps."""
-        policies = as_policies(self, policy)
+        players = Players(self, as_policies(self, policy))
         count = 0
         while not self.done.all() and (steps is None or count < steps):
             if until is not None and bool(np.all(self.done | (self.clock() >= until))):
                 break
-            play(self, policies)
+            players.play()
             count += 1
 
     def _running(self) -> tuple[S, Array]:
@@ -302,17 +302,40 @@ def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
     return dict(policy)
 
 
-def play(env: Population[Any], policies: Mapping[str, Acts]) -> Step:
-    """Let the policies of the roles whose turn it is act once, and learn from it."""
-    single, turn = len(env.roles) == 1, env.turn
-    seen = env.observe()
-    observations = {turn[0]: seen} if single else seen
-    actions = {role: policies[role].act(observations[role], env.action_mask(role)) for role in turn}
-    step = env.step(actions[turn[0]] if single else actions)
-    rewards = {turn[0]: step.reward} if single else step.reward
-    for role in turn:
-        policies[role].update(observations[role], actions[role], rewards[role], env.done)
-    return step
+class Players:
+    """Policies at play in a population; each learns what came of an action when its turn comes again, or when all is done.
+
+    Args:
+        env: the population.
+        policies: `{role: policy}`; roles without one are given their actions in `play`.
+    """
+
+    def __init__(self, env: Population[Any], policies: Mapping[str, Acts]) -> None:
+        self.env, self.policies = env, policies
+        self._open: dict[str, tuple[Array, Array, Array]] = {}
+
+    def play(self, given: Mapping[str, Array] | None = None) -> Step:
+        """Play one turn: the policies of its roles act, `given` are the other roles' actions."""
+        env, policies, turn = self.env, self.policies, self.env.turn
+        single = len(env.roles) == 1
+        seen = {turn[0]: env.observe()} if single else env.observe()
+        actions = dict(given or {})
+        for role in turn:
+            if role not in actions:
+                actions[role] = policies[role].act(seen[role], env.action_mask(role))
+        step = env.step(actions[turn[0]] if single else actions)
+        for role in turn:
+            if role in policies:
+                self._open[role] = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))
+        for role, reward in ({turn[0]: step.reward} if single else step.reward).items():
+            if role in self._open:
+                obs, action, before = self._open[role]
+                self._open[role] = (obs, action, before + reward)
+        done = env.done
+        for role in turn if single else [r for r in self._open if r in env.turn or done.all()]:
+            obs, action, reward = self._open.pop(role)
+            policies[role].update(obs, action, reward, done)
+        return step
 
 
 class Controlled(Population[Any]):
@@ -334,6 +357,7 @@ class Controlled(Population[Any]):
         self.inner, self.role, self.others = population, role, dict(others)
         super().__init__(population.params, population.num_envs)
         self.channels = population.channels
+        self._players = Players(population, self.others)
 
     def make_roles(self) -> tuple[Role, ...]:
         return (self.inner.roles[self.role],)
@@ -350,6 +374,7 @@ class Controlled(Population[Any]):
             return self.observe(), {}
         inner.reset(seed=seed, options=options, where=where)
         if where is None:
+            self._players = Players(inner, self.others)
             for role, policy in self.others.items():
                 policy.reset(inner, inner.stream(f"policy/{role}"), role)
         self._follow()
@@ -376,12 +401,7 @@ class Controlled(Population[Any]):
         inner = self.inner
         self._running()
         chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
-        beside = [role for role in inner.turn if role != self.role]
-        seen = inner.observe() if beside else {}
-        chosen |= {role: self.others[role].act(seen[role], inner.action_mask(role)) for role in beside}
-        step = inner.step(chosen)
-        for role in beside:
-            self.others[role].update(seen[role], chosen[role], step.reward[role], inner.done)
+        step = self._players.play(chosen)
         more, info = self._follow()
         return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
 
@@ -389,7 +409,7 @@ class Controlled(Population[Any]):
         """Play the others until it is the role's turn again; return the role's summed reward and the last info."""
         inner, reward, info = self.inner, 0.0, {}
         while self.role not in inner.turn and not inner.done.all():
-            step = play(inner, self.others)
+            step = self._players.play()
             reward, info = reward + step.reward.get(self.role, 0.0), step.info
         self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
         return reward, info

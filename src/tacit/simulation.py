@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, as_policies, play, vector
+from tacit.envs.core import Array, Players, Population, as_policies, vector
 
 __all__ = ["Run", "simulate"]
 
@@ -53,7 +53,8 @@ def simulate(
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
     """
-    population: Population[Any] = getattr(env, "population", env)
+    unwrapped = getattr(env, "unwrapped", env)
+    population: Population[Any] = getattr(unwrapped, "population", unwrapped)
     if not isinstance(population, Population):
         raise ValueError(f"env must be a population or a view of one, not {type(env).__name__}")
     if privacy:
@@ -82,12 +83,13 @@ def simulate(
 
 def _record(population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array]) -> None:
     """Play to the last of `times`, filling in `trace`: what stood when each replica's clock passed each time."""
+    players = Players(population, policies)
     coming = np.zeros(population.num_envs, np.int64)
     # Clocks are sums of slots: a time within rounding of one of them is that one.
     marks = np.append(times * (1 + 1e-9), np.inf)
     while not population.done.all() and (coming < len(times)).any():
         before = {name: population.measure(name) for name in trace}
-        play(population, policies)
+        players.play()
         clock = population.clock()
         while (passed := marks[coming] < clock).any():
             replicas = np.flatnonzero(passed)

@@ -1,0 +1,28 @@
+"""What every benchmark notes beside its numbers, and where they go."""
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["record"]
+
+
+def processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def record(name: str, result: dict[str, Any], packages: tuple[str, ...] = ("tacit", "numpy", "gymnasium")) -> None:
+    """Write `result` to `benchmarks/results/<name>.json`, with the machine and the versions it was measured on."""
+    noted = result | {
+        "machine": {"processor": processor(), "cpus": os.cpu_count(), "platform": platform.platform()},
+        "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
+    }
+    file = Path(__file__).parent / "results" / f"{name}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,56 @@
+"""How much of PPO's training time is the environment's, with 1,024 rows: `python benchmarks/training_share.py`.
+
+One PPO with Stable-Baselines3's defaults and one with the lighter settings of `LearnedStopping`, where the environment weighs more,
+in turns, on one thread.
+"""
+
+import statistics
+import time
+from typing import Any
+
+import torch
+from common import record
+from stable_baselines3 import PPO
+
+from tacit.envs import round_stopping_v0
+from tacit.wrappers.sb3 import RowsVecEnv
+
+ROWS, STEPS, REPEATS = 1024, 32, 5
+SETTINGS: dict[str, dict[str, Any]] = {"defaults": {}, "light": {"batch_size": ROWS * STEPS // 4, "n_epochs": 8}}
+
+
+class Timed(RowsVecEnv):
+    """Adds up the time spent in the environment."""
+
+    spent = 0.0
+
+    def step_wait(self) -> Any:
+        start = time.perf_counter()
+        result = super().step_wait()
+        self.spent += time.perf_counter() - start
+        return result
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    envs = {name: Timed(round_stopping_v0.population(ROWS), seed=0) for name in SETTINGS}
+    learners = {
+        name: PPO("MlpPolicy", envs[name], n_steps=STEPS, seed=0, device="cpu", **settings)
+        for name, settings in SETTINGS.items()
+    }
+    shares: dict[str, list[float]] = {name: [] for name in SETTINGS}
+    for repeat in range(REPEATS + 1):
+        for name, learner in learners.items():
+            envs[name].spent, start = 0.0, time.perf_counter()
+            learner.learn(ROWS * STEPS, reset_num_timesteps=False)
+            if repeat:
+                shares[name].append(envs[name].spent / (time.perf_counter() - start))
+    result = {f"{name}_share_percent": round(100 * statistics.median(found), 2) for name, found in shares.items()}
+    print("environment's share of training time:", ", ".join(f"{name} {value}%" for name, value in result.items()))
+    record(
+        "training_share", result | {"rows": ROWS, "repeats": REPEATS}, ("tacit", "numpy", "stable-baselines3", "torch")
+    )
+
+
+if __name__ == "__main__":
+    main()

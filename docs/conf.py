@@ -78,7 +78,7 @@ def write(path: Path, text: str) -> None:
 
 def summary(docstring: str) -> str:
     """The first sentence or line of a docstring."""
-    return docstring.strip().split("\n\n")[0].replace("\n", " ")
+    return plain(docstring.strip().split("\n\n")[0].replace("\n", " "))
 
 
 def deviations(docstring: str) -> str:
@@ -86,7 +86,7 @@ def deviations(docstring: str) -> str:
     found = re.search(
         r"^Deviations from the paper:?\n(?:[-=~]+\n)?(.*?)(?=^\S|\Z)", docstring, re.MULTILINE | re.DOTALL
     )
-    return textwrap.dedent(found[1]).strip() if found else ""
+    return "\n".join(map(plain, textwrap.dedent(found[1]).strip().splitlines())) if found else ""
 
 
 def exports(file: Path) -> list[str]:
@@ -99,6 +99,17 @@ def usage(file: Path, folder: Path, package: str, module: str) -> str:
     """How to import what a module holds: from its package, if that exports it."""
     names = [name for name in exports(folder / "__init__.py") if name in exports(file)]
     return f"from {package} import {', '.join(names)}" if names else f"import {module}"
+
+
+def plain(line: str) -> str:
+    """Escape what plain text means literally and reStructuredText does not: a lone `*`, a final `_`, an `M.`."""
+    return "`".join(part if i % 2 else escape(part) for i, part in enumerate(line.split("`")))
+
+
+def escape(text: str) -> str:
+    text = re.sub(r"(?<![\w*\\])(\*{1,2})(?=\w)(?!.*\w\*)", lambda found: r"\*" * len(found[1]), text)
+    text = re.sub(r"(?<=\w)_(?!\w)", r"\_", text)
+    return re.sub(r"(^\s*|: )([A-Za-z])\.(?!\w)", r"\1\2\\.", text)
 
 
 def heading(text: str, line: str) -> str:
@@ -134,13 +145,6 @@ def make_pages() -> None:
         page.unlink()
 
 
-def plain(text: str) -> str:
-    """Escape what plain text means literally and reStructuredText does not: a lone `*`, a final `_`, an `M.`."""
-    text = re.sub(r"(?<![\w*\\])(\*{1,2})(?=\w)(?!.*\w\*)", lambda found: r"\*" * len(found[1]), text)
-    text = re.sub(r"(?<=\w)_(?!\w)", r"\_", text)
-    return re.sub(r"(^\s*|: )([A-Za-z])\.(?!\w)", r"\1\2\\.", text)
-
-
 def sections(lines: list[str]) -> list[str]:
     """Turn `Title` over an indented block into a section, and end with one for the module's objects."""
     out: list[str] = []
@@ -157,9 +161,7 @@ def read_plain(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
     elif inspect.getdoc(sys.modules.get(name.rpartition(".")[0])) == inspect.getdoc(obj):
         # A world's class and constructors repeat the docstring of its module, which the page has already.
         del lines[1:]
-    for i, line in enumerate(lines):
-        parts = line.split("`")
-        lines[i] = "`".join(part if j % 2 else plain(part) for j, part in enumerate(parts))
+    lines[:] = map(plain, lines)
     # Else napoleon reads 'Hash of what matters: a, b' as the type 'Hash of what matters'.
     texts = [i for i, line in enumerate(lines[1:], 1) if lines[i - 1].strip() == "Returns:"]
     for i in texts + [0] * (what in ("attribute", "data", "property")):

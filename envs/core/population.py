@@ -398,7 +398,6 @@ class Controlled(Population[Any]):
             inner._turn = turn
 
     def step(self, actions: Any) -> Step:
-        inner = self.inner
         self._running()
         chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
         step = self._players.play(chosen)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit.envs.core import Array, Channel
+from tacit.envs.core.datasets import _deal
 from tacit.envs.federated_training import (
     Classifier,
     Dataset,
@@ -19,7 +20,6 @@ from tacit.envs.federated_training import (
     RewardCurve,
     SmallCNN,
     Softmax,
-    _deal,
     epoch_order,
     federated_average,
     federated_training_v0,

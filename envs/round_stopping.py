@@ -194,6 +194,13 @@ def binomial_rows(sizes: Array, probability: float, width: int) -> Array:
     return np.exp(np.concatenate([start, start + np.cumsum(ratios, axis=1)], axis=1))
 
 
+def some_finish(computing: Array, probability: float) -> Array:
+    """1 - (1-p)^u, the probability that any of u `computing` clients finishes in a slot, exact also where p is tiny."""
+    if probability == 1.0:
+        return (computing > 0).astype(np.float64)
+    return -np.expm1(computing * np.log1p(-probability))
+
+
 class Completions:
     """Draws Binomial(u, p), how many of u computing clients finish in a slot, for many u at once.
 
@@ -205,7 +212,9 @@ class Completions:
         width = min(num_clients, 24)
         # Beyond 2^-53 a uniform double cannot tell the tail from nothing.
         if num_clients * probability < 2 and num_clients <= 100_000:
-            rows = np.cumsum(binomial_rows(np.arange(num_clients + 1), probability, width), axis=1)
+            computing = np.arange(num_clients + 1)
+            rows = np.cumsum(binomial_rows(computing, probability, width), axis=1)
+            rows[np.arange(width + 1) >= computing[:, None]] = 1.0
             if width == num_clients or rows[-1, -1] > 1 - 2.0**-53:
                 rows[rows > 1 - 2.0**-53] = 1.0
                 self.table = np.ascontiguousarray(rows.T)
@@ -215,12 +224,13 @@ class Completions:
         if self.table is None:
             return rng.binomial(computing, self.probability)
         uniform = rng.random(computing.shape)
-        finished = (uniform >= self.table[0][computing]).astype(np.int64)
-        some, count = np.flatnonzero(finished), 1
-        while some.size and count < len(self.table):
-            some = some[uniform[some] >= self.table[count][computing[some]]]
+        above = uniform >= self.table[0].take(computing)
+        finished, some = above.astype(np.int64), np.flatnonzero(above)
+        for row in self.table[1:]:
+            if not some.size:
+                break
+            some = some[uniform[some] >= row[computing[some]]]
             finished[some] += 1
-            count += 1
         return finished
 
 
@@ -296,21 +306,23 @@ def evaluate(wait: Any, **model: Any) -> Evaluation:
         raise ValueError(
             f"wait must be bool[{clients + 1}, {clients + 1}] over (k, beta), not {table.dtype}{list(table.shape)}"
         )
-    moves = np.zeros((clients + 1, clients + 1))
-    for s, row in enumerate(binomial_rows(clients - np.arange(clients + 1), m.compute_probability, clients)):
+    computing = clients - np.arange(clients + 1)
+    moves, leave = np.zeros((clients + 1, clients + 1)), some_finish(computing, m.compute_probability)
+    for s, row in enumerate(binomial_rows(computing, m.compute_probability, clients)):
         moves[s, s:] = row[: clients + 1 - s]
 
     # Columns: E[R(K)], E[K], E[slots still to come], from (k, s - k) for s = k..M.
     beyond = np.array([[m.rewards[clients], clients, 0.0]])
     for k in range(clients - 1, -1, -1):
         chain = moves[k:, k:]
-        stay, ahead = (1 - mu) * chain, np.zeros((clients + 1 - k, 3))
+        system, ahead = (mu - 1) * chain, np.zeros((clients + 1 - k, 3))
+        np.fill_diagonal(system, mu + (1 - mu) * leave[k:])
+        system[0], system[0, 0] = -chain[0], leave[k]
         ahead[1:] = mu * chain[1:, 1:] @ beyond
-        stay[0] = chain[0]
         ahead[:, 2] += 1.0
-        stops = ~table[k, : clients + 1 - k]
-        stay[stops], ahead[stops] = 0.0, (m.rewards[k], k, 0.0)
-        beyond = solve_triangular(np.eye(clients + 1 - k) - stay, ahead, check_finite=False)
+        stops = np.flatnonzero(~table[k, : clients + 1 - k])
+        system[stops], system[stops, stops], ahead[stops] = 0.0, 1.0, (m.rewards[k], k, 0.0)
+        beyond = solve_triangular(system, ahead, check_finite=False)
     reward, updates, slots = (float(x) for x in beyond[0])
     duration = slots * m.slot_time + m.broadcast_time
     return Evaluation(reward / duration, reward, slots, duration, updates)
@@ -360,11 +372,10 @@ class RoundStopping(Population[State]):
             received, queued = geometric_slot(
                 state.received, state.queued, p, self.completions, self.stream("uploads"), self.stream("computing")
             )
-            slots, upload = state.slots + 1.0, state.upload
+            slots, upload = state.slots + waits, state.upload
         else:
             received, queued, slots, upload = pareto_event(state, p, self.stream("uploads"))
-            upload = np.where(waits, upload, state.upload)
-        slots = np.where(waits, slots, state.slots)
+            slots, upload = np.where(waits, slots, state.slots), np.where(waits, upload, state.upload)
         waited = state.waited + (slots - state.slots)
         return replace(
             state,
@@ -382,24 +393,26 @@ class RoundStopping(Population[State]):
 
     def close(self, state: State, closes: Array, reward: Array) -> State:
         """Book the rounds in `closes` bool[B] and begin the next ones."""
-        p = self.params
-        rounds, fresh = state.rounds + closes, ~closes
-        finish = state.finish
-        if finish.shape[1]:
-            finish = finish.copy()
-            finish[closes] = self.fresh_finish(int(closes.sum()))
+        p, who = self.params, np.flatnonzero(closes)
+
+        def put(array: Array, values: Any) -> Array:
+            array = array.copy()
+            array[who] = values
+            return array
+
+        rounds = state.rounds[who] + 1
         return replace(
             state,
-            received=state.received * fresh,
-            queued=state.queued * fresh,
-            slots=np.where(closes, 0.0, state.slots),
-            rounds=rounds,
-            updates=state.updates + state.received * closes,
-            counted=state.counted + np.where(closes, state.slots, 0.0),
+            received=put(state.received, 0),
+            queued=put(state.queued, 0),
+            slots=put(state.slots, 0.0),
+            rounds=put(state.rounds, rounds),
+            updates=put(state.updates, state.updates[who] + state.received[who]),
+            counted=put(state.counted, state.counted[who] + state.slots[who]),
             earned=state.earned + reward,
-            clock=rounds * p.broadcast_time + state.waited * p.slot_time,
-            finish=finish,
-            upload=np.where(closes, np.inf, state.upload),
+            clock=put(state.clock, rounds * p.broadcast_time + state.waited[who] * p.slot_time),
+            finish=put(state.finish, self.fresh_finish(who.size)) if state.finish.size else state.finish,
+            upload=put(state.upload, np.inf),
         )
 
     def transition(
@@ -416,7 +429,8 @@ class RoundStopping(Population[State]):
             passed, earned = self.aggregate(passed, closes)
             new = self.close(passed, closes, earned)
             # A round that cannot be finished any more ends the session.
-            terminated = (new.clock + p.slot_time > limit) | (~closes & (~waits | complete))
+            terminated = new.clock + min(p.slot_time, p.broadcast_time) > limit
+            terminated |= ~closes & (~waits | complete)
             new = replace(new, clock=np.where(terminated, self.time_budget, new.clock))
             reward = earned
         else:
@@ -437,12 +451,15 @@ class RoundStopping(Population[State]):
     def inform(self, passed: State, new: State, closes: Array, earned: Array, complete: Array) -> dict[str, Any]:
         """The info of a step, [B] each; what describes a closed round is masked by `closes`."""
         p = self.params
+        # Texts take long to copy, and seldom is a round complete.
+        seldom = complete.any()
+        reason = REASONS[complete.astype(np.int8)] if seldom else np.broadcast_to(REASONS[:1], complete.shape)
         closed = {
             "updates": passed.received,
             "slots": passed.slots,
             "duration": passed.slots * p.slot_time + p.broadcast_time,
             "reward": earned,
-            "stop_reason": REASONS[complete.view(np.int8)],
+            "stop_reason": reason,
         }
         info: dict[str, Any] = {"rate_so_far": rate(new, p), "messages": new.updates + new.received}
         return info | closed | {f"_{key}": closes for key in closed}
@@ -528,7 +545,7 @@ REASONS = np.array(["stopped", "complete"])
 def rate(state: State, model: Model) -> Array:
     """Reward of the closed rounds over their duration, [B]; 0 before the first."""
     time = state.rounds * model.broadcast_time + state.counted * model.slot_time
-    return np.divide(state.earned, time, out=np.zeros(len(time)), where=state.rounds > 0)
+    return state.earned / np.where(state.rounds > 0, time, 1.0)
 
 
 class _World(World[RoundStopping]):

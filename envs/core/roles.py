@@ -45,8 +45,10 @@ class Layout:
         packed = np.empty((*first.shape[:2], self.size), np.float32)
         for name, value in values.items():
             part = self.slices[name]
-            packed[:, :, part] = value[:, :, None] if value.ndim == 2 else value
-        return np.clip(packed, self.low, self.high, out=packed)
+            wide = value[:, :, None] if value.ndim == 2 else value
+            # Field by field: several times faster than by rows, which are short.
+            np.clip(wide, self.low[part.start], self.high[part.start], out=packed[:, :, part])
+        return packed
 
     def unpack(self, observation: Array) -> dict[str, Array]:
         """Name the fields of [..., D]: views [...] for fields of size 1, [..., size] for the others."""

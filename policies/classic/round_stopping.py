@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tacit.envs.core import Array, Population, integer, number
-from tacit.envs.round_stopping import STOP, WAIT, Model, RoundStopping, evaluate, parameters
+from tacit.envs.round_stopping import STOP, WAIT, Model, RoundStopping, evaluate, parameters, some_finish
 from tacit.policies.base import Policy
 
 __all__ = ["Deadline", "FixedCount", "Fraction", "OneStepLookAhead", "StoppingRule", "WaitForAll"]
@@ -86,8 +86,8 @@ class OneStepLookAhead(StoppingRule):
     does, is no rule to play: with nothing queued a slot earns nothing, so it would stop every round as it begins.)
 
     Args:
-        lambda_: the price of a unit of time; None: the rate that the rule attains with it, found by iterating from the best rate of
-            stopping at once.
+        lambda_: the price of a unit of time; None: the rate that the rule attains, found by iterating from the rate of stopping at
+            once for as long as the rate grows.
     """
 
     def __init__(self, lambda_: float | None = None) -> None:
@@ -97,17 +97,21 @@ class OneStepLookAhead(StoppingRule):
         clients = model.num_clients
         gain = np.append(np.diff(model.rewards), -np.inf)
         with np.errstate(divide="ignore"):
-            idle = 1.0 / -np.expm1((clients - np.arange(clients + 1)) * np.log1p(-model.compute_probability))
+            idle = 1.0 / some_finish(clients - np.arange(clients + 1), model.compute_probability)
+        idle[clients] = 0.0  # nobody is left to wait for, and nothing to gain
         # slots[k, 0] with an empty queue, slots[k, 1] otherwise.
         slots = np.stack([idle, np.zeros(clients + 1)], axis=1) + 1.0 / model.upload_probability
         price = model.rewards[0] / model.broadcast_time if self.lambda_ is None else self.lambda_
-        self._worth = gain[:, None] > price * model.slot_time * slots
-        if self.lambda_ is None:
-            better = evaluate(self.table(clients), **parameters(model)).rate
-            while better > price * (1 + 1e-12):
-                price = better
-                self._worth = gain[:, None] > price * model.slot_time * slots
-                better = evaluate(self.table(clients), **parameters(model)).rate
+        self._worth = worth = gain[:, None] > price * model.slot_time * slots
+        if self.lambda_ is not None:
+            return
+        rate = evaluate(self.table(clients), **parameters(model)).rate
+        while rate > price + 1e-12 * abs(price):
+            price, worth = rate, self._worth
+            self._worth = gain[:, None] > price * model.slot_time * slots
+            rate = evaluate(self.table(clients), **parameters(model)).rate
+        if rate < price:
+            self._worth = worth
 
     def waits(self, received: Array, queued: Array, slots: Array) -> Array:
         return self._worth[received, np.minimum(queued, 1)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tacit.envs.core import Array, number
-from tacit.envs.round_stopping import Evaluation, Model, binomial_rows, evaluate, parameters
+from tacit.envs.round_stopping import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
 from tacit.policies.classic.round_stopping import StoppingRule
 
 __all__ = ["OptimalStopping", "Solution"]
@@ -24,14 +24,17 @@ class Threshold:
 
 
 def bounds(model: Model) -> tuple[float, float]:
-    """Bounds on the optimal rate: Corollary 1, R(1) / ((1/mu + 1/p) tau + t0), and Corollary 2, max_k R(k) / (k tau + t0)."""
+    """Bounds on the optimal rate: Corollary 1, R(1) / ((1/mu + 1/p) tau + t0), and Corollary 2, max_k R(k) / (k tau + t0).
+
+    They hold for R(M) >= 0, as a decrement of the loss is.
+    """
     m, k = model, np.arange(model.num_clients + 1)
     first = (1 / m.upload_probability + 1 / m.compute_probability) * m.slot_time + m.broadcast_time
     return float(m.rewards[1] / first), float(np.max(m.rewards / (k * m.slot_time + m.broadcast_time)))
 
 
 def attainable(model: Model) -> float:
-    """A rate that waiting for some fixed number of updates is sure to attain: a sharper lower bound than Corollary 1.
+    """A rate that waiting for some fixed number of updates is sure to attain: mostly a sharper lower bound than Corollary 1.
 
     The k-th upload ends by the k-th completion plus k uploads in a row, and the k-th of M geometric times is below one slot plus the
     k-th of M exponential ones, whose mean is (H_M - H_{M-k}) / -log(1-p).
@@ -41,7 +44,9 @@ def attainable(model: Model) -> float:
     with np.errstate(divide="ignore"):
         slots = 1.0 + harmonic / -np.log1p(-m.compute_probability) + k / m.upload_probability
     slots[0] = 0.0
-    return float(np.max(m.rewards / (slots * m.slot_time + m.broadcast_time)))
+    # More slots than it takes are below what it attains only where there is something to lose.
+    sure = (m.rewards >= 0) | (k == 0)
+    return float(np.max(m.rewards[sure] / (slots[sure] * m.slot_time + m.broadcast_time)))
 
 
 class Solution:
@@ -62,15 +67,15 @@ class Solution:
         # V_lambda is convex, decreasing and piecewise linear in lambda, and its slope at lambda is minus the expected duration under the
         # rule optimal there. So Newton's step from a lower bound, lambda <- J(that rule), climbs to the root without passing it and ends
         # there after a few steps, where Algorithm 2's bisection needs one a bit.
-        price = max(self.bounds[0], attainable(model))
+        price = attainable(model)
         while True:
             best = self._optimal(price)
             duration = best.expected_slots * model.slot_time + model.broadcast_time
             rate = best.expected_reward / duration
-            if rate <= price * (1 + 1e-15):
+            if rate - price <= 1e-15 * abs(price):
                 break
             price = rate
-        self.rate = max(rate, price) if price > self.bounds[0] else rate
+        self.rate = max(rate, price)
         self.thresholds = (best.k_star, best.k0_star)
 
     def value(self, lambda_: float) -> float:
@@ -102,13 +107,13 @@ class Solution:
         mu, cost = m.upload_probability, price * m.slot_time
         worth = np.flatnonzero(np.diff(rewards) <= cost / mu)
         k_star = int(worth[0]) if worth.size else m.num_clients
-        rows = self._moves(k_star)
+        rows, leave = self._moves(k_star), some_finish(m.num_clients - np.arange(k_star), m.compute_probability)
         width = rows.shape[1] - 1
         band = np.zeros((width + 1, k_star), order="F")
         for d in range(width + 1):
             band[width - d, d:] = rows[: k_star - d, d]
         system = np.asfortranarray(-(1 - mu) * band)
-        system[width] += 1.0
+        system[width] = mu + (1 - mu) * leave
         band = np.asfortranarray(mu * band)
 
         k0_star = k_star
@@ -124,7 +129,7 @@ class Solution:
             else:
                 ahead = np.zeros((0, 2))
             reach = rows[k, 1 : len(ahead) + 1]
-            waiting = (reach @ ahead[: len(reach)] + (0.0, 1.0)) / (1.0 - rows[k, 0])
+            waiting = (reach @ ahead[: len(reach)] + (0.0, 1.0)) / leave[k]
             stopping = np.array([rewards[k] - rewards[k_star], -(k_star - k) / mu])
             if waiting[0] - cost * waiting[1] > stopping[0] - cost * stopping[1]:
                 here = waiting

@@ -5,6 +5,7 @@
 
 import math
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -108,6 +109,8 @@ class Dying(Failing):
 
 
 if __name__ == "__main__":
+    # A shell without job control starts what it puts in the background with Ctrl-C ignored, and its children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     out, backend, log = sys.argv[1:4]
     os.environ["BENCH_LOG"] = log
     if "resume" in sys.argv:

@@ -65,8 +65,7 @@ def test_kill_9_loses_nothing_that_was_finished(backend: str, tmp_path: Path, du
     keys = [cell.key for cell in dummies.Slow().cells(False)]
     assert kept == set(keys[:5])
     with start_slow(out, backend, log, "resume") as process:
-        assert process.stderr is not None
-        message = process.stderr.read()
+        _, message = process.communicate(timeout=60)
     assert process.returncode == 0, message
     assert f"{len(kept)} of {len(keys)} cells are finished already" in message
     runs = started(log)
@@ -86,8 +85,7 @@ def test_ctrl_c_stops_at_once_and_can_be_resumed(backend: str, tmp_path: Path) -
     with start_slow(out, backend, log) as process:
         wait_until_stuck(process, out, log)
         os.killpg(process.pid, signal.SIGINT)
-        assert process.stderr is not None
-        message = process.stderr.read()
+        _, message = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "interrupted with 5 of 10 cells finished: continue with --resume" in message
     assert message.rstrip().endswith("KeyboardInterrupt")

@@ -208,16 +208,14 @@ class Completions:
     """
 
     def __init__(self, num_clients: int, probability: float) -> None:
-        self.probability, self.table = probability, None
-        width = min(num_clients, 24)
-        # Beyond 2^-53 a uniform double cannot tell the tail from nothing.
+        self.probability = probability
+        self.table: Array | None = None
+        # Where fewer than 2 are expected, more than 24 have a chance below 2^-53, which a uniform double cannot tell from none.
         if num_clients * probability < 2 and num_clients <= 100_000:
-            computing = np.arange(num_clients + 1)
+            computing, width = np.arange(num_clients + 1), min(num_clients, 24)
             rows = np.cumsum(binomial_rows(computing, probability, width), axis=1)
             rows[np.arange(width + 1) >= computing[:, None]] = 1.0
-            if width == num_clients or rows[-1, -1] > 1 - 2.0**-53:
-                rows[rows > 1 - 2.0**-53] = 1.0
-                self.table = np.ascontiguousarray(rows.T)
+            self.table = np.ascontiguousarray(rows.T)
 
     def draw(self, computing: Array, rng: np.random.Generator) -> Array:
         """int64[B] for int64[B]."""

@@ -1,0 +1,41 @@
+"""How long `import tacit` takes in a fresh interpreter, against `import gymnasium` alone: `python benchmarks/import_time.py`.
+
+The interpreter's own start is taken off both; the two run in turns.
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+from common import record
+
+REPEATS = 15
+STATEMENTS = {"interpreter": "pass", "gymnasium": "import gymnasium", "tacit": "import tacit"}
+
+
+def seconds(statement: str) -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], check=True)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    for statement in STATEMENTS.values():
+        seconds(statement)
+    for _ in range(REPEATS):
+        for name, statement in STATEMENTS.items():
+            times[name].append(seconds(statement))
+    start = statistics.median(times["interpreter"])
+    result: dict[str, Any] = {"interpreter_s": round(start, 4), "repeats": REPEATS}
+    for name in ("gymnasium", "tacit"):
+        result[f"import_{name}_s"] = round(statistics.median(times[name]) - start, 4)
+        result[f"import_{name}_range_s"] = [round(x(times[name]) - start, 4) for x in (min, max)]
+    print(f"import tacit {result['import_tacit_s']:.3f} s, import gymnasium alone {result['import_gymnasium_s']:.3f} s")
+    record("import_time", result)
+
+
+if __name__ == "__main__":
+    main()

@@ -102,13 +102,17 @@ def usage(file: Path, folder: Path, package: str, module: str) -> str:
 
 
 def plain(line: str) -> str:
-    """Escape what plain text means literally and reStructuredText does not: a lone `*`, a final `_`, an `M.`."""
-    return "`".join(part if i % 2 else escape(part) for i, part in enumerate(line.split("`")))
+    """Escape what plain text means literally and reStructuredText does not: a lone `*`, a final `_`, `|`, an `M.`."""
+    parts = re.split(r"(``.*?``|`[^`]*`)", line)
+    for i, part in enumerate(parts):
+        parts[i] = part if i % 2 else re.sub(r"^(?=[\w\[({])", r"\\ ", escape(part)) if i else escape(part)
+    return "".join(parts)
 
 
 def escape(text: str) -> str:
     text = re.sub(r"(?<![\w*\\])(\*{1,2})(?=\w)(?!.*\w\*)", lambda found: r"\*" * len(found[1]), text)
     text = re.sub(r"(?<=\w)_(?!\w)", r"\_", text)
+    text = text.replace("|", r"\|")
     return re.sub(r"(^\s*|: )([A-Za-z])\.(?!\w)", r"\1\2\\.", text)
 
 
@@ -162,6 +166,10 @@ def read_plain(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
         # A world's class and constructors repeat the docstring of its module, which the page has already.
         del lines[1:]
     lines[:] = map(plain, lines)
+    for i in range(len(lines) - 1, 0, -1):
+        indent = re.match(r" *(?=- )", lines[i])
+        if indent and re.match(rf"{indent[0]}(?![ -]).", lines[i - 1]):
+            lines.insert(i, "")  # a list may follow its title at once
     # Else napoleon reads 'Hash of what matters: a, b' as the type 'Hash of what matters'.
     texts = [i for i, line in enumerate(lines[1:], 1) if lines[i - 1].strip() == "Returns:"]
     for i in texts + [0] * (what in ("attribute", "data", "property")):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Column
 
 AFTER_SECONDS = 2.0
 
@@ -26,7 +25,10 @@ class Bar:
 
     def running(self, item: str, fraction: float = 0.0) -> None:
         """Show which item is worked on and how much of it is done."""
-        self.display.update(self.task, completed=self.done + fraction, description=item)
+        # The numbers take about 60 columns; what is left names the item.
+        width = max(self.display.console.width - 60, 12)
+        shown = item if len(item) <= width else item[: width - 1] + "…"
+        self.display.update(self.task, completed=self.done + fraction, description=shown)
 
     def finished(self, item: str) -> None:
         """Count an item."""
@@ -43,7 +45,7 @@ def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
         TimeElapsedColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+        TextColumn("{task.description}", markup=False),
         console=console,
         disable=not (shown and console.is_terminal),
         transient=True,

@@ -342,13 +342,14 @@ class PrivacyLoss:
     """What one message costs its sender, as data: it can be pickled, compared, exported.
 
     Args:
-        kind: "randomized_response" (two bits change; `logit_one`, `logit_zero` = log-odds of answering 1 where the bit is 1, 0),
-            "k_ary_randomized_response" (`epsilon`, `num_values`), "laplace" (`noise_multiplier` = scale / sensitivity, `reach` =
-            sensitivity in steps of the grid or inf, `nodes` = how many such releases), "gaussian" (`noise_multiplier` = sigma / sensitivity),
-            "exponential" (`epsilon`), "none".
+        kind: which law, and what of it is in `parameters`:
+            "randomized_response" (two bits change): `logit_one`, `logit_zero`, the log-odds of answering 1 where the bit is 1, 0;
+            "k_ary_randomized_response": `epsilon`, `num_values`;
+            "laplace": `noise_multiplier` = scale / sensitivity, `reach` = sensitivity in steps of the grid or inf, `nodes` = how many such
+            releases; "gaussian": `noise_multiplier` = sigma / sensitivity; "exponential": `epsilon`; "none".
         epsilon: pure differential privacy; inf if none.
         rho: zero-concentrated differential privacy (Bun & Steinke 2016); inf if none.
-        parameters: of the kind, as above.
+        parameters: as above.
     """
 
     kind: str
@@ -375,7 +376,7 @@ class PrivacyLoss:
             )
         else:
             divergence = alpha * self.rho
-        return np.clip(divergence, 0.0, self.epsilon)
+        return np.clip(divergence, 0.0, np.minimum(alpha * self.rho, self.epsilon))
 
     def dominating_pair(self) -> tuple[Array, Array] | None:
         """log P and log Q over the few outcomes that matter, where adjacent inputs reduce to such a pair; else None.
@@ -1066,7 +1067,7 @@ class Streams:
     def reset(self, where: Any = None) -> None:
         """Begin new streams where `where` (over the leading axes; default: everywhere)."""
         chosen = _where(where, self.shape)
-        self.time, self.fresh = np.where(chosen, 0, self.time), self.fresh & ~chosen
+        self.time, self.fresh = np.where(chosen, 0, self.time), np.where(chosen, False, self.fresh)
         for array in (self.total, self.noise):
             if array is not None:
                 array[chosen] = 0
@@ -1169,15 +1170,15 @@ class TreeAggregation(Mechanism):
         unit, scale, (x,) = block._units(block._bound(state.sensitivity, x), x=x)
         if state.total is None or state.noise is None:
             state.total, state.noise = np.zeros_like(x), np.zeros((*x.shape, levels), x.dtype)
-        rows = np.flatnonzero(chosen)
-        each = scale if scale.ndim == 0 else np.broadcast_to(scale, x.shape).reshape(-1, *payload)[rows]
-        drawn = block._noise(each, (rows.size, *payload), rng).reshape(rows.size, -1)
-        state.time, state.fresh = state.time + chosen, chosen & (state.time == 0)
+        rows, size = np.flatnonzero(chosen), math.prod(payload)
+        each = scale if scale.ndim == 0 else np.broadcast_to(scale, x.shape).reshape(chosen.size, size)[rows]
+        drawn = block._noise(each, (rows.size, size), rng)
+        state.fresh, state.time = np.asarray(chosen & (state.time == 0)), np.asarray(state.time + chosen)
         state.total += np.where(chosen.reshape(chosen.shape + (1,) * len(payload)), x, 0)
         ended = (
             np.frexp(_last_block(state.time.ravel()[rows]).astype(np.float64))[1] - 1
         )  # level of the block that ends
-        noise = state.noise.reshape(-1, math.prod(payload), levels)
+        noise = state.noise.reshape(chosen.size, size, levels)
         noise[rows] *= np.arange(levels) > ended[:, None, None]
         noise[rows, :, ended] = drawn
         return (state.total + state.noise.sum(-1)) * unit
@@ -1222,7 +1223,7 @@ class Memory:
     def reset(self, where: Any = None) -> None:
         """Forget the answers where `where` (over the leading axes; default: everywhere)."""
         chosen = _where(where, self.shape)
-        self.known, self.fresh = self.known & ~chosen, self.fresh & ~chosen
+        self.known, self.fresh = np.where(chosen, False, self.known), np.where(chosen, False, self.fresh)
 
 
 @dataclass(frozen=True)
@@ -1265,15 +1266,15 @@ class Memoized(Mechanism):
         if x.shape[:axes] != state.shape or (state.asked is not None and x.shape != state.asked.shape):
             raise ValueError(f"x must be of the shape of the agents {state.shape}, not {x.shape}")
         asked = x.copy() if state.asked is None else state.asked
-        differs = (x != asked).reshape(*state.shape, -1).any(-1)
-        fresh = chosen & (differs | ~state.known)
+        differs = (x != asked).any(tuple(range(axes, x.ndim)))
+        fresh = np.asarray(chosen & (differs | ~state.known))
         rows, size = np.flatnonzero(fresh), fresh.size
         if np.ndim(sensitivity):
             sensitivity = np.broadcast_to(_aligned("sensitivity", sensitivity, fresh), state.shape).ravel()[rows]
         drawn = self.mechanism.perturb(x.reshape(size, *x.shape[axes:])[rows], rng, sensitivity)
         if state.answers is None:
             state.answers = np.zeros((*state.shape, *drawn.shape[1:]), drawn.dtype)
-        state.asked, state.fresh, state.known = asked, fresh, state.known | fresh
+        state.asked, state.fresh, state.known = asked, fresh, np.asarray(state.known | fresh)
         state.answers.reshape(size, *drawn.shape[1:])[rows] = drawn
         asked.reshape(size, *x.shape[axes:])[rows] = x.reshape(size, *x.shape[axes:])[rows]
         return state.answers.copy()

@@ -35,12 +35,16 @@ Privacy channels
     (not stated) without clipping.
 
 Arguments
-    Those of round stopping, where `reward` is only what planning policies believe: `OptimalStopping` plans with it, the world
-    does not look at it. The default was fitted to the curve that the other defaults give (`FederatedTraining.reward_curve`).
-    data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
-    concentration: None for IID clients, > 0 for label skew (`partition`). model: "softmax" or "cnn" (`rl` extra).
-    learning_rate > 0, epochs >= 1, batch_size >= 1 or None (all of a client's samples): the clients' training.
-    weighting: of the average, by "samples" or "uniform". clip_norm: Euclidean bound on an update, > 0; None: none.
+    Those of round stopping, and:
+
+    - reward: what planning policies such as `OptimalStopping` believe; the world does not look at it. The default was fitted to the
+      curve that the other defaults give (`FederatedTraining.reward_curve`).
+    - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
+    - concentration: None for IID clients, > 0 for label skew (`partition`).
+    - model: "softmax" or "cnn" (`rl` extra).
+    - learning_rate > 0, epochs >= 1, batch_size >= 1 or None (all of a client's samples): the clients' training.
+    - weighting: of the average, by "samples" or "uniform".
+    - clip_norm: Euclidean bound on an update, > 0; None: none.
 
 Deviations from the paper
     The paper trains a convolutional network of some 100,000 parameters on MNIST, with settings it does not give; the default

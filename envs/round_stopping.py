@@ -35,11 +35,13 @@ Privacy channels
     None: the clients' updates have no content here (see `tacit/FederatedTraining-v0`).
 
 Arguments
-    num_clients: M >= 1. broadcast_time, slot_time: t0 > 0 and tau > 0, in one unit of time (the defaults: seconds).
-    upload_probability, compute_probability: mu and p in (0, 1]; geometric clocks only.
-    reward: `Hyperbolic(c, a)` or a table R(0..M) of finite numbers. time_budget: > 0. objective: "rate" or "lagrangian".
-    lambda_: the price of a unit of time, for the Lagrangian objective. time_law: "geometric" or "pareto".
-    transmission, computing: Pareto (shape, scale), in slots. `options={"horizon": x}` at reset replaces the time budget.
+    - num_clients: M >= 1.
+    - broadcast_time, slot_time: t0 > 0 and tau > 0, in one unit of time (the defaults: seconds).
+    - upload_probability, compute_probability: mu and p in (0, 1]; geometric clocks only.
+    - reward: `Hyperbolic(c, a)` or a table R(0..M) of finite numbers.
+    - time_budget: > 0; `options={"horizon": x}` at reset replaces it.
+    - objective: "rate" or "lagrangian"; lambda_: the price of a unit of time, > 0, for the latter.
+    - time_law: "geometric" or "pareto"; transmission, computing: Pareto (shape, scale), in slots.
 
 Deviations from the paper
     The paper's (3.5)-(3.7), Lemma 1, Algorithm 1 and Theorem 3 hold slips of sign and unit, corrected in `OptimalStopping`. A slot's

@@ -564,9 +564,9 @@ class _Bits(Mechanism):
         """Pure epsilon, and rho = epsilon^2 / 4.
 
         Two one-hot vectors differ in two bits. The log-likelihood ratio of one of them lies in [log (1-p)/(1-q), log p/q], whose width is
-        epsilon: the bit has bounded range epsilon and so is epsilon^2/8-zCDP (Cesar & Rogers 2021, Lemma 3.4); two bits compose to
-        epsilon^2/4. (Symmetric bits: each is epsilon/2-DP, which gives the same by Bun & Steinke 2016, Proposition 1.4.) Tight as
-        epsilon -> 0; the closed-form RDP is smaller for large epsilon.
+        epsilon: the bit has bounded range epsilon and so is epsilon^2/8-zCDP (Cesar & Rogers 2021); two bits compose to epsilon^2/4.
+        (Symmetric bits: each is epsilon/2-DP, which gives the same by Bun & Steinke 2016, Proposition 1.4.) Tight as epsilon -> 0; for
+        large epsilon the closed-form RDP says less.
         """
         one, zero = self.logits
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
@@ -585,7 +585,8 @@ class _Bits(Mechanism):
 class BitwiseRandomizedResponse(_Bits):
     """Each bit of a one-hot vector is flipped with probability q = 1 / (e^(epsilon/2) + 1): epsilon-LDP.
 
-    PPCL, Algorithm 1; private social learning, Section III. The same law as symmetric RAPPOR.
+    Equation 5 of Chen et al., "Privacy-preserving collaborative learning for multiarmed bandits in IoT"; equation 6 of Tao et al., "A
+    distributed privacy-preserving learning dynamics in general social networks". The law of symmetric `UnaryEncoding`.
 
     Args:
         epsilon: > 0, of one message.
@@ -805,7 +806,7 @@ class _Additive(Mechanism):
 
 @dataclass(frozen=True)
 class Laplace(_Additive):
-    """Laplace noise of scale sensitivity / epsilon: Dwork, McSherry, Nissim & Smith 2006, Section 4.
+    """Laplace noise of scale sensitivity / epsilon: Dwork, McSherry, Nissim & Smith 2006.
 
     Args:
         epsilon: > 0, of one message.
@@ -1032,7 +1033,7 @@ class Exponential(Mechanism):
         raise TypeError("Exponential selects an option: it has no variance")
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Pure epsilon, and rho = epsilon^2/8: its range is bounded by epsilon (Cesar & Rogers 2021, Lemma 3.4)."""
+        """Pure epsilon, and rho = epsilon^2/8: its range is bounded by epsilon (Cesar & Rogers 2021)."""
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
 
     def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
@@ -1228,7 +1229,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Memoized(Mechanism):
-    """The answer stays while the value stays: the permanent response of Erlingsson, Pihur & Korolova 2014, Section 3.
+    """The answer stays while the value stays: the permanent response of Erlingsson, Pihur & Korolova 2014, Section 2.
 
     An agent draws, and is charged, only when its value differs from that of its last answer; repeating an answer costs nothing. A value
     that changes c times costs c + 1 messages. What that count does not cover: a new answer that differs from the last shows that the value

@@ -1,0 +1,101 @@
+"""What the ledger costs in a population of 5,000 agents: `python benchmarks/ledger.py`.
+
+Charging, as a share of the step it happens in (the votes of `parallel_view.py`, as arrays), in turns within one process: of the bare step,
+and of one that also perturbs what is charged. And how long totals take when somebody asks.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+from common import record
+from parallel_view import OPTIONS, Votes
+
+from tacit.envs.core import Channel, World
+from tacit.wrappers.privacy.ledger import Budget, Ledger, Method
+from tacit.wrappers.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
+
+AGENTS, REPEATS, TURNS = 5000, 21, 50
+
+
+def microseconds(call: Callable[[], Any], times: int) -> float:
+    started = time.perf_counter_ns()
+    for _ in range(times):
+        call()
+    return (time.perf_counter_ns() - started) / times / 1e3
+
+
+def ledger_of(num_envs: int) -> Ledger:
+    channels = [
+        Channel("vote", "one_hot", observer="server", unit="event"),
+        Channel("mean", "bounded", observer="neighbour", unit="event"),
+    ]
+    return Ledger(num_envs, AGENTS, channels)
+
+
+def charging(num_envs: int) -> dict[str, Any]:
+    """Microseconds of a step and of each way of charging it."""
+    rng = np.random.default_rng(0)
+    population = World(Votes).population(num_envs=num_envs, num_agents=AGENTS)
+    population.reset(seed=0)
+    votes = rng.integers(0, OPTIONS, (num_envs, AGENTS))
+    ledger, vote, mean = ledger_of(num_envs), BitwiseRandomizedResponse(0.1).loss(), Gaussian.from_rho(1e-4).loss()
+    live, senders = np.ones(num_envs, np.bool_), rng.random((num_envs, AGENTS)) < 0.5
+    levels, budget = rng.random((num_envs, AGENTS)), Budget(10.0, 1e-6, method="rdp")
+    one_hot, means = np.eye(OPTIONS, dtype=np.int8)[votes], rng.random((num_envs, AGENTS))
+    bitwise, noise = BitwiseRandomizedResponse(0.1), Gaussian.from_rho(1e-4, sensitivity=1.0)
+    # Name: the charge, and the mechanism whose messages it counts.
+    ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "everyone": (lambda: ledger.charge("vote", vote, everyone=live), lambda: bitwise.perturb(one_hot, rng)),
+        "each": (lambda: ledger.charge("mean", mean, each=senders), lambda: noise.perturb(means, rng)),
+        "levels": (lambda: ledger.charge_levels("mean", levels), lambda: k_ary_response(votes, levels, OPTIONS, rng)),
+        "budget": (lambda: budget.admit(ledger, vote, senders, "vote"), lambda: bitwise.perturb(one_hot, rng)),
+    }
+    steps: list[float] = []
+    charges: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    turns = max(TURNS // num_envs, 3)
+    for _ in range(REPEATS):
+        steps.append(microseconds(lambda: population.step(votes), turns))
+        for name, way in ways.items():
+            charges[name].append((microseconds(way[0], turns), microseconds(way[1], turns)))
+    result: dict[str, Any] = {"step_us": round(statistics.median(steps), 1)}
+    for name, values in charges.items():
+        bare = sorted(100 * charge / step for (charge, _), step in zip(values, steps, strict=True))
+        full = [100 * charge / (step + perturb) for (charge, perturb), step in zip(values, steps, strict=True)]
+        result[name] = {
+            "us": round(statistics.median(charge for charge, _ in values), 2),
+            "percent_of_bare_step": round(statistics.median(bare), 2),
+            "range": [round(bare[0], 2), round(bare[-1], 2)],
+            "percent_of_step_that_perturbs": round(statistics.median(full), 2),
+        }
+        print(f"{num_envs} x {AGENTS} agents, {name}: {result[name]}")
+    return result
+
+
+def asking() -> dict[str, float]:
+    """Milliseconds of `total` by each method, where `different` agents sent different numbers of messages."""
+    rng, result = np.random.default_rng(0), {}
+    for different in (1, 100, AGENTS):
+        ledger = ledger_of(1)
+        counts = 10_000 + np.arange(AGENTS) % different
+        ledger.charge("vote", BitwiseRandomizedResponse(0.1).loss(), each=counts[None])
+        ledger.charge("mean", Gaussian.from_rho(1e-4).loss(), each=rng.permutation(different)[counts % different][None])
+        for method in get_args(Method):
+            ask = partial(ledger.total, method=method)
+            name = f"{method}, {different} different"
+            result[name] = round(statistics.median(microseconds(ask, 1) for _ in range(5)) / 1e3, 2)
+            print(f"total by {name} agents: {result[name]} ms")
+    return result
+
+
+def main() -> None:
+    result = {f"{num_envs} replicas": charging(num_envs) for num_envs in (1, 20)}
+    packages = ("tacit", "numpy", "gymnasium", "dp-accounting")
+    record("ledger", result | {"total_ms": asking(), "agents": AGENTS, "repeats": REPEATS}, packages)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,800 @@
+"""The ledger: what it counts, that no total is less than the truth where the truth is known, and budgets that nobody overspends."""
+
+import copy
+import csv
+import io
+import json
+import math
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds as tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.envs.core import Array, Channel
+from tacit.wrappers.privacy import ledger as module
+from tacit.wrappers.privacy.ledger import (
+    ORDERS,
+    Budget,
+    BudgetSpent,
+    Ledger,
+    Method,
+    advanced_epsilon,
+    basic_epsilon,
+    gaussian_delta,
+    gaussian_epsilon,
+    group,
+    pld_epsilon,
+    rdp_epsilon,
+    zcdp_epsilon,
+)
+from tacit.wrappers.privacy.mechanisms import (
+    BitwiseRandomizedResponse,
+    Exponential,
+    Gaussian,
+    KaryRandomizedResponse,
+    Laplace,
+    NoPrivacy,
+    PrivacyLoss,
+    TreeAggregation,
+    UnaryEncoding,
+)
+
+DELTA = 1e-6
+METHODS: tuple[Method, ...] = ("basic", "advanced", "zcdp", "rdp", "pld")
+
+Sent = list[tuple[PrivacyLoss, int]]
+
+
+def bitwise(epsilon: float) -> PrivacyLoss:
+    return BitwiseRandomizedResponse(epsilon).loss()
+
+
+def kary(epsilon: float, num_values: int) -> PrivacyLoss:
+    return KaryRandomizedResponse.from_epsilon(epsilon, num_values).loss()
+
+
+def laplace(epsilon: float) -> PrivacyLoss:
+    return Laplace(epsilon).loss()
+
+
+def gaussian(rho: float) -> PrivacyLoss:
+    return Gaussian.from_rho(rho).loss()
+
+
+def make(num_envs: int = 1, num_agents: int = 3, **options: Any) -> Ledger:
+    channels = (
+        Channel("vote", "one_hot", observer="server", unit="event"),
+        Channel("mean", "bounded", observer="neighbour", unit="event"),
+        Channel("profile", "vector", observer="public", unit="user"),
+    )
+    return Ledger(num_envs, num_agents, channels, **options)
+
+
+def sent(messages: Sent, num_agents: int = 1) -> Ledger:
+    """A ledger of one channel on which everybody sent `messages`."""
+    ledger = Ledger(1, num_agents, [Channel("vote", "one_hot", observer="server", unit="event")])
+    for loss, count in messages:
+        ledger.charge("vote", loss, everyone=np.array([count]))
+    return ledger
+
+
+def totals(messages: Sent, delta: float = DELTA) -> dict[str, float]:
+    ledger = sent(messages)
+    return {method: float(ledger.total(delta, method=method)[0, 0]) for method in METHODS}
+
+
+# The truth, where it is known: the loss of randomised responses is a sum on a lattice, that of Gaussians is Gaussian.
+
+STEP = 0.05
+
+
+def lattice(messages: Sent) -> tuple[Array, Array]:
+    """Losses, all of them multiples of STEP, and their probabilities, by plain convolution."""
+    low, probabilities = 0, np.ones(1)
+    for loss, count in messages:
+        pair = loss.dominating_pair()
+        assert pair is not None
+        places = np.rint((pair[0] - pair[1]) / STEP).astype(int)
+        np.testing.assert_allclose(places * STEP, pair[0] - pair[1], atol=1e-9)
+        one = np.bincount(places - places.min(), weights=np.exp(pair[0]))
+        for _ in range(count):
+            probabilities = np.convolve(probabilities, one)
+        low += count * int(places.min())
+    return (low + np.arange(len(probabilities))) * STEP, probabilities
+
+
+def true_epsilon(messages: Sent, delta: float = DELTA) -> float:
+    """Of randomised responses and Gaussians: delta(epsilon) = E[delta of the Gaussians at epsilon - loss of the responses]."""
+    losses, probabilities = lattice([pair for pair in messages if pair[0].kind != "gaussian"])
+    mu = math.sqrt(sum(2 * loss.rho * count for loss, count in messages if loss.kind == "gaussian"))
+
+    def excess(epsilon: float) -> float:
+        rest = epsilon - losses
+        deltas = gaussian_delta(np.array(mu), rest) if mu else np.maximum(0, -np.expm1(rest))
+        return float(probabilities @ deltas) - delta
+
+    low, high = 0.0, float(losses[-1]) + mu**2 + 20 * mu + 1e-9
+    if excess(low) <= 0:
+        return 0.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return low
+
+
+KNOWN: dict[str, Sent] = {
+    "one bitwise": [(bitwise(1.0), 1)],
+    "ten bitwise": [(bitwise(0.5), 10)],
+    "hundred bitwise": [(bitwise(0.1), 100)],
+    "thousand bitwise": [(bitwise(0.2), 1000)],
+    "large bitwise": [(bitwise(4.0), 20)],
+    "one kary": [(kary(1.5, 5), 1)],
+    "many kary": [(kary(0.5, 4), 200)],
+    "kary of many values": [(kary(2.0, 50), 60)],
+    "two kinds": [(bitwise(1.0), 30), (kary(0.25, 3), 50)],
+    "three kinds": [(bitwise(0.1), 100), (kary(0.75, 3), 9), (kary(2.0, 10), 2)],
+    "one gaussian": [(gaussian(0.02), 1)],
+    "many gaussians": [(gaussian(0.001), 400)],
+    "two gaussians": [(gaussian(0.01), 7), (gaussian(0.5), 2)],
+    "gaussian and bitwise": [(gaussian(0.05), 10), (bitwise(0.5), 40)],
+    "gaussian and large kary": [(gaussian(0.2), 1), (kary(3.0, 4), 5)],
+    "everything": [(gaussian(0.01), 25), (bitwise(0.1), 60), (kary(0.5, 7), 12), (gaussian(0.3), 1)],
+}
+
+
+@pytest.mark.parametrize("delta", [1e-3, DELTA, 1e-9])
+@pytest.mark.parametrize("name", KNOWN)
+def test_no_total_is_less_than_the_truth_and_pld_is_within_a_thousandth(name: str, delta: float) -> None:
+    truth, total = true_epsilon(KNOWN[name], delta), totals(KNOWN[name], delta)
+    assert min(total.values()) >= truth * (1 - 1e-9)
+    assert total["pld"] <= truth * 1.001
+
+
+def test_bitwise_responses_are_twice_as_many_bits() -> None:
+    """k messages at epsilon are 2k responses at epsilon / 2: delta is a binomial sum."""
+    from scipy.stats import binom
+
+    epsilon, k, at = 0.4, 50, 5.0
+    heads = np.arange(2 * k + 1)
+    losses = epsilon / 2 * (2 * heads - 2 * k)
+    probabilities = binom.pmf(heads, 2 * k, 1 / (1 + math.exp(-epsilon / 2)))
+    delta = float(probabilities @ np.maximum(0, -np.expm1(at - losses)))
+    assert true_epsilon([(bitwise(epsilon), k)], delta) == pytest.approx(at, abs=1e-9)
+    assert at <= totals([(bitwise(epsilon), k)], delta)["pld"] <= at * 1.001
+
+
+@pytest.mark.parametrize("messages", KNOWN.values(), ids=KNOWN)
+def test_methods_that_look_closer_do_not_report_more(messages: Sent) -> None:
+    total = totals(messages)
+    assert total["pld"] <= total["rdp"] <= total["zcdp"] <= total["basic"] < math.inf
+    assert total["advanced"] <= total["basic"]
+
+
+def test_each_equation_by_hand() -> None:
+    np.testing.assert_allclose(basic_epsilon(np.array([[3, 2], [0, 0]]), np.array([0.5, 1.0])), [3.5, 0.0])
+    np.testing.assert_allclose(basic_epsilon(np.array([[3, 0]]), np.array([0.5, np.inf])), [1.5])
+    # k = 100 messages of epsilon = 0.1; the second term has log(e + 1 / delta).
+    drift = 100 * 0.1 * (math.e**0.1 - 1) / (math.e**0.1 + 1)
+    ways = advanced_epsilon(np.array([10.0]), np.array([drift]), np.array([1.0]), DELTA)
+    np.testing.assert_allclose(ways, drift + math.sqrt(2 * math.log(1e6)))
+    ways = advanced_epsilon(np.array([10.0]), np.array([drift]), np.array([0.01]), 1e-2)
+    np.testing.assert_allclose(ways, drift + math.sqrt(0.02 * math.log(math.e + 0.1 / 1e-2)))
+    # One order by hand.
+    by_hand = 3.0 + math.log(1 - 1 / 5) - math.log(DELTA * 5) / 4
+    np.testing.assert_allclose(rdp_epsilon(np.array([3.0]), DELTA, np.array([5.0])), [by_hand])
+    # Balle & Wang 2018: mu = 1, epsilon = 1 has delta 0.1269.
+    np.testing.assert_allclose(gaussian_delta(np.array(1.0), np.array(1.0)), 0.12693674, rtol=1e-6)
+    np.testing.assert_allclose(gaussian_epsilon(1.0, 0.12693674), 1.0, rtol=1e-6)
+    assert gaussian_epsilon(np.array([0.0, np.inf]), DELTA).tolist() == [0.0, math.inf]
+
+
+@given(rho=st.floats(1e-6, 1e4), delta=st.floats(1e-12, 0.1))
+def test_zcdp_converts_better_than_the_simple_rule_and_never_below_the_gaussian(rho: float, delta: float) -> None:
+    """Bun & Steinke 2016, Proposition 1.3 above; the Gaussian mechanism, which has this rho, below."""
+    converted = float(zcdp_epsilon(np.array([rho]), delta)[0])
+    assert float(gaussian_epsilon(math.sqrt(2 * rho), delta)) * (1 - 1e-9) <= converted
+    assert converted <= (rho + 2 * math.sqrt(rho * math.log(1 / delta))) * 1.001
+
+
+@given(mu=st.floats(1e-3, 30), delta=st.floats(1e-14, 0.5))
+def test_gaussian_epsilon_inverts_gaussian_delta_from_above(mu: float, delta: float) -> None:
+    epsilon = gaussian_epsilon(mu, delta)
+    assert gaussian_delta(np.array(mu), epsilon) <= delta * (1 + 1e-9)
+    if epsilon > 0:
+        assert gaussian_delta(np.array(mu), epsilon * (1 - 1e-6) - 1e-12) >= delta * (1 - 1e-3)
+
+
+# Against dp-accounting.
+
+KINDS: tuple[Callable[[float], PrivacyLoss], ...] = (
+    bitwise,
+    lambda epsilon: kary(epsilon, 4),
+    laplace,
+    lambda epsilon: gaussian(epsilon**2 / 8),
+)
+
+
+def mixed(seed: int) -> Sent:
+    rng = np.random.default_rng(seed)
+    kinds = rng.permutation(len(KINDS))[: rng.integers(1, 5)]
+    return [(KINDS[i](float(rng.choice([0.05, 0.1, 0.3, 0.7, 1.3]))), int(rng.integers(1, 60))) for i in kinds]
+
+
+CASES = [mixed(seed) for seed in range(36)]
+
+
+def peer_pld(loss: PrivacyLoss, interval: float) -> Any:
+    from dp_accounting.pld import privacy_loss_distribution as pld  # type: ignore[import-untyped]
+
+    grid = {"value_discretization_interval": interval}
+    if loss.kind == "laplace":
+        return pld.from_laplace_mechanism(loss.parameters["noise_multiplier"], **grid)
+    if loss.kind == "gaussian":
+        return pld.from_gaussian_mechanism(loss.parameters["noise_multiplier"], **grid)
+    if loss.kind == "k_ary_randomized_response":
+        values = int(loss.parameters["num_values"])
+        return pld.from_randomized_response(values / (math.exp(loss.epsilon) + values - 1), values, **grid)
+    bit = pld.from_randomized_response(2 / (math.exp(loss.epsilon / 2) + 1), 2, **grid)
+    return bit.self_compose(2)
+
+
+@pytest.mark.parametrize("messages", CASES, ids=map(str, range(len(CASES))))
+def test_pld_agrees_with_dp_accounting(messages: Sent) -> None:
+    """Within 0.1%, and what their rounding upwards of each response adds."""
+    interval = 1e-4
+    peer = None
+    for loss, count in messages:
+        part = peer_pld(loss, interval).self_compose(count)
+        peer = part if peer is None else peer.compose(part)
+    assert peer is not None
+    theirs = peer.get_epsilon_for_delta(DELTA)
+    ours = pld_epsilon([loss for loss, _ in messages], [count for _, count in messages], DELTA)
+    rounded = sum(2 * count for loss, count in messages if "response" in loss.kind)
+    assert theirs - rounded * interval - 1e-3 * theirs <= ours <= theirs * 1.001
+
+
+@pytest.mark.parametrize("messages", CASES, ids=map(str, range(len(CASES))))
+def test_rdp_agrees_with_dp_accounting(messages: Sent) -> None:
+    """Curves to 1e-6; epsilon at the same orders to 1e-6, and at our own no worse than at their finer choice by 0.1%."""
+    import dp_accounting  # type: ignore[import-untyped]
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp  # type: ignore[import-untyped]
+
+    orders = ORDERS[(ORDERS > 1.1) & (ORDERS < 1e4)]
+    fine = 1 + np.geomspace(0.1, 1e4, 4000)
+    curve, ours, finest = np.zeros(orders.size), np.zeros(orders.size), np.zeros(fine.size)
+    for loss, count in messages:
+        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+        if loss.kind == "laplace":
+            event: Any = dp_accounting.LaplaceDpEvent(loss.parameters["noise_multiplier"])
+            relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+        elif loss.kind == "gaussian":
+            event = dp_accounting.GaussianDpEvent(loss.parameters["noise_multiplier"])
+            relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+        elif loss.kind == "k_ary_randomized_response":
+            values = int(loss.parameters["num_values"])
+            event = dp_accounting.RandomizedResponseDpEvent(values / (math.exp(loss.epsilon) + values - 1), values)
+        else:
+            event = dp_accounting.RandomizedResponseDpEvent(2 / (math.exp(loss.epsilon / 2) + 1), 2)
+            event = dp_accounting.SelfComposedDpEvent(event, 2)
+        for at, sums in ((orders, curve), (fine, finest)):
+            accountant = rdp.RdpAccountant(at.tolist(), relation)
+            accountant.compose(event, count)
+            sums += accountant.rdp
+        ours += count * loss.rdp(orders)
+    np.testing.assert_allclose(ours, curve, rtol=1e-6)
+    theirs = rdp.compute_epsilon(orders, curve, DELTA)[0]
+    np.testing.assert_allclose(rdp_epsilon(ours, DELTA, orders), [theirs], rtol=1e-6)
+    assert totals(messages)["rdp"] <= rdp.compute_epsilon(fine, finest, DELTA)[0] * 1.001
+
+
+def test_laplace_noise_on_a_grid() -> None:
+    """The privacy loss of a discrete Laplace law, summed over its outcomes."""
+    for reach in (1, 2, 7):
+        epsilon = 1.2
+        loss = PrivacyLoss(
+            "laplace", epsilon, epsilon**2 / 2, {"noise_multiplier": 1 / epsilon, "reach": reach, "nodes": 1}
+        )
+        k = np.arange(-4000, 4000 + reach)
+        p, q = (np.exp(-epsilon / reach * np.abs(k - at)) for at in (0, reach))
+        p, q = p / p.sum(), q / q.sum()
+        for epsilon_ in (0.1, 0.5, 1.0):
+            delta = float(np.maximum(p - math.exp(epsilon_) * q, 0).sum())
+            assert epsilon_ - 1e-9 <= pld_epsilon([loss], [1], delta) <= epsilon_ + 0.005
+
+
+def test_a_tree_costs_its_levels() -> None:
+    tree = TreeAggregation(1.0, horizon=15, sensitivity=1.0).loss()
+    assert tree.parameters["nodes"] == 4
+    assert pld_epsilon([tree], [3], DELTA) == pytest.approx(pld_epsilon([laplace(0.25)], [12], DELTA), rel=1e-3)
+
+
+def test_mechanisms_without_a_law_count_as_the_response_that_dominates_them() -> None:
+    ours = totals([(Exponential(0.5).loss(), 40)])
+    assert true_epsilon([(kary(0.5, 3), 40)]) <= pld_epsilon([Exponential(0.5).loss()], [40], DELTA)
+    assert ours["rdp"] == pytest.approx(float(zcdp_epsilon(np.array([40 * 0.5**2 / 8]), DELTA)[0]), rel=1e-3)
+
+
+def test_millions_of_messages() -> None:
+    """An interval of the law of large numbers: the mean loss, and its standard deviation times what the normal law says."""
+    k, epsilon = 4_000_000, 0.1
+    mean, spread = k * epsilon * math.tanh(epsilon / 4), math.sqrt(k * epsilon**2 / 2) / math.cosh(epsilon / 4)
+    total = totals([(bitwise(epsilon), k)])
+    assert mean + 4.6 * spread < total["pld"] < mean + 4.9 * spread
+    assert total["pld"] < total["rdp"]
+
+
+# What is counted.
+
+
+def test_charges_add_up_by_agent_and_replica() -> None:
+    ledger, loss = make(2, 3), bitwise(0.5)
+    for _ in range(3):
+        ledger.charge("vote", loss, everyone=np.array([True, False]))
+    ledger.charge("vote", bitwise(0.5), each=np.array([[0, 1, 0], [2, 0, 0]]))
+    ledger.charge("vote", loss, np.array([1, 1]), np.array([[True, False, False], [False, False, True]]))
+    assert len(ledger.accounts) == 1
+    assert ledger.messages("vote").tolist() == [[5, 5, 4], [3, 1, 2]]
+    np.testing.assert_allclose(ledger.total(method="basic"), [[2.5, 2.5, 2.0], [1.5, 0.5, 1.0]])
+    np.testing.assert_allclose(ledger.total(by="max", method="basic"), [2.5, 1.5])
+    np.testing.assert_allclose(ledger.total(by="mean", method="basic"), [7 / 3, 1.0])
+    np.testing.assert_allclose(ledger.total(by=0.0, method="basic"), [2.0, 0.5])
+    np.testing.assert_allclose(ledger.total(by=1.0, method="basic"), [2.5, 1.5])
+
+
+def test_several_losses_on_a_channel_keep_their_own_counts() -> None:
+    ledger = make()
+    for epsilon in (0.1, 0.2, 0.1):
+        ledger.charge("mean", laplace(epsilon), each=np.array([[1, 0, 2]]))
+    assert len(ledger.accounts) == 2
+    np.testing.assert_allclose(ledger.total(method="basic"), [[0.4, 0, 0.8]])
+    assert ledger.per_message["mean"] == laplace(0.2)
+
+
+def test_rows_of_equal_counts_are_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+    original = pld_epsilon
+
+    def counting(losses: Any, counts: Any, delta: float) -> float:
+        calls.append(delta)
+        return original(losses, counts, delta)
+
+    monkeypatch.setattr(module, "pld_epsilon", counting)
+    ledger, rng = make(4, 500), np.random.default_rng(0)
+    ledger.charge("vote", bitwise(0.3), each=rng.integers(10, 13, (4, 500)))
+    exact = ledger.total(method="pld", worst=3)
+    assert len(calls) == 3
+    np.testing.assert_array_equal(np.unique(exact).size, 3)
+    calls.clear()
+    bound = ledger.total(method="pld", worst=1)
+    assert len(calls) == 2
+    assert (bound >= exact).all()
+    np.testing.assert_array_equal(bound.max(1), exact.max(1))
+    assert (bound <= ledger.total(method="rdp")).all()
+
+
+def test_many_different_rows_are_composed_in_parts() -> None:
+    ledger, rng = make(3, 1000), np.random.default_rng(1)
+    counts = rng.integers(0, 2000, (3, 1000))
+    ledger.charge("vote", bitwise(0.1), each=counts)
+    ledger.charge("mean", gaussian(0.001), each=counts[::-1].copy())
+    total = ledger.total()
+    for b, n in ((0, 0), (1, 77), (2, 999)):
+        alone = totals([(bitwise(0.1), int(counts[b, n])), (gaussian(0.001), int(counts[2 - b, n]))])
+        assert total[b, n] == pytest.approx(alone["rdp"], rel=1e-12)
+
+
+def test_what_nobody_protects_is_infinite_and_visible() -> None:
+    world = tiny.consensus_v0.population(num_envs=2, num_agents=4)
+    world.reset(seed=0)
+    ledger = Ledger(2, 4, world.channels.values())
+    assert (ledger.total() == 0).all()
+    world.step(np.array([[0, 1, 2, 0], [0, 0, 0, 1]]))
+    total = ledger.total(channel="opinion")
+    np.testing.assert_array_equal(total, [[0, np.inf, np.inf, 0], [0, 0, 0, np.inf]])
+    assert np.isinf(ledger.total()).all()
+    for method in METHODS:
+        np.testing.assert_array_equal(ledger.total(method=method, channel="opinion"), total)
+    rows = {row["channel"]: row for row in ledger.table()}
+    assert rows["vote"]["mechanism"] == rows["opinion"]["mechanism"] == "none"
+    assert rows["vote"]["epsilon_per_message"] == rows["vote"]["rdp_max"] == rows["all"]["basic_mean"] == math.inf
+    assert rows["vote"]["messages_mean"] == 1
+    assert math.isinf(ledger.per_message["vote"].epsilon)
+    ledger.charge("vote", bitwise(1.0), everyone=world.channels["vote"].everyone)
+    assert ledger.total(channel="vote", by="max", method="basic").tolist() == [1.0, 1.0]
+    reductions: tuple[str | float, ...] = ("max", "mean", 0.5, 1.0)
+    for by in reductions:
+        assert not np.isnan(ledger.total(by=by)).any()
+
+
+def test_no_privacy_charged_is_infinite_too() -> None:
+    ledger = make()
+    ledger.charge("vote", NoPrivacy().loss(), each=np.array([[1, 0, 0]]))
+    ledger.charge("vote", bitwise(0.5), everyone=np.array([2]))
+    for method in METHODS:
+        total = ledger.total(method=method)
+        assert math.isinf(total[0, 0])
+        assert (total[0, 1:] <= 1.0).all()
+
+
+def test_a_mechanism_shows_before_its_first_message() -> None:
+    ledger = make()
+    ledger.charge("vote", bitwise(0.5))
+    assert ledger.per_message["vote"] == bitwise(0.5)
+    assert {name for name, loss in ledger.per_message.items() if math.isinf(loss.epsilon)} == {"mean", "profile"}
+    assert (ledger.total() == 0).all()
+
+
+def test_only_the_replicas_that_reset_are_forgotten() -> None:
+    ledger = make(3, 2)
+    ledger.charge("vote", bitwise(0.5), np.array([1, 2, 3]), np.array([[1, 0], [1, 0], [1, 0]]))
+    ledger.charge_levels("mean", np.full((3, 2), 0.25))
+    ledger.reset(np.array([False, True, False]))
+    np.testing.assert_allclose(ledger.total(method="basic"), [[1.25, 0.75], [0.0, 0.0], [2.25, 1.75]])
+    ledger.charge("vote", bitwise(0.5), everyone=np.array([True, True, True]))
+    np.testing.assert_allclose(ledger.total(method="basic")[1], [0.5, 0.5])
+    ledger.reset()
+    assert (ledger.total(method="basic") == 0).all()
+    assert ledger.per_message["vote"] == bitwise(0.5)
+
+
+def test_chosen_levels_add_up_as_messages_of_those_levels_would() -> None:
+    rng = np.random.default_rng(2)
+    levels = rng.choice([0.0, 0.1, 0.5, 2.0], (20, 1, 3))
+    chosen, counted = make(), make()
+    for row in levels:
+        chosen.charge_levels("vote", row, kind="k_ary_randomized_response")
+        for epsilon in (0.1, 0.5, 2.0):
+            counted.charge("vote", PrivacyLoss("pure", epsilon, epsilon**2 / 2), each=row == epsilon)
+    for method in METHODS:
+        one, other = chosen.total(method=method), counted.total(method=method)
+        assert (one >= other * (1 - 1e-12)).all()
+        if method in ("basic", "zcdp"):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_array_equal(chosen.messages("vote"), (levels > 0).sum(0))
+    assert chosen.per_message["vote"].epsilon == 2.0
+    assert chosen.table()[0]["mechanism"] == "k_ary_randomized_response"
+    chosen.charge_levels("vote", np.array([[np.inf, 0, 0]]), kind="k_ary_randomized_response")
+    assert np.isinf(chosen.total()).tolist() == [[True, False, False]]
+
+
+# Observers, roles, and what changes between adjacent worlds.
+
+
+def test_observers_read_their_own_channels_and_the_public_ones() -> None:
+    ledger = make(1, 2)
+    for name, epsilon in (("vote", 1.0), ("mean", 0.5), ("profile", 0.125)):
+        ledger.charge(name, bitwise(epsilon), everyone=np.array([1]))
+    read = {
+        observer: ledger.total(by="max", method="basic", observer=observer)[0]
+        for observer in (None, "server", "neighbour", "public", "platform")
+    }
+    assert read == {None: 1.625, "server": 1.125, "neighbour": 0.625, "public": 0.125, "platform": 0.125}
+    assert ledger.total(by="max", method="basic", observer="server", channel="vote")[0] == 1.0
+
+
+def test_roles_have_totals_of_their_own() -> None:
+    channels = (
+        Channel("price", "bounded", observer="public", unit="event"),
+        Channel("purchase", "categorical", observer="platform", unit="event"),
+    )
+    ledger = Ledger(
+        1, {"platform": 1, "individual": 4}, channels, senders={"price": "platform", "purchase": "individual"}
+    )
+    ledger.charge("purchase", kary(1.0, 3), each=np.array([[0, 1, 2, 3]]))
+    ledger.charge("price", laplace(0.5), everyone=np.array([1]))
+    total = ledger.total(method="basic")
+    assert {role: values.tolist() for role, values in total.items()} == {
+        "platform": [[0.5]],
+        "individual": [[0, 1, 2, 3]],
+    }
+    assert ledger.total(method="basic", role="individual", by="max").tolist() == [3.0]
+    assert [row["role"] for row in ledger.table() if row["channel"] == "all"] == ["platform", "individual"]
+    with pytest.raises(ValueError, match="channel must be named"):
+        Budget(1.0).spent(ledger)
+    assert Budget(1.0).allows(ledger, kary(1.0, 3), "purchase").tolist() == [[True, False, False, False]]
+
+
+def test_at_event_level_disjoint_messages_compose_in_parallel() -> None:
+    ledger = make(1, 2, disjoint=["vote"])
+    ledger.charge("vote", bitwise(0.5), each=np.array([[100, 0]]))
+    ledger.charge("vote", bitwise(1.0), each=np.array([[1, 0]]))
+    ledger.charge("mean", bitwise(0.25), everyone=np.array([2]))
+    np.testing.assert_allclose(ledger.total(method="basic"), [[51.5, 0.5]])
+    for method in METHODS:
+        event = ledger.total(method=method, unit="event")
+        np.testing.assert_allclose(event, [[1.5, 0.5]], rtol=1e-2)
+        assert event[0, 0] >= true_epsilon([(bitwise(1.0), 1), (bitwise(0.25), 2)])
+        assert (event <= ledger.total(method=method)).all()
+    ledger.charge_levels("vote", np.array([[0.0, 2.0]]), kind="k_ary_randomized_response")
+    np.testing.assert_allclose(ledger.total(method="basic", unit="event"), [[1.5, 2.5]])
+
+
+def test_parallel_gaussians_cost_what_the_dearest_costs() -> None:
+    ledger = make(1, 1, disjoint=["mean"])
+    for rho in (0.01, 0.02, 0.03):
+        ledger.charge("mean", gaussian(rho), everyone=np.array([50]))
+    exact = float(gaussian_epsilon(math.sqrt(0.06), DELTA))
+    assert ledger.total(method="pld", unit="event")[0, 0] == pytest.approx(exact, rel=1e-9)
+    assert exact <= ledger.total(method="rdp", unit="event")[0, 0] <= float(zcdp_epsilon(np.array([0.03]), DELTA)[0])
+
+
+def test_at_user_level_all_events_of_a_message_change() -> None:
+    def total(loss: PrivacyLoss, events: int | None, channel: str = "mean", method: Method = "basic") -> float:
+        ledger = make(1, 1)
+        ledger.charge(channel, loss, everyone=np.array([2]), events=events)
+        return float(ledger.total(channel=channel, method=method, unit="user")[0, 0])
+
+    assert total(bitwise(0.5), None) == total(bitwise(0.5), 7) == 1.0
+    assert total(laplace(0.1), 5) == pytest.approx(1.0)
+    assert total(laplace(0.1), None) == math.inf
+    assert total(laplace(0.1), None, "profile") == 0.2
+    assert total(Exponential(0.1).loss(), 3) == pytest.approx(0.6)
+    exact = float(gaussian_epsilon(math.sqrt(2 * 2 * 9 * 0.01), DELTA))
+    assert total(gaussian(0.01), 3, method="pld") == pytest.approx(exact, rel=1e-9)
+    ledger = make(1, 2)
+    ledger.charge_levels("mean", np.array([[0.5, 0.0]]), kind="laplace", events=4)
+    ledger.charge_levels("vote", np.array([[0.0, 0.5]]), kind="laplace")
+    np.testing.assert_allclose(ledger.total(method="basic", unit="user", channel="mean"), [[2.0, 0.0]])
+    np.testing.assert_array_equal(ledger.total(unit="user", channel="vote"), [[0.0, np.inf]])
+
+
+@pytest.mark.parametrize("size", [2, 3, 10])
+def test_a_group_is_as_exposed_as_by_a_mechanism_of_less_noise(size: int) -> None:
+    orders = np.array([1.5, 4.0, 40.0])
+    pairs: list[tuple[PrivacyLoss, PrivacyLoss]] = [
+        (laplace(0.2), laplace(0.2 * size)),
+        (gaussian(0.1), gaussian(0.1 * size**2)),
+        (Exponential(0.2).loss(), Exponential(0.2 * size).loss()),
+    ]
+    for one, same in pairs:
+        grouped = group(one, size)
+        assert grouped.kind == same.kind
+        np.testing.assert_allclose(grouped.rdp(orders), same.rdp(orders))
+        np.testing.assert_allclose([grouped.epsilon, grouped.rho], [same.epsilon, same.rho])
+    assert group(PrivacyLoss("other", 0.2, 0.01), size).epsilon == pytest.approx(0.2 * size)
+    assert group(NoPrivacy().loss(), size) == NoPrivacy().loss()
+    assert group(UnaryEncoding(1.0).loss(), size) == UnaryEncoding(1.0).loss()
+
+
+# Export.
+
+
+def test_the_table_survives_its_export() -> None:
+    ledger = make(2, 3)
+    ledger.charge("vote", bitwise(0.5), each=np.array([[1, 2, 3], [0, 0, 0]]))
+    ledger.charge("vote", laplace(0.1), everyone=np.array([1, 1]))
+    ledger.charge("mean", gaussian(0.01), everyone=np.array([4, 0]))
+    rows = ledger.table(1e-5, ("basic", "rdp", "pld"))
+    assert [(row["channel"], row["mechanism"]) for row in rows] == [
+        ("vote", "randomized_response"),
+        ("vote", "laplace"),
+        ("mean", "gaussian"),
+        ("profile", "none"),
+        ("all", "all"),
+    ]
+    assert rows[0]["messages_mean"] == 1.0
+    assert rows[0]["messages_max"] == 3
+    assert rows[0]["basic_max"] == 1.5
+    assert rows[2]["epsilon_per_message"] == math.inf
+    assert rows[2]["pld_max"] == pytest.approx(float(gaussian_epsilon(math.sqrt(0.08), 1e-5)))
+    assert json.loads(json.dumps(rows)) == rows
+    read = list(csv.DictReader(io.StringIO(ledger.csv(1e-5, ("basic", "rdp", "pld")))))
+    assert [
+        {key: type(row[key])(text) for key, text in line.items()} for row, line in zip(rows, read, strict=True)
+    ] == rows
+
+
+def test_copies_go_on_counting_by_themselves() -> None:
+    ledger, loss = make(1, 2), bitwise(0.5)
+    ledger.charge("vote", loss, everyone=np.array([1]))
+    ledger.charge_levels("mean", np.array([[0.5, 0.25]]))
+    for twin in (pickle.loads(pickle.dumps(ledger)), copy.deepcopy(ledger)):
+        np.testing.assert_array_equal(twin.total(), ledger.total())
+        twin.charge("vote", loss, everyone=np.array([2]))
+        twin.charge("vote", bitwise(0.5), everyone=np.array([2]))
+        assert len(twin.accounts) == 2
+        assert twin.messages("vote").tolist() == [[5, 5]]
+        assert ledger.messages("vote").tolist() == [[1, 1]]
+
+
+# Hostile input.
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: x.charge("votes", bitwise(1.0)), "channel must be one of 'vote', 'mean', 'profile', not 'votes'"),
+        (lambda x: x.charge("vote", 1.0), "loss must be a PrivacyLoss, not 1.0"),
+        (
+            lambda x: x.charge("mean", bitwise(1.0), np.ones(3, int)),
+            "everyone must be an integer or bool array of shape",
+        ),
+        (lambda x: x.charge("mean", bitwise(1.0), each=np.array([[1, 0, 0]])), "each must be an integer or bool array"),
+        (lambda x: x.charge("vote", bitwise(1.0), np.array([1])), "everyone must be an integer or bool array of shape"),
+        (lambda x: x.charge("vote", bitwise(1.0), 1), "everyone must be an integer or bool array of shape"),
+        (lambda x: x.charge("vote", bitwise(1.0), np.array([1.0, 1.0])), "not float64 of shape"),
+        (lambda x: x.charge("vote", bitwise(1.0), np.array([1, -1])), "everyone must be >= 0, not -1"),
+        (lambda x: x.charge("vote", bitwise(1.0), np.ones(2, int), np.ones((2, 4), int)), "each must be"),
+        (lambda x: x.charge("vote", bitwise(1.0), np.ones(2, int), -np.ones((2, 3), int)), "each must be >= 0"),
+        (lambda x: x.charge("vote", bitwise(1.0), np.ones(2, int), events=0), "events must be an integer >= 1"),
+        (lambda x: x.charge_levels("votes", np.ones((2, 3))), "channel must be one of"),
+        (lambda x: x.charge_levels("vote", np.ones((2, 3), int)), "epsilons must be a float array"),
+        (lambda x: x.charge_levels("vote", np.ones(3)), "epsilons must be a float array"),
+        (lambda x: x.charge_levels("vote", np.full((2, 3), -0.1)), "epsilons must be >= 0"),
+        (lambda x: x.charge_levels("vote", np.full((2, 3), np.nan)), "epsilons must be >= 0, not nan"),
+        (lambda x: x.charge_levels("vote", np.ones((2, 3)), zcdp=0.7), "zcdp must be"),
+        (lambda x: x.reset(np.array([0, 1])), "where must be a bool array of shape"),
+        (lambda x: x.reset(np.array([True])), "where must be a bool array of shape"),
+        (lambda x: x.total(1.0), "delta must be"),
+        (lambda x: x.total(-0.1), "delta must be"),
+        (lambda x: x.total(math.nan), "delta must be"),
+        (lambda x: x.total(method="best"), "method must be one of"),
+        (lambda x: x.total(by="agents"), "by must be one of"),
+        (lambda x: x.total(by=1.5), "by must be"),
+        (lambda x: x.total(unit="day"), "unit must be one of"),
+        (lambda x: x.total(observer="me"), "observer must be one of"),
+        (lambda x: x.total(channel="votes"), "channel must be one of"),
+        (lambda x: x.total(role="server"), "role must be one of"),
+        (lambda x: x.total(worst=0), "worst must be"),
+        (lambda x: x.messages("votes"), "channel must be one of"),
+        (lambda x: x.table(methods=("best",)), "method must be one of"),
+        (lambda x: Budget(1.0).allows(x, bitwise(1.0), "votes"), "channel must be one of"),
+    ],
+)
+def test_hostile_input_changes_nothing(call: Callable[[Any], None], message: str) -> None:
+    ledger = make(2, 3)
+    ledger.charge("vote", bitwise(1.0), np.array([1, 2]))
+    before = ledger.messages("vote")
+    with pytest.raises(ValueError, match=message):
+        call(ledger)
+    np.testing.assert_array_equal(ledger.messages("vote"), before)
+    assert len(ledger.accounts) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_envs": 0}, "num_envs must be"),
+        ({"num_agents": 0}, "agents"),
+        ({"disjoint": ["votes"]}, "channel must be one of"),
+        ({"senders": {"votes": "agent"}}, "channel must be one of"),
+        ({"senders": {"vote": "server"}}, "senders"),
+        ({"num_agents": {"a": 1, "b": 2}}, "senders"),
+    ],
+)
+def test_hostile_ledgers(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**options)
+
+
+def test_at_delta_zero_only_pure_messages_are_finite() -> None:
+    assert set(totals([(bitwise(0.5), 3)], 0.0).values()) == {1.5}
+    assert set(totals([(bitwise(0.5), 3), (gaussian(0.01), 1)], 0.0).values()) == {math.inf}
+
+
+def test_without_dp_accounting_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = sent([(bitwise(0.5), 100)])
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    assert ledger.total(method="rdp")[0, 0] < 50
+    with pytest.raises(ImportError, match=r"method 'pld' needs dp-accounting: pip install 'tacit\[accounting\]'"):
+        ledger.total(method="pld")
+
+
+# Budgets.
+
+MESSAGES = [
+    bitwise(0.05),
+    bitwise(0.5),
+    kary(2.0, 4),
+    laplace(0.1),
+    gaussian(0.001),
+    gaussian(0.05),
+    Exponential(0.3).loss(),
+]
+
+
+@settings(max_examples=60)
+@given(data=st.data(), epsilon=st.floats(0.05, 20), delta=st.sampled_from([1e-9, 1e-6, 1e-2]))
+def test_nobody_overspends(data: st.DataObject, epsilon: float, delta: float) -> None:
+    """Whatever is sent in whatever order: totals stay within the budget, and nobody is refused who could pay."""
+    method: Any = data.draw(st.sampled_from(["basic", "zcdp", "rdp"]))
+    budget = Budget(epsilon, delta, method=method)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    ledger = make(2, 3)
+    ledger.charge("vote", MESSAGES[0])
+    for _ in range(data.draw(st.integers(1, 25))):
+        senders = rng.random((2, 3)) < 0.8
+        if rng.random() < 0.8:
+            loss: Any = MESSAGES[rng.integers(len(MESSAGES))]
+            cost: Any = budget.cost(loss)
+        else:
+            loss = rng.random((2, 3)) * senders
+            cost = {"basic": loss, "zcdp": loss**2 / 2, "rdp": budget.order * loss**2 / 2}[method]
+        spent = np.broadcast_to(budget.spent(ledger, "vote"), (2, 3))
+        admitted, ended = budget.admit(ledger, loss, senders, "vote")
+        assert not ended.any()
+        np.testing.assert_array_equal(admitted, senders & (spent + cost <= budget.limit * (1 + 1e-9)))
+        if isinstance(loss, PrivacyLoss):
+            ledger.charge("vote", loss, each=admitted)
+        else:
+            ledger.charge_levels("vote", loss * admitted)
+        assert (budget.spent(ledger, "vote") <= budget.limit * (1 + 2e-9)).all()
+        assert (ledger.total(delta, method=method, channel="vote") <= epsilon * (1 + 1e-6)).all()
+
+
+@given(epsilon=st.floats(0.1, 10), delta=st.floats(1e-10, 1e-2), level=st.floats(0.01, 3))
+def test_the_renyi_filter_admits_all_that_the_concentrated_one_admits(
+    epsilon: float, delta: float, level: float
+) -> None:
+    zcdp, rdp = Budget(epsilon, delta, method="zcdp"), Budget(epsilon, delta, method="rdp")
+    for loss in (bitwise(level), kary(level, 5), laplace(level), gaussian(level**2 / 2)):
+        assert rdp.messages(loss) >= zcdp.messages(loss)
+
+
+def test_budgets_fit_as_many_messages_as_they_say() -> None:
+    assert Budget(1.0).messages(bitwise(0.25)) == 4
+    assert Budget(0.3).messages(bitwise(0.1)) == 3
+    assert Budget(1.0).messages(gaussian(0.01)) == 0
+    assert Budget(1.0).messages(NoPrivacy().loss()) == 0
+    assert Budget(1.0, 1e-6, method="zcdp").messages(NoPrivacy().loss()) == 0
+    few, many = Budget(4.0, 1e-6), Budget(4.0, 1e-6, method="rdp")
+    assert few.messages(bitwise(0.05)) == 80
+    assert many.messages(bitwise(0.05)) > 300
+    count = int(many.messages(bitwise(0.05)))
+    assert totals([(bitwise(0.05), count)])["rdp"] <= 4.0 < totals([(bitwise(0.05), int(1.1 * count))])["rdp"]
+    assert many.messages(kary(3.0, 4)) == 0 < few.messages(kary(3.0, 4))
+
+
+def test_budgets_of_other_channels_are_their_own() -> None:
+    ledger = make(1, 2)
+    ledger.charge("vote", bitwise(0.5), each=np.array([[2, 1]]))
+    ledger.charge("mean", bitwise(0.5), everyone=np.array([1]))
+    ledger.charge("profile", bitwise(0.5))
+    budget = Budget(1.0)
+    assert budget.allows(ledger, bitwise(0.5), "vote").tolist() == [[False, True]]
+    assert budget.allows(ledger, bitwise(0.5), "mean").tolist() == [[True]]
+    assert budget.allows(ledger, bitwise(0.5)).tolist() == [[False, False]]
+    assert budget.spent(ledger).tolist() == [[1.5, 1.0]]
+
+
+def test_when_a_budget_is_spent() -> None:
+    ledger = make(2, 2)
+    ledger.charge("vote", bitwise(0.5), each=np.array([[2, 1], [0, 0]]))
+    senders = np.array([[True, True], [True, False]])
+    admitted, ended = Budget(1.0).admit(ledger, bitwise(0.5), senders, "vote")
+    assert admitted.tolist() == [[False, True], [True, False]]
+    assert ended.tolist() == [False, False]
+    admitted, ended = Budget(1.0, when_spent="truncate").admit(ledger, bitwise(0.5), senders, "vote")
+    assert admitted.tolist() == [[False, True], [True, False]]
+    assert ended.tolist() == [True, False]
+    strict = Budget(1.0, when_spent="raise")
+    with pytest.raises(
+        BudgetSpent, match="agent 0 of replica 0 cannot send on vote: its budget of epsilon=1 at delta=0 is spent"
+    ):
+        strict.admit(ledger, bitwise(0.5), senders, "vote")
+    silent = np.array([[False, True], [True, True]])
+    assert strict.admit(ledger, bitwise(0.5), silent, "vote")[0].tolist() == silent.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"epsilon": math.inf}, "epsilon must be"),
+        ({"epsilon": "1"}, "epsilon must be"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta must be"),
+        ({"epsilon": 1.0, "delta": -1e-9}, "delta must be"),
+        ({"epsilon": 1.0, "when_spent": "stop"}, "when_spent must be one of"),
+        ({"epsilon": 1.0, "method": "pld"}, "method must be one of"),
+        ({"epsilon": 1.0, "method": "rdp"}, "delta must be > 0 where method is 'rdp'"),
+    ],
+)
+def test_hostile_budgets(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Budget(**options)

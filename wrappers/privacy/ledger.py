@@ -1,0 +1,995 @@
+"""The ledger: which messages each agent has sent, and what they cost it together.
+
+While a run goes on the ledger only counts. Totals are worked out when somebody asks, once for each distinct vector of counts. Every total
+is an upper bound: epsilon at the stated delta, against an observer who reads all messages of the channels asked for. An agent's data are
+its own, so what holds of a whole population is its worst agent's total (parallel composition over agents; McSherry 2009, Theorem 4).
+"""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from tacit.envs.core.channel import Channel, Observer, Unit
+from tacit.envs.core.validation import Array, choice, integer, number
+from tacit.wrappers.privacy.mechanisms import PrivacyLoss
+
+__all__ = [
+    "Account",
+    "Budget",
+    "BudgetSpent",
+    "Ledger",
+    "Levels",
+    "Method",
+    "advanced_epsilon",
+    "basic_epsilon",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "group",
+    "pld_epsilon",
+    "rdp_epsilon",
+    "zcdp_epsilon",
+]
+
+Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 425)
+"""Orders at which Renyi divergences are converted: 5% apart, which costs epsilon less than 0.1%."""
+
+LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
+"""Kinds whose loss bounds any change of a message, whatever part of an agent's history it came from."""
+
+ROWS_AT_ONCE = 1024
+ROUNDING = 1e-9  # of a budget: three messages of 0.1 fit into 0.3
+LARGEST = 100.0  # epsilon of a message in a privacy loss distribution
+GRID = 2**14  # steps per standard deviation of a privacy loss distribution, at most
+TAIL = 1e-4  # share of delta that truncation may take
+FOURIER = 1e-3  # share of delta set aside for the rounding of fast Fourier transforms
+NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
+
+
+# Compositions. Rows [R] are agents with different histories; all functions are upper bounds.
+
+
+def basic_epsilon(counts: Array, epsilons: Array) -> Array:
+    """Sum of k_i epsilon_i: Dwork & Roth (2014), Theorem 3.16.
+
+    Args:
+        counts: messages, [R, L].
+        epsilons: of one message of each kind, [L] or [R, L]; inf is allowed.
+
+    Returns:
+        float64[R].
+    """
+    return _times(counts, np.broadcast_to(epsilons, counts.shape)).sum(-1)
+
+
+def advanced_epsilon(total: Array, drift: Array, squares: Array, delta: float | Array) -> Array:
+    """Heterogeneous advanced composition of pure messages: Kairouz, Oh & Viswanath (2015), Theorem 3.5.
+
+    Args:
+        total: sums of epsilon, [R].
+        drift: sums of epsilon (e^epsilon - 1) / (e^epsilon + 1), [R].
+        squares: sums of epsilon^2, [R].
+        delta: the theorem's delta with a tilde, > 0; a number or [R].
+
+    Returns:
+        The least of the theorem's three terms, float64[R]; the first is basic composition.
+    """
+    second = drift + np.sqrt(2 * squares * np.log(math.e + np.sqrt(squares) / delta))
+    third = drift + np.sqrt(2 * squares * np.log(1 / np.asarray(delta)))
+    return np.minimum(total, np.minimum(second, third))
+
+
+def rdp_epsilon(divergence: Array, delta: float | Array, orders: Array = ORDERS) -> Array:
+    """Epsilon of a Renyi divergence curve: Canonne, Kamath & Steinke (2020), Proposition 12.
+
+    Args:
+        divergence: bounds at `orders`, [R, A] or [A]; they add up over messages (Mironov 2017, Proposition 1).
+        delta: > 0; a number or [R].
+        orders: [A], > 1.
+
+    Returns:
+        The least epsilon over the orders, float64[R].
+    """
+    divergence = np.atleast_2d(divergence)
+    log_delta = np.log(np.asarray(delta, np.float64))[..., None]
+    epsilon = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+    return np.where((divergence == 0).all(-1), 0.0, np.maximum(epsilon.min(-1), 0.0))
+
+
+def zcdp_epsilon(rho: Array, delta: float | Array) -> Array:
+    """Epsilon of rho-zCDP, whose divergence of order alpha is at most alpha rho (Bun & Steinke 2016, Definition 1.1), by `rdp_epsilon`.
+
+    Sums of rho compose (Bun & Steinke 2016, Lemma 1.7). `rho` is [R], inf allowed.
+    """
+    rho = np.atleast_1d(np.asarray(rho, np.float64))
+    return rdp_epsilon(rho[:, None] * ORDERS, delta)
+
+
+def gaussian_delta(mu: Array, epsilon: Array) -> Array:
+    """Delta of a Gaussian mechanism with mu = sensitivity / sigma, exactly: Balle & Wang (2018), Theorem 8."""
+    from scipy.special import log_ndtr
+
+    above, below = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return np.exp(above) * -np.expm1(np.minimum(below - above, 0))
+
+
+def gaussian_epsilon(mu: float | Array, delta: float | Array) -> Array:
+    """Epsilon of a Gaussian mechanism with mu = sensitivity / sigma at `delta` > 0: `gaussian_delta` inverted by bisection.
+
+    Gaussian mechanisms compose to one whose mu^2 is the sum of theirs (Dong, Roth & Su 2022, Corollary 3.3). `mu` and `delta` broadcast;
+    mu may be inf.
+    """
+    mu, delta = np.broadcast_arrays(np.asarray(mu, np.float64), np.asarray(delta, np.float64))
+    usual = (mu > 0) & (mu < math.inf)
+    m, target = np.where(usual, mu, 1.0), delta
+    low, high = np.zeros_like(m), m**2 / 2 + m * np.sqrt(2 * np.log(1 / target))
+    for _ in range(64):
+        middle = (low + high) / 2
+        spent = gaussian_delta(m, middle) > target
+        low, high = np.where(spent, middle, low), np.where(spent, high, middle)
+    return np.where(usual, np.where(gaussian_delta(m, np.zeros_like(m)) > target, high, 0.0), mu)
+
+
+def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
+    """What a message costs when `size` units, of which any one moves it by the sensitivity, change at once.
+
+    Noise is then that much less of what it hides. A local message costs what it cost. Any other pure mechanism: Dwork & Roth (2014),
+    Theorem 2.2.
+    """
+    if size == 1 or loss.kind in LOCAL:
+        return loss
+    epsilon, rho, parameters = size * loss.epsilon, size**2 * loss.rho, loss.parameters
+    if loss.kind == "gaussian":
+        return PrivacyLoss("gaussian", epsilon, rho, {"noise_multiplier": parameters["noise_multiplier"] / size})
+    if loss.kind == "laplace":
+        closer = {"noise_multiplier": parameters["noise_multiplier"] / size, "reach": parameters["reach"] * size}
+        return PrivacyLoss("laplace", epsilon, rho, parameters | closer)
+    if loss.kind == "exponential":
+        return PrivacyLoss("exponential", epsilon, rho, {"epsilon": epsilon})
+    return _pure(epsilon)
+
+
+def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
+    """Epsilon of composed privacy loss distributions: Koskela, Jälkö & Honkela (2020), by dp-accounting.
+
+    They are rounded upwards to a grid, as by Doroshenko et al. (2022).
+    Gaussians are merged into one. Pure mechanisms of which only epsilon is known count as the randomised response that dominates them.
+
+    Args:
+        losses: of one message of each kind.
+        counts: messages of each kind.
+        delta: > 0.
+
+    Returns:
+        Epsilon; inf where a loss is neither pure nor Gaussian, or too large for a distribution on a grid.
+
+    Raises:
+        ImportError: dp-accounting is missing.
+    """
+    sent = [(loss, int(count)) for loss, count in zip(losses, counts, strict=True) if count > 0 and loss.rho > 0]
+    squared_mu = sum(2 * loss.rho * count for loss, count in sent if loss.kind == "gaussian")
+    pure = [(loss, count) for loss, count in sent if loss.kind != "gaussian"]
+    if not pure:
+        return float(gaussian_epsilon(math.sqrt(squared_mu), delta))
+    if any(loss.epsilon > LARGEST for loss, _ in pure) or squared_mu > LARGEST:
+        return math.inf
+    pld, _ = _dp_accounting()
+    messages = sum(count for _, count in pure)
+    variance = squared_mu + sum(2 * loss.rho * count for loss, count in pure)
+    common = max(pure, key=lambda pair: pair[1])[0].epsilon
+    # Each message rounded to a grid of this step adds at most step^2 / 4 to the variance; the commonest loss lies on the grid.
+    step = max(0.01 * math.sqrt(variance / messages), math.sqrt(variance) / GRID)
+    step = common / math.ceil(common / step) if step < common else step
+    parts = [_composed(_distribution(loss, step), count, delta) for loss, count in pure]
+    if squared_mu:
+        parts.append(pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.compose(part, delta * TAIL)
+    return float(total.get_epsilon_for_delta(delta * (1 - FOURIER)))
+
+
+def _dp_accounting() -> tuple[Any, Any]:
+    """dp-accounting's modules of privacy loss distributions and of their probability mass functions."""
+    try:
+        from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("method 'pld' needs dp-accounting: pip install 'tacit[accounting]'") from error
+    return privacy_loss_distribution, pld_pmf
+
+
+def _distribution(loss: PrivacyLoss, step: float) -> Any:
+    """The privacy loss distribution of a pure message, on multiples of `step`."""
+    pld, pld_pmf = _dp_accounting()
+    if loss.kind == "laplace":
+        epsilon = 1 / loss.parameters["noise_multiplier"]
+        end = math.ceil(epsilon / step)
+        deltas = _laplace_delta(epsilon, loss.parameters["reach"], np.arange(-end, end + 1) * step)
+        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -end, end, deltas)
+        return pld.PrivacyLossDistribution(pmf).self_compose(int(loss.parameters["nodes"]))
+    first, second = loss.dominating_pair() or _answers(loss.epsilon)
+    losses = (first - second) / step
+    points = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)])).astype(np.int64)
+    deltas = np.maximum(np.exp(first) - np.exp(points[:, None] * step + second), 0).sum(-1)
+    return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(step, points, deltas))
+
+
+def _laplace_delta(epsilon: float, reach: float, at: Array) -> Array:
+    """Delta of Laplace noise at each epsilon of `at`; the sensitivity is `epsilon` scales, and `reach` steps of the grid (inf: none).
+
+    The loss falls from epsilon to -epsilon over those steps, t = epsilon / reach apart; it exceeds `at` on the first c / t of them.
+    """
+    t = epsilon / reach
+    half = (epsilon - at) / 2
+    c = np.ceil(half / t) * t if t else half
+    between = 1 - (np.exp(-c) + np.exp(at - epsilon + c - t)) / (1 + math.exp(-t))
+    return np.where(at >= epsilon, 0.0, np.where(at < -epsilon, -np.expm1(at), np.clip(between, 0, 1)))
+
+
+def _composed(part: Any, count: int, delta: float) -> Any:
+    """`part` composed with itself, 64 at a time: the Chernoff bound on the width of all at once is far too wide."""
+    tail, result = delta * TAIL / count, None
+    while count:
+        count, digit = divmod(count, 64)
+        if digit:
+            power = part.self_compose(digit, tail)
+            result = power if result is None else result.compose(power, tail)
+        if count:
+            part = part.self_compose(64, tail)
+    return result
+
+
+def _times(counts: Array, values: Array) -> Array:
+    """counts * values, where no message costs nothing even if one costs inf."""
+    return np.multiply(counts, values, out=np.zeros(np.broadcast_shapes(counts.shape, values.shape)), where=counts > 0)
+
+
+def _drift(epsilon: Array) -> Array:
+    """epsilon (e^epsilon - 1) / (e^epsilon + 1)."""
+    return epsilon * np.tanh(epsilon / 2)
+
+
+def _answers(epsilon: float) -> tuple[Array, Array]:
+    """log P and log Q of binary randomised response, which dominates any pure message (Kairouz, Oh & Viswanath 2015)."""
+    first = np.array([-np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)])
+    return first, first[::-1]
+
+
+def _pure(epsilon: float) -> PrivacyLoss:
+    """A message of which only epsilon is known; rho by Bun & Steinke (2016), Proposition 1.4."""
+    return PrivacyLoss("pure", epsilon, epsilon**2 / 2)
+
+
+def _single(loss: PrivacyLoss, delta: Array) -> Array:
+    """Epsilon of one message at delta [R]."""
+    if math.isfinite(loss.epsilon) or not delta.any():
+        return np.full(delta.shape, loss.epsilon)
+    if loss.kind == "gaussian":
+        return gaussian_epsilon(math.sqrt(2 * loss.rho), delta)
+    return rdp_epsilon(loss.rdp(ORDERS), delta)
+
+
+# What is counted.
+
+
+@dataclass
+class Account:
+    """Messages on one channel that cost the same.
+
+    Attributes:
+        channel: its name.
+        loss: what one message costs, at the channel's unit of adjacency.
+        events: how many events a message is about; None: not stated.
+        everyone: int64[B], messages that every agent sent.
+        each: int64[B, N] or None, messages beyond those, by agent.
+    """
+
+    channel: str
+    loss: PrivacyLoss
+    events: int | None
+    everyone: Array
+    each: Array | None = None
+
+    @property
+    def kind(self) -> str:
+        """The mechanism's kind."""
+        return self.loss.kind
+
+    def messages(self) -> Array:
+        """int64[B, N], or [B, 1] if all agents sent as many."""
+        return self.everyone[:, None] if self.each is None else self.everyone[:, None] + self.each
+
+    def reset(self, where: Array) -> None:
+        """Forget the replicas that `where` bool[B] marks."""
+        self.everyone[where] = 0
+        if self.each is not None:
+            self.each[where] = 0
+
+
+@dataclass
+class Levels:
+    """Pure messages on one channel, whose senders choose epsilon themselves.
+
+    Attributes:
+        channel: its name.
+        kind: the mechanism's kind.
+        zcdp: rho of a message, per squared epsilon.
+        events: how many events a message is about; None: not stated.
+        sent: int64[B, N], messages.
+        epsilon, squares: float64[B, N], sums of epsilon and of its square.
+        largest: float64[B, N], the largest epsilon.
+    """
+
+    channel: str
+    kind: str
+    zcdp: float
+    events: int | None
+    sent: Array
+    epsilon: Array
+    squares: Array
+    largest: Array
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The costliest message so far."""
+        epsilon = float(self.largest.max(initial=0))
+        return PrivacyLoss("chosen", epsilon, self.zcdp * epsilon**2)
+
+    def messages(self) -> Array:
+        """int64[B, N]."""
+        return self.sent
+
+    def add(self, epsilons: Array) -> None:
+        """Count one message of each agent whose epsilon, [B, N], is not 0."""
+        self.sent += epsilons > 0
+        self.epsilon += epsilons
+        self.squares += epsilons * epsilons
+        np.maximum(self.largest, epsilons, out=self.largest)
+
+    def reset(self, where: Array) -> None:
+        """Forget the replicas that `where` bool[B] marks."""
+        for sums in (self.sent, self.epsilon, self.squares, self.largest):
+            sums[where] = 0
+
+
+# Histories: how often each row, an agent, sent what.
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Messages [R, L] of several kinds: all of them about one unit, or any one of them (`parallel`; McSherry 2009, Theorem 4)."""
+
+    losses: list[PrivacyLoss]
+    counts: Array
+    parallel: bool
+
+    def add(self, values: Array) -> Array:
+        """The sum of values [L] or [R, L], or the largest if parallel: [R]."""
+        parts = _times(self.counts, np.broadcast_to(values, self.counts.shape))
+        return parts.max(-1) if self.parallel else parts.sum(-1)
+
+    def curves(self) -> Array:
+        """Renyi divergences at ORDERS, [R, A]."""
+        curves = np.stack([loss.rdp(ORDERS) for loss in self.losses])
+        if self.parallel:
+            return np.max([_times(self.counts[:, [i]], curve) for i, curve in enumerate(curves)], axis=0)
+        finite = np.isfinite(curves)
+        total = self.counts @ np.where(finite, curves, 0.0)
+        if not finite.all():
+            total[(self.counts > 0).astype(np.float64) @ ~finite > 0] = math.inf
+        return total
+
+    def singles(self, delta: Array) -> Array:
+        """Epsilon of one message of each kind at delta [R]: [R, L]."""
+        return np.stack([_single(loss, delta) for loss in self.losses], -1)
+
+    def sent(self, row: int) -> list[tuple[PrivacyLoss, int]]:
+        """What one row sent; of what is parallel, a message that dominates them all."""
+        sent = [(loss, int(count)) for loss, count in zip(self.losses, self.counts[row], strict=True) if count]
+        if not self.parallel or len(sent) < 2:
+            return sent
+        if all(loss.kind == "gaussian" for loss, _ in sent):
+            return [max(sent, key=lambda pair: pair[0].rho)]
+        return [(_pure(max(loss.epsilon for loss, _ in sent)), 1)]
+
+
+@dataclass(frozen=True)
+class _History:
+    """R rows of groups, and of sums [R, 4] over messages of chosen levels: of epsilon, drift, squares and rho."""
+
+    groups: list[_Group]
+    chosen: Array
+
+    def __getitem__(self, rows: Any) -> "_History":
+        return _History([replace(g, counts=g.counts[rows]) for g in self.groups], self.chosen[rows])
+
+    def envelope(self) -> "_History":
+        """One row that is nowhere below any other."""
+        groups = [replace(g, counts=g.counts.max(0, keepdims=True)) for g in self.groups]
+        return _History(groups, self.chosen.max(0, keepdims=True))
+
+    def add(self, value: Callable[[PrivacyLoss], float]) -> Array:
+        """A number of each message added up, [R], chosen levels left out."""
+        parts = [g.add(np.array([float(value(loss)) for loss in g.losses])) for g in self.groups]
+        return np.sum([np.zeros(len(self.chosen)), *parts], axis=0)
+
+    def basic(self, delta: float) -> Array:
+        """Basic composition; delta is split evenly over the messages that are not pure."""
+        impure = self.add(lambda loss: math.isinf(loss.epsilon))
+        each = delta / np.maximum(impure, 1)
+        return np.sum([self.chosen[:, 0], *(g.add(g.singles(each)) for g in self.groups)], axis=0)
+
+    def advanced(self, delta: float) -> Array:
+        """Advanced composition; messages that are not pure take half of delta."""
+        impure = self.add(lambda loss: math.isinf(loss.epsilon))
+        each = delta / 2 / np.maximum(impure, 1)
+        singles = [g.singles(each) for g in self.groups]
+        moments = (singles, [_drift(x) for x in singles], [x**2 for x in singles])
+        total, drift, squares = (
+            np.sum([self.chosen[:, i], *(g.add(x) for g, x in zip(self.groups, moment, strict=True))], axis=0)
+            for i, moment in enumerate(moments)
+        )
+        return advanced_epsilon(total, drift, squares, np.where(impure > 0, delta / 2, delta))
+
+    def zcdp(self, delta: float) -> Array:
+        """Concentrated privacy."""
+        return zcdp_epsilon(self.add(lambda loss: loss.rho) + self.chosen[:, 3], delta)
+
+    def rdp(self, delta: float) -> Array:
+        """Renyi privacy; of chosen levels, alpha rho or epsilon, whichever is less."""
+        chosen = np.minimum(self.chosen[:, [3]] * ORDERS, self.chosen[:, [0]])
+        return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
+
+    def pld(self, row: int, delta: float) -> float:
+        """Privacy loss distributions of one row; chosen levels count as one message of their sum."""
+        sent = [pair for g in self.groups for pair in g.sent(row)] + [(_pure(float(self.chosen[row, 0])), 1)]
+        return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
+
+    def bound(self, delta: float, method: Method) -> Array:
+        """Epsilon of each row by a method or one that needs less, whichever proves more; `pld` stops at `rdp`."""
+        if len(self.chosen) > ROWS_AT_ONCE:
+            parts = range(0, len(self.chosen), ROWS_AT_ONCE)
+            return np.concatenate([self[i : i + ROWS_AT_ONCE].bound(delta, method) for i in parts])
+        bound = self.basic(delta)
+        if method == "basic" or delta == 0:
+            return bound
+        if method == "advanced":
+            return np.minimum(bound, self.advanced(delta))
+        bound = np.minimum(bound, self.zcdp(delta))
+        return bound if method == "zcdp" else np.minimum(bound, self.rdp(delta))
+
+    def tightened(self, bound: Array, delta: float, worst: int) -> Array:
+        """Take privacy loss distributions of the `worst` rows, and of one row that dominates all others."""
+        bound = bound.copy()
+        rows = np.flatnonzero(np.isfinite(bound) & (bound > 0))
+        rows = rows[np.argsort(-bound[rows], kind="stable")]
+        for row in rows[:worst]:
+            bound[row] = min(bound[row], self.pld(row, delta))
+        rest = rows[worst:]
+        if rest.size:
+            bound[rest] = np.minimum(bound[rest], self[rest].envelope().pld(0, delta))
+        return bound
+
+
+class Ledger:
+    """What each agent has sent on which channel, and what it costs.
+
+    A mechanism's channel charges each message as it is sent. A channel that nobody ever charged has no mechanism: its own counts are
+    read, at an infinite loss.
+
+    Args:
+        num_envs: replicas, B.
+        agents: how many agents send, N; or `{role: N}` where several roles do.
+        channels: the population's channels.
+        senders: `{channel: role}`, needed where several roles send.
+        disjoint: channels on which one event enters at most one message, so that messages compose in parallel at event level.
+
+    Attributes:
+        accounts: what was charged.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        agents: int | Mapping[str, int],
+        channels: Iterable[Channel],
+        *,
+        senders: Mapping[str, str] | None = None,
+        disjoint: Collection[str] = (),
+    ) -> None:
+        self.num_envs = integer("num_envs", num_envs, at_least=1)
+        named = agents if isinstance(agents, Mapping) else {"agent": agents}
+        self.agents = {role: integer(f"agents[{role!r}]", size, at_least=1) for role, size in named.items()}
+        self.channels = {channel.name: channel for channel in channels}
+        for name in (*(senders or {}), *disjoint):
+            choice("channel", name, self.channels)
+        self.disjoint = frozenset(disjoint)
+        sole = next(iter(self.agents)) if len(self.agents) == 1 else None
+        self.senders = {
+            name: choice(f"senders[{name!r}]", (senders or {}).get(name, sole), self.agents) for name in self.channels
+        }
+        self.accounts: list[Account | Levels] = []
+        self._found: dict[tuple[Any, ...], Account] = {}
+        self._levels: dict[tuple[Any, ...], Levels] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_found": {}}
+
+    # While a run goes on.
+
+    def charge(
+        self,
+        channel: str,
+        loss: PrivacyLoss,
+        everyone: Array | None = None,
+        each: Array | None = None,
+        *,
+        events: int | None = None,
+    ) -> None:
+        """Count messages as they are sent.
+
+        Args:
+            channel: on which.
+            loss: what one of them costs at the channel's unit. Without counts, only says that this is what messages will cost.
+            everyone: messages of every agent, bool[B] or int[B].
+            each: messages by agent, bool[B, N] or int[B, N].
+            events: how many events one message is about: at user level it costs what a change of all of them costs.
+
+        Raises:
+            ValueError: an unknown channel, counts of another shape or type, or below 0; nothing is counted then.
+        """
+        shape = self._shape(channel)
+        if everyone is not None:
+            _check_counts("everyone", everyone, shape[:1])
+        if each is not None:
+            _check_counts("each", each, shape)
+        account = self._found.get((channel, id(loss), events))
+        if account is None or account.loss is not loss:
+            account = self._account(channel, loss, events)
+        if everyone is not None:
+            account.everyone += everyone
+        if each is not None:
+            if account.each is None:
+                account.each = np.zeros(shape, np.int64)
+            account.each += each
+
+    def charge_levels(
+        self, channel: str, epsilons: Array, *, kind: str = "pure", zcdp: float = 0.5, events: int | None = None
+    ) -> None:
+        """Count one message of each agent at a pure epsilon of its own choice.
+
+        Args:
+            channel: on which.
+            epsilons: float64[B, N]; 0 where an agent sends nothing, inf where it uses no mechanism.
+            kind: of the mechanism.
+            zcdp: rho of a message, per squared epsilon: 1/2 whatever the mechanism (Bun & Steinke 2016, Proposition 1.4).
+            events: as for `charge`.
+
+        Raises:
+            ValueError: an unknown channel, epsilons of another shape, below 0 or NaN; nothing is counted then.
+        """
+        shape = self._shape(channel)
+        if not _is_array(epsilons, shape, "f"):
+            raise ValueError(f"epsilons must be a float array of shape {shape}, not {_described(epsilons)}")
+        if not epsilons.min() >= 0:
+            raise ValueError(f"epsilons must be >= 0, not {epsilons.min()}")
+        account = self._levels.get((channel, kind, zcdp, events))
+        if account is None:
+            number("zcdp", zcdp, above=0, at_most=0.5)
+            _check_events(events)
+            account = Levels(channel, kind, zcdp, events, np.zeros(shape, np.int64), *np.zeros((3, *shape)))
+            self.accounts.append(account)
+            self._levels[channel, kind, zcdp, events] = account
+        account.add(epsilons)
+
+    def reset(self, where: Array | None = None) -> None:
+        """Forget what was spent in the replicas that `where` bool[B] marks (default: in all): other agents will play there."""
+        where = np.ones(self.num_envs, np.bool_) if where is None else where
+        if not _is_array(where, (self.num_envs,), "b"):
+            raise ValueError(f"where must be a bool array of shape {(self.num_envs,)}, not {_described(where)}")
+        for account in self.accounts:
+            account.reset(where)
+
+    def _account(self, channel: str, loss: PrivacyLoss, events: int | None) -> Account:
+        """The account of messages that cost what `loss` says, opened if need be."""
+        if not isinstance(loss, PrivacyLoss):
+            raise ValueError(f"loss must be a PrivacyLoss, not {loss!r}")
+        _check_events(events)
+        if not self._found:
+            self._found = {(a.channel, a.loss, a.events): a for a in self.accounts if isinstance(a, Account)}
+        account = self._found.get((channel, loss, events))
+        if account is None:
+            account = Account(channel, loss, events, np.zeros(self.num_envs, np.int64))
+            self.accounts.append(account)
+            self._found[channel, loss, events] = account
+        self._found[channel, id(account.loss), events] = account
+        return account
+
+    # When somebody asks.
+
+    @property
+    def per_message(self) -> dict[str, PrivacyLoss]:
+        """What the costliest message of each channel costs; nothing is protected where nobody charged."""
+        return {
+            name: max((a.loss for a in self._of(name)), key=lambda loss: (loss.epsilon, loss.rho))
+            for name in self.channels
+        }
+
+    def messages(self, channel: str) -> Array:
+        """Messages of each agent on a channel, int64[B, N]."""
+        shape = self._shape(channel)
+        return _added(self._of(channel), shape)
+
+    def total(
+        self,
+        delta: float = 1e-6,
+        by: str | float = "agent",
+        method: Method = "rdp",
+        *,
+        unit: Unit | None = None,
+        observer: Observer | None = None,
+        channel: str | None = None,
+        role: str | None = None,
+        worst: int = 8,
+    ) -> Any:
+        """Epsilon of all that agents sent: an upper bound, at `delta`.
+
+        Args:
+            delta: of (epsilon, delta)-DP; at 0, only pure messages have a finite total.
+            by: `agent`: float64[B, N]. Else float64[B]: `max` of the agents, which is what the population as a whole guarantees; `mean`;
+                or a quantile in [0, 1].
+            method: `basic` sum; `advanced` composition; `zcdp`; `rdp`; or `pld`, with dp-accounting. Each also takes what `basic` gives,
+                `rdp` what `zcdp` gives, and `pld` what `rdp` gives, where that is less: all are upper bounds.
+            unit: `event`: one event changes, and enters at most one message of a channel in `disjoint`. `user`: an agent's whole history
+                changes; a message then costs what all its `events` cost, and one that is not local and about an unstated number of them
+                costs inf. None: every message counts, at its channel's own unit.
+            observer: who reads: count channels to `observer` and to the public only. None: whoever reads all of them.
+            channel: count this one only.
+            role: whose totals, where several roles send; None: of each, in a dict.
+            worst: agents with this many different histories, of the highest totals, get a privacy loss distribution of their own; all
+                others share one that dominates them.
+
+        Returns:
+            An array, or `{role: array}` where several roles send and `role` is None.
+        """
+        delta = number("delta", delta, at_least=0, below=1)
+        choice("method", method, METHODS)
+        if isinstance(by, str):
+            choice("by", by, ("agent", "max", "mean"))
+        else:
+            by = number("by", by, at_least=0, at_most=1)
+        choice("unit", unit, (None, *get_args(Unit)))
+        choice("observer", observer, (None, *get_args(Observer)))
+        choice("channel", channel, (None, *self.channels))
+        choice("role", role, (None, *self.agents))
+        integer("worst", worst, at_least=1)
+        if role is None and len(self.agents) > 1:
+            settings: dict[str, Any] = {"unit": unit, "observer": observer, "channel": channel, "worst": worst}
+            return {name: self.total(delta, by, method, role=name, **settings) for name in self.agents}
+        role = role or next(iter(self.agents))
+        read = [
+            c.name
+            for c in self.channels.values()
+            if channel in (None, c.name) and (observer is None or c.observer in (observer, "public"))
+        ]
+        accounts = [a for name in read if self.senders[name] == role for a in self._of(name)]
+        return _reduced(self._epsilons(accounts, role, delta, method, unit, worst), by)
+
+    def table(
+        self, delta: float = 1e-6, methods: Collection[Method] = ("basic", "advanced", "zcdp", "rdp")
+    ) -> list[dict[str, Any]]:
+        """One row for each channel and mechanism, then one for all channels of a role together; plain values.
+
+        Messages are the mean and the largest number over agents and replicas; so are totals, at `delta`, by each method.
+        """
+        delta = number("delta", delta, at_least=0, below=1)
+        for method in methods:
+            choice("method", method, METHODS)
+        rows = []
+        for role in self.agents:
+            every: list[Account | Levels] = []
+            for name in (name for name in self.channels if self.senders[name] == role):
+                accounts = self._of(name)
+                every += accounts
+                for kind in dict.fromkeys(a.kind for a in accounts):
+                    same = [a for a in accounts if a.kind == kind]
+                    channel = self.channels[name]
+                    rows.append(
+                        {
+                            "channel": name,
+                            "role": role,
+                            "observer": channel.observer,
+                            "unit": channel.unit,
+                            "mechanism": kind,
+                        }
+                        | self._summary(same, role, delta, methods)
+                    )
+            if every:
+                labels = {"channel": "all", "role": role, "observer": "all", "unit": "", "mechanism": "all"}
+                rows.append(labels | self._summary(every, role, delta, methods))
+        return rows
+
+    def csv(self, delta: float = 1e-6, methods: Collection[Method] = ("basic", "advanced", "zcdp", "rdp")) -> str:
+        """`table` as comma-separated text."""
+        rows = self.table(delta, methods)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
+    def _summary(
+        self, accounts: list[Account | Levels], role: str, delta: float, methods: Collection[Method]
+    ) -> dict[str, Any]:
+        shape = (self.num_envs, self.agents[role])
+        messages = _added(accounts, shape)
+        dearest = max((a.loss for a in accounts), key=lambda loss: (loss.epsilon, loss.rho))
+        summary: dict[str, Any] = {
+            "messages_mean": float(messages.mean()),
+            "messages_max": int(messages.max()),
+            "epsilon_per_message": float(dearest.epsilon),
+            "rho_per_message": float(dearest.rho),
+            "delta": delta,
+        }
+        for method in methods:
+            total = self._epsilons(accounts, role, delta, method, None, 8)
+            summary |= {f"{method}_mean": float(total.mean()), f"{method}_max": float(total.max())}
+        return summary
+
+    def _of(self, name: str) -> list[Account | Levels]:
+        """What passed on a channel."""
+        accounts = [a for a in self.accounts if a.channel == name]
+        if accounts:
+            return accounts
+        channel = self.channels[name]
+        everyone = channel.everyone if channel.everyone.size else np.zeros(self.num_envs, np.int64)
+        return [Account(name, NOTHING_HIDDEN, None, everyone, channel.each)]
+
+    def _shape(self, channel: str) -> tuple[int, int]:
+        """[B, N] of a channel; raises ValueError where there is none of that name."""
+        if channel not in self.channels:
+            choice("channel", channel, self.channels)
+        return self.num_envs, self.agents[self.senders[channel]]
+
+    def _epsilons(
+        self, accounts: list[Account | Levels], role: str, delta: float, method: Method, unit: Unit | None, worst: int
+    ) -> Array:
+        """Totals [B, N], worked out once for each distinct row of counts."""
+        counted: list[tuple[str | None, PrivacyLoss, Array]] = []  # the channel if its messages are parallel
+        chosen: list[tuple[Array, ...]] = []
+        for a in accounts:
+            parallel = unit == "event" and a.channel in self.disjoint and self.channels[a.channel].unit == "event"
+            size: int | None = 1
+            if unit == "user" and self.channels[a.channel].unit == "event":
+                size = a.events or (1 if a.kind in LOCAL else None)
+            if isinstance(a, Account):
+                loss = NOTHING_HIDDEN if size is None else group(a.loss, size)
+                messages = a.messages()
+                counted.append((a.channel, loss, np.minimum(messages, 1)) if parallel else (None, loss, messages))
+            else:
+                chosen.append(_chosen(a, parallel, size))
+        columns = [column for _, _, column in counted] + [column for four in chosen for column in four]
+        shape = np.broadcast_shapes((self.num_envs, 1), *(column.shape for column in columns))
+        rows, code = _distinct([np.broadcast_to(column, shape).ravel() for column in columns], math.prod(shape))
+
+        def picked(column: Array) -> Array:
+            return np.broadcast_to(column, shape).ravel()[rows]
+
+        groups = []
+        for channel in dict.fromkeys(channel for channel, _, _ in counted):
+            same = [(loss, picked(column)) for c, loss, column in counted if c == channel]
+            counts = np.stack([column for _, column in same], -1).astype(np.float64)
+            groups.append(_Group([loss for loss, _ in same], counts, channel is not None))
+        sums = np.zeros((len(rows), 4))
+        for four in chosen:
+            sums += np.stack([picked(column) for column in four], -1)
+        history = _History(groups, sums)
+        total = history.bound(delta, method)
+        if method == "pld" and delta > 0:
+            total = history.tightened(total, delta, worst)
+        return np.broadcast_to(total[code].reshape(shape), (self.num_envs, self.agents[role])).copy()
+
+
+def _added(accounts: Iterable[Account | Levels], shape: tuple[int, int]) -> Array:
+    """Messages of all accounts, int64[B, N]."""
+    total = np.zeros(shape, np.int64)
+    for account in accounts:
+        total += account.messages()
+    return total
+
+
+def _chosen(levels: Levels, parallel: bool, size: int | None) -> tuple[Array, Array, Array, Array]:
+    """Sums [B, N] of epsilon, drift (a bound), squares and rho, when `size` events may change at once (None: any number)."""
+    if size is None:
+        nothing_hidden = np.where(levels.sent > 0, math.inf, 0.0)
+        return (nothing_hidden,) * 4
+    if parallel:
+        epsilon, squares = levels.largest, levels.largest**2
+    else:
+        epsilon, squares = size * levels.epsilon, size**2 * levels.squares
+    return epsilon, np.minimum(squares / 2, epsilon), squares, levels.zcdp * squares
+
+
+def _distinct(columns: list[Array], size: int) -> tuple[Array, Array]:
+    """Where each distinct row of `columns` occurs first, [R], and which of them each row is, int[size]."""
+    rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
+    for column in columns:
+        values, which = np.unique(column, return_inverse=True)
+        _, rows, code = np.unique(code * len(values) + which, return_index=True, return_inverse=True)
+    return rows, code
+
+
+def _reduced(total: Array, by: str | float) -> Array:
+    if by == "agent":
+        return total
+    if by == "max":
+        return total.max(1)
+    if by == "mean":
+        return total.mean(1)
+    return np.quantile(total, float(by), axis=1, method="higher")
+
+
+def _described(value: Any) -> str:
+    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+
+
+def _is_array(value: Any, shape: tuple[int, ...], kinds: str) -> bool:
+    return isinstance(value, np.ndarray) and value.shape == shape and value.dtype.kind in kinds
+
+
+def _check_counts(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    if not _is_array(value, shape, "biu"):
+        raise ValueError(f"{name} must be an integer or bool array of shape {shape}, not {_described(value)}")
+    if value.dtype.kind == "i" and value.min() < 0:
+        raise ValueError(f"{name} must be >= 0, not {value.min()}")
+
+
+def _check_events(events: Any) -> None:
+    if events is not None:
+        integer("events", events, at_least=1)
+
+
+# Budgets.
+
+
+@lru_cache(1024)
+def _divergence(loss: PrivacyLoss, order: float) -> float:
+    return float(loss.rdp(np.array([order]))[0])
+
+
+class BudgetSpent(RuntimeError):  # noqa: N818 - it is no mistake of anybody
+    """An agent was about to overspend its budget."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an agent may spend: a filter that stops it before the message that would overspend.
+
+    Messages may be chosen in the light of earlier ones: the filters hold under fully adaptive composition. `basic` adds epsilons; `zcdp`
+    adds rhos and `rdp` Renyi divergences of one order, fixed beforehand by epsilon and delta (Feldman & Zrnic 2021, Theorem 4.3), at
+    which `rdp` admits all that `zcdp` admits. `basic` admits more where a few large messages spend the budget, the others where many
+    small ones do: see `messages`.
+
+    Args:
+        epsilon: > 0.
+        delta: >= 0; `zcdp` and `rdp` need > 0.
+        when_spent: what happens to an agent that would overspend: its messages stay unsent (`silent`), its replica ends (`truncate`), or
+            BudgetSpent is raised (`raise`).
+        method: the composition.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    when_spent: Literal["silent", "truncate", "raise"] = "silent"
+    method: Literal["basic", "zcdp", "rdp"] = "basic"
+
+    def __post_init__(self) -> None:
+        number("epsilon", self.epsilon, above=0)
+        number("delta", self.delta, at_least=0, below=1)
+        choice("when_spent", self.when_spent, ("silent", "truncate", "raise"))
+        choice("method", self.method, ("basic", "zcdp", "rdp"))
+        if self.method != "basic" and self.delta == 0:
+            raise ValueError(f"delta must be > 0 where method is {self.method!r}, not {self.delta!r}")
+
+    @cached_property
+    def order(self) -> float:
+        """The order of Renyi divergence that allows the largest rho."""
+        return float(ORDERS[np.argmax(self._divergences() / ORDERS)])
+
+    @cached_property
+    def limit(self) -> float:
+        """What costs may add up to: epsilon; rho; or the divergence at `order`."""
+        if self.method == "basic":
+            return self.epsilon
+        limit = max(float(self._divergences()[self.order == ORDERS][0]), 0.0)
+        return limit if self.method == "rdp" else limit / self.order
+
+    def _divergences(self) -> Array:
+        """What each of ORDERS allows at (epsilon, delta): `rdp_epsilon` solved for the divergence."""
+        allowed: Array = self.epsilon - np.log1p(-1 / ORDERS) + (math.log(self.delta) + np.log(ORDERS)) / (ORDERS - 1)
+        return allowed
+
+    def cost(self, loss: PrivacyLoss) -> float:
+        """Of one message, in the unit of `limit`."""
+        if self.method == "rdp":
+            return _divergence(loss, self.order)
+        return float(loss.epsilon if self.method == "basic" else loss.rho)
+
+    def _cost_of_levels(self, epsilon: Array, rho: Array) -> Array:
+        """Of sums of messages of chosen levels, whose divergence of order alpha is at most alpha rho."""
+        if self.method == "rdp":
+            return self.order * rho
+        return epsilon if self.method == "basic" else rho
+
+    def messages(self, loss: PrivacyLoss) -> float:
+        """How many messages at `loss` fit into an untouched budget; inf if they cost nothing."""
+        cost = self.cost(loss)
+        return math.inf if cost == 0 else float(math.floor(self.limit * (1 + ROUNDING) / cost))
+
+    def spent(self, ledger: Ledger, channel: str | None = None) -> Array:
+        """What agents have spent on a channel (None: on all), in the unit of `limit`: float64[B, N], or [B, 1] if all spent the same.
+
+        Raises:
+            ValueError: an unknown channel, or channels with senders of several roles.
+        """
+        choice("channel", channel, (None, *ledger.channels))
+        names = [name for name in ledger.channels if channel in (None, name)]
+        if len({ledger.senders[name] for name in names}) > 1:
+            raise ValueError(
+                f"channel must be named where several roles send, one of {', '.join(map(repr, names))}, not None"
+            )
+        total = np.zeros((ledger.num_envs, 1))
+        for account in (a for name in names for a in ledger._of(name)):
+            if isinstance(account, Account):
+                messages, cost = account.messages(), self.cost(account.loss)
+                total = total + (messages * cost if math.isfinite(cost) else np.where(messages > 0, cost, 0.0))
+            else:
+                total = total + self._cost_of_levels(account.epsilon, account.zcdp * account.squares)
+        return total
+
+    def allows(self, ledger: Ledger, loss: PrivacyLoss | Array, channel: str | None = None) -> Array:
+        """Which agents can afford one more message.
+
+        Args:
+            ledger: what was spent.
+            loss: of the message; or the epsilons, float64[B, N], that agents choose for it.
+            channel: which the budget is for; None: all together.
+
+        Returns:
+            bool[B, N], or [B, 1] if all spent the same.
+        """
+        cost = self.cost(loss) if isinstance(loss, PrivacyLoss) else self._cost_of_levels(loss, loss**2 / 2)
+        return self.spent(ledger, channel) + cost <= self.limit * (1 + ROUNDING)
+
+    def admit(
+        self, ledger: Ledger, loss: PrivacyLoss | Array, senders: Array, channel: str | None = None
+    ) -> tuple[Array, Array]:
+        """Which of the agents who would send may, before anything is sent or charged.
+
+        Args:
+            ledger, loss, channel: as for `allows`.
+            senders: who would send, bool[B, N].
+
+        Returns:
+            (admitted bool[B, N], ended bool[B]): who sends, and which replicas end because somebody could not (only if `truncate`).
+
+        Raises:
+            BudgetSpent: somebody could not, and `when_spent` is `raise`.
+        """
+        refused = senders & ~self.allows(ledger, loss, channel)
+        if self.when_spent == "raise" and refused.any():
+            replica, agent = np.argwhere(refused)[0]
+            raise BudgetSpent(
+                f"agent {agent} of replica {replica} cannot send on {channel or 'any channel'}: "
+                f"its budget of epsilon={self.epsilon:g} at delta={self.delta:g} is spent ({self.method} composition)"
+            )
+        ended = np.asarray(refused.any(1) & (self.when_spent == "truncate"))
+        return senders & ~refused, ended

@@ -317,6 +317,12 @@ def test_the_grid_never_costs_more_than_claimed(sensitivity: float, epsilon: flo
         assert (np.abs(rounded * grid.step - [x0, x1]) <= grid.step / 2).all()
 
 
+def test_ties_are_rounded_alike_so_that_inputs_stay_as_close() -> None:
+    grid = mechanisms._grid(np.ones(()), 1.0)
+    halves = np.array([-1.5, -0.5, 0.5, 1.5, 2.5, 0.5 - 2**-54])
+    assert grid.round("x", halves * grid.step).tolist() == [-1, 0, 1, 2, 3, 0]
+
+
 def test_low_bits_of_fast_laplace_tell_inputs_apart_and_those_of_exact_do_not() -> None:
     """Mironov 2012: some answers can be reached from one input only. Near 0, x1 = 1 gives 1 + a double near -1: a multiple of 2^-53.
     x0 = 0 gives doubles near 0, whose last bit is worth 2^-59 or less."""
@@ -696,6 +702,16 @@ def test_tree_is_charged_once_a_stream_and_keeps_little() -> None:
     assert state.total is not None
     assert state.noise is not None
     assert state.time.size + state.total.size + state.noise.size == 6 * (10 + 2)
+
+
+def test_a_tree_that_was_reset_is_a_new_one() -> None:
+    mechanism = TreeAggregation(1.0, 10, 1.0)
+    used, new = mechanism.start((3,)), mechanism.start((3,))
+    for _ in range(7):
+        mechanism.step(np.ones(3), generator(), used)
+    used.reset()
+    for t in range(5):
+        assert (mechanism.step(np.ones(3), generator(t), used) == mechanism.step(np.ones(3), generator(t), new)).all()
 
 
 def test_tree_streams_of_vectors() -> None:

@@ -71,7 +71,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.envs import round_stopping
-from tacit.envs.core import Array, Channel, Layout, Role, World, choice, integer, number
+from tacit.envs.core import Array, Channel, Layout, Role, Setup, World, choice, integer, number
 from tacit.envs.core.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from tacit.envs.core.datasets import Dataset, load_digits, load_mnist, partition
 from tacit.envs.round_stopping import Hyperbolic, RoundStopping
@@ -268,7 +268,17 @@ class FederatedTraining(RoundStopping):
         return (replace(server, layout=Layout(**server.layout.fields, test_loss=(1, 0, 10))),)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        return (Channel("update", "vector", observer="server", unit="user"),)
+        return (
+            Channel(
+                "update", "vector", observer="server", unit="user", sender="client", num_senders=self.params.num_clients
+            ),
+        )
+
+    def check_setup(self, channel: str, setup: Setup) -> None:
+        if setup.mechanism is not None and self.params.clip_norm is None and setup.mechanism.kind != "none":
+            raise ValueError(
+                "clip_norm must be a number for updates to be private, since noise needs a bound on them, not None"
+            )
 
     def initial(self) -> State:
         p, replicas = self.params, range(self.num_envs)
@@ -304,7 +314,7 @@ class FederatedTraining(RoundStopping):
             trained *= p.clip_norm / np.maximum(norms, p.clip_norm)
         updates = np.zeros((*shape, self.classifier.num_parameters), np.float32)
         updates[replica, client] = trained
-        return self.channels["update"].send(updates, senders, None if p.clip_norm is None else 2 * p.clip_norm)
+        return self.channels["update"].send(updates, senders, None if p.clip_norm is None else 2 * p.clip_norm, norm=2)
 
     def aggregate(self, state: round_stopping.State, closes: Array) -> tuple[State, Array]:
         assert isinstance(state, State)

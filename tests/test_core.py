@@ -32,6 +32,7 @@ from tacit.envs.core import (
     vector,
 )
 from tacit.policies import FixedCount, Policy, Random
+from tacit.wrappers import NoPrivacy
 
 # Layouts.
 
@@ -499,7 +500,9 @@ def test_roles_play_together_or_one_is_controlled() -> None:
         ({"policy": {"nobody": Random()}}, "policy must be a dict with the roles"),
         ({"env": tiny.consensus_v0}, "env must be a population or a view of one, not World"),
         ({"env": tiny.auction_v0.population()}, "must be a dict with the roles ['platform', 'individual'], not Random"),
-        ({"privacy": {"vote": 1}}, "privacy must be None"),
+        ({"privacy": {"vote": 1}}, "mechanism must be one of tacit.wrappers' mechanisms, not 1"),
+        ({"privacy": {"voice": NoPrivacy()}}, "consensus has the channels opinion, vote, not 'voice'"),
+        ({"privacy": "paper"}, "no policy prescribes one yet"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )

@@ -1,6 +1,6 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
-from tacit.envs.core.channel import Channel
+from tacit.envs.core.channel import Channel, Setup
 from tacit.envs.core.population import Acts, Controlled, Players, Population, Step, as_policies, select
 from tacit.envs.core.render import picture
 from tacit.envs.core.roles import Layout, Role
@@ -20,6 +20,7 @@ __all__ = [
     "Players",
     "Population",
     "Role",
+    "Setup",
     "SingleEnv",
     "Step",
     "Streams",

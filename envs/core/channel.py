@@ -1,17 +1,58 @@
 """Channels: the named places where what an agent knows leaves it. Core counts what passed; wrappers account for it."""
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from tacit.envs.core.validation import Array
 
-__all__ = ["Channel"]
+__all__ = ["Channel", "Law", "Setup"]
 
 Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
 Observer = Literal["neighbour", "server", "platform", "public"]
 Unit = Literal["event", "user"]
+
+
+class Law(Protocol):
+    """What a channel asks of a privacy mechanism (`tacit.wrappers.privacy.mechanisms`)."""
+
+    kind: ClassVar[str]
+    closed_counts: ClassVar[bool]
+    stateful: ClassVar[bool]
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        """Messages for private values."""
+
+    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+        """The sum of the messages of so many holders of each value."""
+
+    def loss(self, sensitivity: Any = None) -> Any:
+        """What one message costs."""
+
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Any:
+        """Memory for agents of that shape."""
+
+    def step(
+        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
+    ) -> Array:
+        """`perturb`, with memory."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What wrappers install on a channel at a reset.
+
+    Attributes:
+        mechanism: perturbs each message.
+        budget: stops an agent's messages before they overspend (`tacit.wrappers.privacy.ledger.Budget`).
+        ledger: makes the run's ledger, from (num_envs, agents by sender, channels, senders by channel).
+    """
+
+    mechanism: Law | None = None
+    budget: Any = None
+    ledger: Callable[..., Any] | None = None
 
 
 class Channel:
@@ -22,47 +63,95 @@ class Channel:
         payload: what a message is.
         observer: who reads it.
         unit: what two adjacent worlds differ in: one `event`, or a `user`'s whole local history.
+        sender: what its senders are called; a role, or agents that the world plays itself.
+        num_senders: how many there are; None: as many as the role `sender` has agents.
 
     Attributes:
         everyone: int64[B], messages that every agent sent.
         each: int64[B, N] or None, messages beyond those, by agent (None until somebody sends alone).
         live: bool[B], replicas that are not done: only theirs count.
+        stopped: bool[B], replicas that a budget ends with this step.
     """
 
-    def __init__(self, name: str, payload: Payload, *, observer: Observer, unit: Unit) -> None:
+    def __init__(
+        self,
+        name: str,
+        payload: Payload,
+        *,
+        observer: Observer,
+        unit: Unit,
+        sender: str = "",
+        num_senders: int | None = None,
+    ) -> None:
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
+        self.sender, self.num_senders = sender, num_senders
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.live: Array = np.zeros(0, np.bool_)
+        self.stopped: Array = np.zeros(0, np.bool_)
+        self.setup = Setup()
+        self.ledger: Any = None
+        self.rng: np.random.Generator | None = None
+        self._memory: Any = None
+        self._losses: dict[float | None, Any] = {}
+
+    def install(self, setup: Setup, ledger: Any, rng: np.random.Generator) -> None:
+        """Begin a run under `setup`, charging `ledger` and drawing noise from `rng`."""
+        self.setup, self.ledger, self.rng = setup, ledger, rng
+        self._memory, self._losses = None, {}
 
     def reset(self, num_envs: int, where: Array | None = None) -> None:
         """Forget the counts, of the replicas `where` bool[B] is true (default: of all)."""
         if where is None:
             self.everyone, self.each, self.live = np.zeros(num_envs, np.int64), None, np.ones(num_envs, np.bool_)
+            self.stopped = np.zeros(num_envs, np.bool_)
         else:
             self.everyone[where] = 0
+            self.stopped[where] = False
             if self.each is not None:
                 self.each[where] = 0
+            if self._memory is not None:
+                self._memory.reset(np.broadcast_to(where[:, None], self._memory.shape))
 
-    def send(self, x: Array, senders: Array | None = None, sensitivity: float | None = None) -> tuple[Array, Array]:
+    def send(
+        self, x: Array, senders: Array | None = None, sensitivity: float | None = None, *, norm: int = 1
+    ) -> tuple[Array, Array]:
         """Pass the messages `x` [B, N, ...] of the agents marked in `senders` bool[B, N] (None: all of them).
 
         Args:
             x: what the agents would say.
             senders: who says it.
             sensitivity: how far one unit can move a message, which the world states as it sends.
+            norm: in which norm, 1 (sum of absolute changes) or 2 (Euclidean).
 
         Returns:
-            (y, delivered): what the observer reads, [B, N, ...], and which messages arrived, bool[B, N].
+            (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived, bool[B, N].
         """
-        shape = x.shape[:2]
-        if senders is None:
-            self.everyone += self.live
-            return x, np.ones(shape, np.bool_)
-        if self.each is None:
-            self.each = np.zeros(shape, np.int64)
-        self.each += senders & self.live[:, None]
-        return x, senders
+        mechanism = self.setup.mechanism
+        if mechanism is None:
+            self._count(senders, x.shape[:2])
+            return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
+        if mechanism.kind == "laplace" and norm == 2 and sensitivity is not None:
+            sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
+        loss = self._loss(sensitivity)
+        who = self._admit(senders, x.shape[:2], loss)
+        self._count(who, x.shape[:2])
+        assert self.rng is not None
+        if mechanism.stateful:
+            if self._memory is None:
+                self._memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
+            y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
+            # An answer given again, or the next of a stream that has been paid for, costs nothing.
+            self.ledger.charge(self.name, loss, each=self._memory.fresh & who)
+            return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
+        said = mechanism.perturb(x[who], self.rng, sensitivity)
+        if senders is None and self.setup.budget is None:
+            self.ledger.charge(self.name, loss, self.live)
+        else:
+            self.ledger.charge(self.name, loss, each=who)
+        y = np.zeros((*x.shape[:2], *said.shape[1:]), said.dtype)
+        y[who] = said
+        return y, who
 
     def tally(self, histogram: Array, messages: Callable[[], Array] | None = None) -> tuple[Array, Array]:
         """Pass everyone's one-hot messages as counts [B, K]; `messages` makes the [B, N, K] one-hots where a closed law is missing.
@@ -70,9 +159,44 @@ class Channel:
         Returns:
             (sums, received): what the messages add up to, [B, K], and how many arrived, int64[B].
         """
+        mechanism, total = self.setup.mechanism, histogram.sum(-1)
+        if mechanism is None:
+            self.everyone += self.live
+            return histogram, total
+        if not mechanism.closed_counts or self.setup.budget is not None:
+            if messages is None:
+                raise ValueError(
+                    f"{type(mechanism).__name__} on channel {self.name!r} needs single messages, which are not at hand"
+                )
+            y, delivered = self.send(messages())
+            return y.sum(1), delivered.sum(1)
+        assert self.rng is not None
         self.everyone += self.live
-        return histogram, histogram.sum(-1)
+        self.ledger.charge(self.name, self._loss(None), self.live)
+        return mechanism.perturb_counts(histogram, self.rng, total), total
 
     def messages(self) -> Array:
         """Messages sent so far, per agent if agents differ: int64[B] or int64[B, N]."""
         return self.everyone if self.each is None else self.everyone[:, None] + self.each
+
+    def _loss(self, sensitivity: float | None) -> Any:
+        if sensitivity not in self._losses:
+            assert self.setup.mechanism is not None
+            self._losses[sensitivity] = self.setup.mechanism.loss(sensitivity)
+        return self._losses[sensitivity]
+
+    def _admit(self, senders: Array | None, shape: tuple[int, int], loss: Any) -> Array:
+        """Who sends, bool[B, N]: of the live replicas, less those whom a budget stops."""
+        who = np.broadcast_to(self.live[:, None], shape) if senders is None else senders & self.live[:, None]
+        if self.setup.budget is not None:
+            who, ended = self.setup.budget.admit(self.ledger, loss, who, self.name)
+            self.stopped = self.stopped | ended
+        return who
+
+    def _count(self, senders: Array | None, shape: tuple[int, int]) -> None:
+        if senders is None:
+            self.everyone += self.live
+            return
+        if self.each is None:
+            self.each = np.zeros(shape, np.int64)
+        self.each += senders & self.live[:, None]

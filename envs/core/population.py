@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import gymnasium
 import numpy as np
 
-from tacit.envs.core.channel import Channel
+from tacit.envs.core.channel import Channel, Setup
 from tacit.envs.core.roles import Role
 from tacit.envs.core.seeding import Streams
 from tacit.envs.core.validation import Array, integer, number
@@ -70,6 +70,8 @@ class Population(ABC, Generic[S]):
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
         done: bool[B], replicas that ended; they stay frozen until `reset(where=mask)`.
+        setups: what stands on the channels at every full reset, beside what its options say.
+        ledger: what was spent since then, if some channel has a mechanism (`tacit.wrappers.Ledger`).
         horizon: the run's length in the units of `clock()`, or None for the parameters' own.
     """
 
@@ -84,6 +86,8 @@ class Population(ABC, Generic[S]):
         self.roles: dict[str, Role] = {role.name: role for role in self.make_roles()}
         self.channels: dict[str, Channel] = {channel.name: channel for channel in self.make_channels()}
         self.streams: Streams | None = None
+        self.setups: dict[str, Setup] = {}
+        self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
         self._state: S | None = None
@@ -196,7 +200,8 @@ class Population(ABC, Generic[S]):
 
         Args:
             seed: reseeds every stream; None goes on drawing from them.
-            options: `horizon` replaces the parameters' own (full resets only); unknown keys are ignored.
+            options: `horizon` replaces the parameters' own, and `channels` `{name: Setup}` says what stands on them (both until the
+                next full reset); unknown keys are ignored.
             where: the replicas to reset.
 
         Returns:
@@ -205,6 +210,7 @@ class Population(ABC, Generic[S]):
         horizon = (options or {}).get("horizon")
         if horizon is not None:
             horizon = number("horizon", horizon, above=0)
+        setups = self._setups(options)
         if where is not None:
             where = self._marked(where)
             if self._turn != 0 and not where.all():
@@ -214,6 +220,9 @@ class Population(ABC, Generic[S]):
             self.streams = Streams(seed)
         if where is None:
             self.horizon = horizon
+            self._install(setups)
+        for channel in self.channels.values():
+            channel.rng = self.streams[f"channel/{channel.name}"]
         if where is None or where.all():
             self._turn = 0
             self.terminated = np.zeros(self.num_envs, np.bool_)
@@ -225,7 +234,34 @@ class Population(ABC, Generic[S]):
             self._state = select(where, self.initial(), before)
         for channel in self.channels.values():
             channel.reset(self.num_envs, where)
+        if self.ledger is not None and where is not None:
+            self.ledger.reset(where)
         return self.observe(), {}
+
+    def check_setup(self, channel: str, setup: Setup) -> None:
+        """Raise ValueError if what is to be installed on a channel cannot work in this world."""
+
+    def _setups(self, options: Mapping[str, Any] | None) -> dict[str, Setup]:
+        """What a reset is to install, the population's own setups included."""
+        asked = dict((options or {}).get("channels") or {})
+        for name, setup in asked.items():
+            if name not in self.channels:
+                raise ValueError(f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {name!r}")
+            if name in self.setups:
+                raise ValueError(f"channel {name!r} has a mechanism already: a second one needs a channel of its own")
+            if not isinstance(setup, Setup):
+                raise ValueError(f"options['channels'][{name!r}] must be a Setup, as Privatize makes it, not {setup!r}")
+            self.check_setup(name, setup)
+        return self.setups | asked
+
+    def _install(self, setups: Mapping[str, Setup]) -> None:
+        make = next((setup.ledger for setup in setups.values() if setup.ledger is not None), None)
+        sizes = {c.sender or next(iter(self.roles)): c.num_senders for c in self.channels.values()}
+        agents = {who: self.roles[who].num_agents if size is None else size for who, size in sizes.items()}
+        senders = {c.name: c.sender or next(iter(self.roles)) for c in self.channels.values()}
+        self.ledger = None if make is None else make(self.num_envs, agents, self.channels.values(), senders=senders)
+        for name, channel in self.channels.items():
+            channel.install(setups.get(name, Setup()), self.ledger, self.stream(f"channel/{name}"))
 
     def step(self, actions: Any) -> Step:
         """Play one turn: actions [B, rows, ...], or `{role: actions}` where several roles act.
@@ -240,6 +276,9 @@ class Population(ABC, Generic[S]):
         for channel in self.channels.values():
             channel.live = ~frozen
         new, reward, terminated, truncated, info = self.transition(state, checked)
+        for channel in self.channels.values():
+            if channel.setup.budget is not None:
+                truncated = truncated | channel.stopped
         if some_frozen:
             new = select(frozen, state, new)
             terminated = np.where(frozen, self.terminated, terminated)

@@ -20,12 +20,14 @@ class Run:
         trace: `{name: [time, B, ...]}`, what was recorded at `times`.
         times: float64[time], in the unit of the world's clock.
         seed: what reproduces it.
+        ledger: what every agent has spent, or None if no channel was private.
     """
 
     metrics: dict[str, Array]
     trace: dict[str, Array] = field(repr=False)
     times: Array = field(repr=False)
     seed: int
+    ledger: Any = field(default=None, repr=False)
 
 
 def simulate(
@@ -45,7 +47,7 @@ def simulate(
         seed: fixes every random draw, the policy's included.
         until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own.
         record: names of `env.measures()` to keep at those times (at the end, if there are none).
-        privacy: mechanisms by channel; None in this version, which has none yet.
+        privacy: `{channel: mechanism}`, installed for this run only; "paper" for what the policy's paper prescribes.
 
     Returns:
         A `Run`. A quantity recorded at time t is what it was when the clock showed t, for each replica its own clock.
@@ -57,14 +59,22 @@ def simulate(
     population: Population[Any] = getattr(unwrapped, "population", unwrapped)
     if not isinstance(population, Population):
         raise ValueError(f"env must be a population or a view of one, not {type(env).__name__}")
-    if privacy:
-        raise ValueError(f"privacy must be None, since this version has no mechanisms, not {privacy!r}")
+    if isinstance(privacy, str):
+        raise ValueError(
+            f"privacy must be a dict {{channel: mechanism}}: no policy prescribes one yet, not {privacy!r}"
+        )
     times = np.zeros(0) if until is None else vector("until", np.atleast_1d(np.asarray(until)))
     if times.size and (times[0] <= 0 or (np.diff(times) <= 0).any()):
         raise ValueError(f"until must be a positive time or increasing positive times, not {until!r}")
     policies = as_policies(population, policy)
 
-    population.reset(seed=seed, options={"horizon": float(times[-1])} if times.size else None)
+    options: dict[str, Any] = {"horizon": float(times[-1])} if times.size else {}
+    if privacy:
+        from tacit.wrappers.privacy.privatize import private_setup
+
+        options["channels"] = {channel: private_setup(mechanism) for channel, mechanism in privacy.items()}
+    options["channels"] = {**getattr(env, "private_channels", {}), **options.get("channels", {})}
+    population.reset(seed=seed, options=options)
     for role, one in policies.items():
         one.reset(population, population.stream(f"policy/{role}"), role)
     names = list(dict.fromkeys(record))
@@ -72,13 +82,13 @@ def simulate(
     if times.size == 0:
         population.advance(policies)
         trace = {name: population.measure(name)[None] for name in names}
-        return Run(population.metrics(), trace, population.clock().max(keepdims=True), seed)
+        return Run(population.metrics(), trace, population.clock().max(keepdims=True), seed, population.ledger)
     trace = {name: np.repeat(value[None], len(times), axis=0) for name, value in now.items()}
     if names:
         _record(population, policies, times, trace)
     else:
         population.advance(policies, until=float(times[-1]))
-    return Run(population.metrics(), trace, times, seed)
+    return Run(population.metrics(), trace, times, seed, population.ledger)
 
 
 def _record(population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array]) -> None:

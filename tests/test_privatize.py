@@ -1,0 +1,229 @@
+"""`Privatize` over all interfaces: nothing leaks into the bare environment, luck is shared, and the ledger tells what passed."""
+
+import copy
+import pickle
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import pytest
+import worlds as tiny
+from gymnasium.vector import AutoresetMode
+
+import tacit
+from tacit.envs import federated_training_v0
+from tacit.envs.core import Setup
+from tacit.policies import FixedCount, Random
+from tacit.wrappers import (
+    BitwiseRandomizedResponse,
+    Budget,
+    BudgetSpent,
+    Gaussian,
+    Laplace,
+    Ledger,
+    Memoized,
+    NoPrivacy,
+    Privatize,
+    TreeAggregation,
+)
+
+CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "time_budget": 12.0}
+NOISE = Gaussian(epsilon=1.0, delta=1e-5)
+
+
+def forms() -> dict[str, Any]:
+    """The five interfaces of one world."""
+    world = federated_training_v0
+    return {
+        "array": world.population(2, **CLIENTS),
+        "gymnasium": world.single_env(**CLIENTS),
+        "vector": world.vector_env(2, autoreset_mode=AutoresetMode.DISABLED, **CLIENTS),
+        "parallel": world.parallel_env(**CLIENTS),
+        "aec": world.env(**CLIENTS),
+    }
+
+
+def rewards(env: Any, steps: int = 120) -> list[float]:
+    """What a fixed pattern of waiting and stopping earns, from a seeded reset, whatever the interface."""
+    found: list[float] = []
+    env.reset(seed=5)
+    for step in range(steps):
+        action = int(step % 12 != 11)
+        if isinstance(env, tacit.envs.core.Population):
+            found.append(float(env.step(np.full((2, 1), action)).reward[0, 0]))
+        elif hasattr(env, "agent_selection"):
+            env.step(action)
+            found.append(float(env.rewards["server_0"]))
+        elif hasattr(env, "possible_agents"):
+            found.append(float(env.step({"server_0": action})[1]["server_0"]))
+        elif hasattr(env, "num_envs"):
+            found.append(float(env.step(np.full(2, action))[1][0]))
+        else:
+            found.append(float(env.step(action)[1]))
+    return found
+
+
+@pytest.mark.parametrize("form", forms())
+def test_noise_is_added_and_the_bare_environment_stays_bare(form: str) -> None:
+    bare = forms()[form]
+    before = rewards(bare, 48)
+    private = Privatize(bare, "update", NOISE)
+    noisy = rewards(private, 48)
+    assert noisy != before
+    assert rewards(bare, 48) == before
+    assert rewards(Privatize(bare, "update", NoPrivacy()), 48) == before, "the same luck but for the noise"
+    assert rewards(private, 48) == noisy
+    # Noise comes only when a round of updates is sent: the first reward is 12 slots in.
+    assert next(i for i, (a, b) in enumerate(zip(before, noisy, strict=True)) if a != b) == 11
+
+
+@pytest.mark.parametrize("form", forms())
+def test_the_ledger_counts_what_passed(form: str) -> None:
+    private = Privatize(forms()[form], "update", NOISE)
+    rewards(private, 48)
+    ledger = private.ledger
+    assert isinstance(ledger, Ledger)
+    population = getattr(private.unwrapped, "population", None) if form != "array" else private
+    assert population is not None
+    np.testing.assert_array_equal(ledger.messages("update"), population.channels["update"].messages())
+    assert population.channels["update"].messages().sum() > 0
+    assert ledger.per_message["update"] == NOISE.loss()
+
+
+@pytest.mark.parametrize("form", forms())
+def test_survives_pickling(form: str) -> None:
+    private = Privatize(forms()[form], "update", NOISE)
+    first = rewards(pickle.loads(pickle.dumps(private)), 48)
+    assert rewards(private, 48) == first
+    assert rewards(copy.deepcopy(private), 48) == first
+
+
+def test_survives_its_spec() -> None:
+    private = Privatize(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS), "update", NOISE)
+    assert private.spec is not None
+    again = gymnasium.make(private.spec)
+    assert rewards(again, 48) == rewards(private, 48)
+    assert rewards(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS), 48) != rewards(private, 48)
+
+
+def test_stays_through_autoresets() -> None:
+    env = Privatize(federated_training_v0.vector_env(2, autoreset_mode="SameStep", **CLIENTS), "update", NOISE)
+    env.reset(seed=0)
+    ended = 0
+    for step in range(700):
+        ended += int(env.step(np.full(2, int(step % 12 != 11)))[2].sum())
+    assert ended > 2
+    population = env.unwrapped.population
+    assert population.channels["update"].setup.mechanism is NOISE
+    np.testing.assert_array_equal(env.ledger.messages("update"), population.channels["update"].messages())
+
+
+def test_simulate_installs_for_one_run() -> None:
+    env = federated_training_v0.population(2, **CLIENTS)
+    bare = tacit.simulate(env, FixedCount(5), seed=0)
+    noisy = tacit.simulate(env, FixedCount(5), seed=0, privacy={"update": NOISE})
+    wrapped = tacit.simulate(Privatize(env, "update", NOISE), FixedCount(5), seed=0)
+    assert bare.ledger is None
+    assert noisy.ledger.total(delta=1e-5, method="zcdp").max() > 1
+    np.testing.assert_array_equal(noisy.metrics["test_loss"], wrapped.metrics["test_loss"])
+    assert (noisy.metrics["test_loss"] != bare.metrics["test_loss"]).all()
+    np.testing.assert_array_equal(
+        tacit.simulate(env, FixedCount(5), seed=0).metrics["test_loss"], bare.metrics["test_loss"]
+    )
+
+
+def test_gaussian_noise_has_its_size() -> None:
+    """The variance of a perturbed zero update is that of the mechanism; 10 x 650 x rounds draws, 6 standard errors (1e-8)."""
+    env = federated_training_v0.population(1, **CLIENTS)
+    env.reset(seed=0, options={"channels": {"update": Setup(NOISE, None, Ledger)}})
+    y, delivered = env.channels["update"].send(np.zeros((1, 10, 650)), None, 2.0, norm=2)
+    expected = float(NOISE.variance(0.0, 2.0))
+    assert delivered.all()
+    assert abs(y.var() / expected - 1) < 6 * (2 / y.size) ** 0.5
+
+
+def test_laplace_takes_the_sum_of_changes() -> None:
+    """A Euclidean sensitivity of 2 over 650 numbers is up to 2 sqrt(650) in sum, which is what Laplace noise must hide."""
+    env, law = federated_training_v0.population(1, **CLIENTS), Laplace(1.0)
+    env.reset(seed=0, options={"channels": {"update": Setup(law, None, Ledger)}})
+    y, _ = env.channels["update"].send(np.zeros((1, 10, 650)), None, 2.0, norm=2)
+    expected = float(law.variance(0.0, 2.0 * 650**0.5))
+    # A Laplace variate's square has variance 5 times its variance squared.
+    assert abs(y.var() / expected - 1) < 6 * (5 / y.size) ** 0.5
+
+
+@pytest.mark.parametrize("when_spent", ["silent", "truncate", "raise"])
+def test_a_budget_stops_an_agent_before_it_overspends(when_spent: Any) -> None:
+    budget = Budget(1.5, 1e-5, when_spent, "zcdp")
+    env = Privatize(federated_training_v0.population(3, **CLIENTS), "update", NOISE, budget)
+    if when_spent == "raise":
+        with pytest.raises(BudgetSpent, match="cannot send on update"):
+            tacit.simulate(env, FixedCount(8), seed=0)
+        return
+    run = tacit.simulate(env, FixedCount(8), seed=0)
+    free = tacit.simulate(
+        federated_training_v0.population(3, **CLIENTS), FixedCount(8), seed=0, privacy={"update": NOISE}
+    )
+    assert free.ledger.total(delta=1e-5, method="zcdp").max() > 1.5
+    assert run.ledger.total(delta=1e-5, method="zcdp").max() <= 1.5
+    assert env.truncated.any() == (when_spent == "truncate")
+
+
+def test_counts_keep_their_law_and_everyone_pays() -> None:
+    """The Consensus world tallies votes: replies are perturbed as sums, and each agent is charged once a step."""
+    law = BitwiseRandomizedResponse(1.0)
+    env = Privatize(tiny.consensus_v0.population(num_envs=3), "vote", law)
+    run = tacit.simulate(env, Random(), seed=0)
+    rows = {row["channel"]: row for row in run.ledger.table()}
+    assert rows["vote"]["basic_max"] == pytest.approx(env.channels["vote"].messages().max())
+    assert rows["vote"]["epsilon_per_message"] == 1.0
+    assert np.isinf(run.ledger.total(method="basic")).all(), "opinions pass in the clear, and the total says so"
+
+
+def test_what_was_answered_before_costs_nothing() -> None:
+    """A memoised reply is charged when it changes; a stream of sums once, however long it is."""
+    env = tiny.consensus_v0.population(num_envs=2)
+    vote = env.channels["vote"]
+    for law, cost in (
+        (Memoized(BitwiseRandomizedResponse(1.0)), 2),
+        (TreeAggregation(1.0, horizon=8, sensitivity=1.0), 1),
+    ):
+        env.reset(seed=0, options={"channels": {"vote": Setup(law, None, Ledger)}})
+        one_hot = np.eye(3, dtype=np.int64)[np.zeros((2, 4), np.int64)]
+        x = one_hot if cost == 2 else np.ones((2, 4))
+        for time in range(5):
+            vote.send(np.roll(x, 1, -1) if time >= 3 and cost == 2 else x)
+        rows = {row["channel"]: row for row in env.ledger.table()}
+        assert rows["vote"]["basic_max"] == pytest.approx(cost)
+        assert (vote.messages() == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda env: Privatize(env, "upload", NOISE), "channel must be one of update, not 'upload'"),
+        (lambda env: Privatize(env, "update", 3), "mechanism must be one of tacit.wrappers' mechanisms, not 3"),
+        (lambda env: Privatize(env, "update", NOISE, cast(Any, 3)), "budget must be a Budget or None, not 3"),
+        (lambda env: Privatize(Privatize(env, "update", NOISE), "update", NOISE), "has a mechanism already"),
+        (
+            lambda env: Privatize(gymnasium.make("CartPole-v1"), "update", NOISE),
+            "env must be an environment of this suite",
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", forms())
+def test_refuses(form: str, make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(forms()[form])
+
+
+def test_updates_without_a_bound_cannot_be_private() -> None:
+    env = federated_training_v0.population(2, num_clients=10)
+    with pytest.raises(ValueError, match="clip_norm must be a number"):
+        Privatize(env, "update", NOISE)
+    env.reset(seed=0)
+    state = env.state
+    with pytest.raises(ValueError, match="clip_norm must be a number"):
+        env.reset(seed=1, options={"channels": {"update": Setup(NOISE, None, Ledger)}})
+    assert env.state is state
+    Privatize(env, "update", NoPrivacy())

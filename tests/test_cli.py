@@ -100,7 +100,12 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["run", "round_stopping", "--policy", "Random", "--set", "upload_probability=0"], ["upload_probability", "0"]),
         (["run", "round_stopping", "--policy", "Random", "--set", "clients=3"], ["clients", "num_clients"]),
         (["run", "round_stopping", "--policy", "Random", "--set", "num_clients"], ["key=value", "num_clients"]),
-        (["run", "round_stopping", "--policy", "Random", "--privacy", "Laplace:1"], ["privacy"]),
+        (["run", "round_stopping", "--policy", "Random", "--privacy", "Laplace:1"], ["--privacy", "none"]),
+        (["run", "FederatedTraining", "--policy", "Random", "--privacy", "Laplce:1"], ["Laplce", "Laplace"]),
+        (["run", "FederatedTraining", "--policy", "Random", "--privacy", "Laplace:-1"], ["epsilon", "-1"]),
+        (["run", "FederatedTraining", "--policy", "Random", "--privacy", "Laplace:1"], ["clip_norm"]),
+        (["audit", "Laplace:0"], ["epsilon", "0"]),
+        (["audit", "Gauss:1"], ["Gauss", "Gaussian"]),
         (["run", "round_stopping", "--policy", "Random", "--until", "-3"], ["until", "-3"]),
         (["run", "round_stopping"], ["--policy"]),
         (["run", "round_stopping", "--policy", "Random", "--seeds", "0"], ["--seeds", "0"]),
@@ -180,6 +185,36 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
         cli.main()
     assert stop.value.code == 1
     assert "tacit[bench]" in capsys.readouterr().err
+
+
+def test_run_with_privacy_tells_what_was_spent(run: Run) -> None:
+    words = (
+        "run",
+        "FederatedTraining",
+        "--policy",
+        "FixedCount",
+        "--set",
+        "policy.k=5",
+        "--set",
+        "clip_norm=1",
+        "--set",
+        "time_budget=20",
+    )
+    code, out, err = run(*words, "--privacy", "update=Gaussian:2,delta=1e-5", "--seeds", "2", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert 0 < found["metrics"]["epsilon_max_zcdp"]["mean"] <= found["metrics"]["epsilon_max"]["mean"]
+    assert "epsilon_max" not in json.loads(run(*words, "--seeds", "1", "--json")[1])["metrics"]
+
+
+def test_audit_of_a_true_claim(run: Run, tmp_path: Path) -> None:
+    words = ("audit", "BitwiseRandomizedResponse:1", "--trials", "20000", "--confidence", "0.999")
+    code, out, err = run(*words, "--json", "--plot", "audit.png")
+    (found,) = json.loads(out)["audits"]
+    assert (code, err) == (0, "")
+    assert 0.7 < found["certified"] <= 1 == found["claimed"]
+    assert (tmp_path / "audit.png").stat().st_size > 1000
+    assert "consistent" in run(*words)[1]
 
 
 @pytest.mark.parametrize("backend", ["serial", "process"])

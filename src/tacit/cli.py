@@ -1,4 +1,4 @@
-"""The command line: `tacit list | run | bench | reproduce | report`."""
+"""The command line: `tacit list | run | bench | reproduce | report | audit`."""
 
 import json
 import sys
@@ -101,7 +101,11 @@ def _app() -> Any:
             ),
         ] = None,
         privacy: Annotated[
-            str | None, typer.Option("--privacy", help="MECHANISM:EPSILON (none in this version).")
+            str | None,
+            typer.Option(
+                "--privacy",
+                help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:... of several.",
+            ),
         ] = None,
         seeds: Annotated[int, typer.Option("--seeds", help="How many runs, with seeds 0, 1, ...")] = 10,
         until: Annotated[
@@ -110,19 +114,24 @@ def _app() -> Any:
         as_json: Json = False,
     ) -> None:
         """Run a policy in an environment and print what it comes to."""
-        if privacy is not None:
-            raise ValueError(f"privacy must be left out, since this version has no mechanisms, not {privacy!r}")
         integer("--seeds", seeds, at_least=1)
         own, others = _settings(settings or [])
         world = make_world(env)
         population = world.population(**others)
         actor = make_policy(policy, **own)
+        mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
         _print_run(
             population,
             actor,
             range(seeds),
             until,
-            {"env": env, "policy": policy, "set": others | {f"policy.{k}": v for k, v in own.items()}},
+            {
+                "env": env,
+                "policy": policy,
+                "set": others | {f"policy.{k}": v for k, v in own.items()},
+                "privacy": privacy,
+            },
+            mechanisms,
             as_json,
         )
 
@@ -155,6 +164,43 @@ def _app() -> Any:
         known = _figures(_studies())
         chosen = [_figure(name, known) for name in figure or known]
         _bench(list({one.name: one for one in chosen}.values()), out, quick, backend, workers, resume, as_json)
+
+    @app.command()
+    def audit(
+        mechanism: Annotated[list[str], typer.Argument(help="Mechanisms, as Laplace:1.0,sensitivity=0.5.")],
+        trials: Annotated[
+            int | None, typer.Option("--trials", help="Messages a mechanism (default: what its claim needs).")
+        ] = None,
+        confidence: Annotated[float, typer.Option("--confidence", help="Of what is certified.")] = 0.95,
+        method: Annotated[str | None, typer.Option("--method", help="white, black or one-run.")] = None,
+        delta: Annotated[
+            float | None, typer.Option("--delta", help="Of the claim (default: the mechanism's own).")
+        ] = None,
+        seed: Annotated[int, typer.Option("--seed")] = 0,
+        plot: Annotated[
+            Path | None, typer.Option("--plot", help="Where to draw claimed against certified epsilon.")
+        ] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Try to break mechanisms' claims: how much epsilon an attacker proves, beside how much is claimed."""
+        from tacit.auditing import audit_command
+        from tacit.bench.progress import bar, stderr
+
+        with bar(stderr(), 1, shown=not as_json) as shown:
+            results = audit_command(
+                mechanism,
+                trials=trials,
+                confidence=confidence,
+                method=method,
+                delta=delta,
+                seed=seed,
+                as_json=as_json,
+                plot=plot,
+                progress=shown.running,
+            )
+        broken = [result.name for result in results if result.verdict == "violated"]
+        if broken:
+            raise ValueError(f"the claim of {', '.join(broken)} is violated")
 
     @app.command()
     def report(
@@ -216,8 +262,40 @@ def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return own, others
 
 
+def _privacy(text: str, channels: list[str]) -> dict[str, Any]:
+    """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`."""
+    from tacit.auditing import parse_mechanism
+
+    first, equals, rest = text.partition("=")
+    if equals and first in channels:
+        return {first: parse_mechanism(rest)}
+    if len(channels) != 1:
+        raise ValueError(
+            f"--privacy needs an environment with one channel or CHANNEL=..., and its channels are {channels or 'none'}"
+        )
+    return {channels[0]: parse_mechanism(text)}
+
+
+def _run_once(
+    population: Any, policy: Any, seed: int, until: float | None, privacy: dict[str, Any] | None
+) -> dict[str, Any]:
+    """A run's metrics, with the most that an agent has spent (basic and zCDP composition, delta = 1e-6) if there was a mechanism."""
+    run = simulate(population, policy, seed=seed, until=until, privacy=privacy)
+    spent = {}
+    if run.ledger is not None:
+        for method, name in (("basic", "epsilon_max"), ("zcdp", "epsilon_max_zcdp")):
+            spent[name] = run.ledger.total(delta=1e-6, method=method).max(axis=1)
+    return run.metrics | spent
+
+
 def _print_run(
-    population: Any, policy: Any, seeds: range, until: float | None, about: dict[str, Any], as_json: bool
+    population: Any,
+    policy: Any,
+    seeds: range,
+    until: float | None,
+    about: dict[str, Any],
+    privacy: dict[str, Any] | None,
+    as_json: bool,
 ) -> None:
     from tacit.bench import statistics
     from tacit.bench.progress import bar, stderr
@@ -226,7 +304,7 @@ def _print_run(
     with bar(stderr(), len(seeds), shown=not as_json) as shown:
         for seed in seeds:
             shown.running(f"seed {seed}")
-            runs.append(simulate(population, policy, seed=seed, until=until).metrics)
+            runs.append(_run_once(population, policy, seed, until, privacy))
             shown.finished(f"seed {seed}")
     rows: dict[str, dict[str, Any]] = {}
     for name in runs[0]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.auditing import parse_mechanism
 from tacit.bench.study import Cell, Config, Progress, Result
 from tacit.registry import make_policy, make_world
 from tacit.simulation import simulate
@@ -13,9 +14,15 @@ from tacit.simulation import simulate
 LEARNERS = ("LearnedStopping", "TabularQ")
 
 
-def config(env: str, policy: str, policy_params: Config | None = None, **env_params: Any) -> Config:
-    """The configuration of a cell."""
-    return {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
+DELTA = 1e-5
+
+
+def config(
+    env: str, policy: str, policy_params: Config | None = None, privacy: str | None = None, **env_params: Any
+) -> Config:
+    """The configuration of a cell; `privacy` names the mechanism on the environment's channel, as the command line does."""
+    found = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
+    return found if privacy is None else found | {"privacy": privacy}
 
 
 def play(
@@ -29,6 +36,7 @@ def play(
 ) -> Result:
     """Run a cell: means over its replicas, and curves of what is recorded at `points` times up to `until`.
 
+    `epsilon` is what the agent who spent most has spent, by zCDP composition at delta = 1e-5; infinite without a mechanism.
     A learner is trained first, with the cell's seed; its training does not count.
     """
     population = make_world(cell.config["env"]).population(replicas, **cell.config["env_params"])
@@ -40,9 +48,14 @@ def play(
         policy.train(population.params, progress)
     names = list(record)
     times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
-    run = simulate(population, policy, seed=cell.seed, until=times, record=names)
+    spec = cell.config.get("privacy")
+    privacy = None if spec is None else {next(iter(population.channels)): parse_mechanism(spec)}
+    run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
     metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
     curves = {name: (run.times, run.trace[name].mean(axis=1)) for name in names}
     if population.channels:
-        metrics["epsilon"] = math.inf
+        # Of the agent who spent most, user level as the channels say, zCDP composition at DELTA.
+        metrics["epsilon"] = (
+            math.inf if run.ledger is None else float(run.ledger.total(delta=DELTA, method="zcdp").max())
+        )
     return Result(metrics, curves)

@@ -23,7 +23,7 @@ class PrivacyPrice(Study):
         "by zCDP composition at delta = 1e-5, "
         "and not what one message claims. The first row does not clip, the second clips and adds nothing."
     )
-    score = Score("test_loss", higher_is_better=False, label="held-out cross-entropy at the end (nats)")
+    score = Score("test_loss", higher_is_better=False, label="loss at the end (nats)")
     reference: ClassVar[Config] = {"privacy": "NoPrivacy"}
     facets = ("policy_params.k",)
     color = "privacy"

@@ -47,10 +47,12 @@ LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
 
 ROWS_AT_ONCE = 1024
 ROUNDING = 1e-9  # of a budget: three messages of 0.1 fit into 0.3
-LARGEST = 100.0  # epsilon of a message in a privacy loss distribution
+LARGEST = (
+    300.0  # epsilon of a message, and mu^2 of the Gaussians, in a privacy loss distribution: e^(2 LARGEST) is a float
+)
 GRID = 2**14  # steps per standard deviation of a privacy loss distribution, at most
 TAIL = 1e-4  # share of delta that truncation may take
-FOURIER = 1e-3  # share of delta set aside for the rounding of fast Fourier transforms
+FOURIER = 1e-14  # of delta is set aside for the rounding of fast Fourier transforms, ten times what was seen
 NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
 
 
@@ -162,6 +164,7 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
 
     They are rounded upwards to a grid, as by Doroshenko et al. (2022).
     Gaussians are merged into one. Pure mechanisms of which only epsilon is known count as the randomised response that dominates them.
+    The grid costs less than 0.1% for a million messages of like epsilon, and more where very many small losses stand beside a large one.
 
     Args:
         losses: of one message of each kind.
@@ -169,7 +172,7 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
         delta: > 0.
 
     Returns:
-        Epsilon; inf where a loss is neither pure nor Gaussian, or too large for a distribution on a grid.
+        Epsilon; inf where a loss is neither pure nor Gaussian, or a loss too large or delta too small for a distribution on a grid.
 
     Raises:
         ImportError: dp-accounting is missing.
@@ -179,7 +182,7 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
     pure = [(loss, count) for loss, count in sent if loss.kind != "gaussian"]
     if not pure:
         return float(gaussian_epsilon(math.sqrt(squared_mu), delta))
-    if any(loss.epsilon > LARGEST for loss, _ in pure) or squared_mu > LARGEST:
+    if delta <= FOURIER or squared_mu > LARGEST or any(loss.epsilon > LARGEST for loss, _ in pure):
         return math.inf
     pld, _ = _dp_accounting()
     messages = sum(count for _, count in pure)
@@ -194,7 +197,7 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part, delta * TAIL)
-    return float(total.get_epsilon_for_delta(delta * (1 - FOURIER)))
+    return float(total.get_epsilon_for_delta(delta - FOURIER))
 
 
 def _dp_accounting() -> tuple[Any, Any]:
@@ -551,9 +554,7 @@ class Ledger:
             _check_counts("everyone", everyone, shape[:1])
         if each is not None:
             _check_counts("each", each, shape)
-        account = self._found.get((channel, id(loss), events))
-        if account is None or account.loss is not loss:
-            account = self._account(channel, loss, events)
+        account = self._found.get((channel, id(loss), events)) or self._account(channel, loss, events)
         if everyone is not None:
             account.everyone += everyone
         if each is not None:

@@ -1005,3 +1005,11 @@ def test_opendp_states_the_same_costs() -> None:
     selection = Exponential(1.0, 0.5)
     noisy_max = dp.m.make_noisy_max(*scores, dp.zero_concentrated_divergence(), scale=2 * 0.5 / 1.0)
     assert noisy_max.map(0.5) == pytest.approx(selection.loss().rho)
+
+
+def test_binary_k_ary_response_has_no_third_answer() -> None:
+    """With two values it is a flipped bit: RDP by the two-point formula."""
+    loss = KaryRandomizedResponse.from_epsilon(1.0, 2).loss()
+    p, alpha = np.e / (1 + np.e), 3.0
+    expected = np.log(p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)) / (alpha - 1)
+    np.testing.assert_allclose(loss.rdp(np.array([alpha])), [expected])

@@ -392,7 +392,9 @@ class PrivacyLoss:
         if self.kind == "k_ary_randomized_response":
             values = self.parameters["num_values"]
             total = np.logaddexp(self.epsilon, math.log(values - 1))
-            first = [self.epsilon - total, -total] + [math.log(values - 2) - total] * (values > 2)
+            first = [self.epsilon - total, -total]
+            if values > 2:
+                first.append(math.log(values - 2) - total)
             return np.array(first), np.array([first[1], first[0], *first[2:]])
         return None
 

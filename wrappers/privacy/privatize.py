@@ -106,7 +106,7 @@ class PrivatizeGymnasium(_Private, gymnasium.Wrapper[Any, Any, Any, Any], Record
         return self.env.reset(seed=seed, options=self._options(options))
 
 
-class PrivatizeVector(_Private, gymnasium.vector.VectorWrapper):  # type: ignore[type-arg]  # no generic before 1.3
+class PrivatizeVector(_Private, gymnasium.vector.VectorWrapper):
     """`Privatize` for `gymnasium.vector.VectorEnv`; what is installed stays through autoresets."""
 
     def __init__(

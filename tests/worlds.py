@@ -87,7 +87,7 @@ class Consensus(Tiny):
         outspoken = votes > 0
         said, delivered = self.channels["opinion"].send(state.opinion, outspoken, sensitivity=1.0)
         heard = (said * delivered).sum(1) / np.maximum(delivered.sum(1), 1)
-        shares = sums / received[:, None]
+        shares = sums / np.maximum(received, 1)[:, None]
         luck = self.luck().random(votes.shape)
         reward = np.take_along_axis(shares, votes, 1) + luck
         new = Opinions(

@@ -1,5 +1,6 @@
 """What stands between a policy and a world: privacy, faults, and adaptors to RL libraries."""
 
+from tacit.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
 from tacit.wrappers.privacy.audit import AuditResult, audit
 from tacit.wrappers.privacy.ledger import Budget, BudgetSpent, Ledger
 from tacit.wrappers.privacy.mechanisms import (
@@ -21,15 +22,20 @@ __all__ = [
     "BitwiseRandomizedResponse",
     "Budget",
     "BudgetSpent",
+    "Byzantine",
+    "Churn",
     "Exponential",
+    "Faulty",
     "Gaussian",
     "KaryRandomizedResponse",
     "Laplace",
     "Ledger",
+    "LossyChannel",
     "Memoized",
     "NoPrivacy",
     "PrivacyLoss",
     "Privatize",
+    "Stragglers",
     "TreeAggregation",
     "UnaryEncoding",
     "audit",

@@ -1,6 +1,6 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
-from tacit.envs.core.channel import Channel, Setup
+from tacit.envs.core.channel import Channel, Fault, Setup, join
 from tacit.envs.core.population import Acts, Controlled, Players, Population, Step, as_policies, select
 from tacit.envs.core.render import picture
 from tacit.envs.core.roles import Layout, Role
@@ -15,6 +15,7 @@ __all__ = [
     "Array",
     "Channel",
     "Controlled",
+    "Fault",
     "Layout",
     "ParallelView",
     "Players",
@@ -29,6 +30,7 @@ __all__ = [
     "as_policies",
     "choice",
     "integer",
+    "join",
     "number",
     "picture",
     "select",

@@ -1,14 +1,15 @@
 """Channels: the named places where what an agent knows leaves it. Core counts what passed; wrappers account for it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from tacit.envs.core.seeding import Streams
 from tacit.envs.core.validation import Array
 
-__all__ = ["Channel", "Law", "Setup"]
+__all__ = ["Channel", "Fault", "Law", "Setup", "join"]
 
 Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
 Observer = Literal["neighbour", "server", "platform", "public"]
@@ -40,6 +41,40 @@ class Law(Protocol):
         """`perturb`, with memory."""
 
 
+class Fault:
+    """What a channel asks of a fault (`tacit.wrappers.faults`). What a fault remembers of a run, the channel keeps.
+
+    Attributes:
+        order: when it strikes, among the faults of a channel.
+        closed_counts: `thin` is all it does.
+    """
+
+    order: ClassVar[int] = 0
+    closed_counts: ClassVar[bool] = False
+
+    def start(self, shape: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
+        """Memory for agents of shape (B, N); every array leads with [B]."""
+        return {}
+
+    def admit(self, who: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator) -> Array:
+        """Which of those `who` would speak do, bool[B, N]; `sending` bool[B] marks the replicas in which somebody would."""
+        return who
+
+    def corrupt(self, x: Array, payload: Payload, memory: dict[str, Array], rng: np.random.Generator) -> Array:
+        """What is said in place of `x` [B, N, ...]."""
+        return x
+
+    def deliver(
+        self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """What arrives of the messages `y` [B, N, ...] of those who `sent`, and from whom, bool[B, N]."""
+        return y, sent
+
+    def thin(self, histogram: Array, rng: np.random.Generator) -> Array:
+        """How many of the holders of each value [..., K] are heard."""
+        return histogram
+
+
 @dataclass(frozen=True)
 class Setup:
     """What wrappers install on a channel at a reset.
@@ -48,11 +83,34 @@ class Setup:
         mechanism: perturbs each message.
         budget: stops an agent's messages before they overspend (`tacit.wrappers.privacy.ledger.Budget`).
         ledger: makes the run's ledger, from (num_envs, agents by sender, channels, senders by channel).
+        faults: what goes wrong, whatever their order here.
     """
 
     mechanism: Law | None = None
     budget: Any = None
     ledger: Callable[..., Any] | None = None
+    faults: tuple[Fault, ...] = ()
+
+    def __post_init__(self) -> None:
+        faults: Any = self.faults
+        if not isinstance(faults, tuple) or not all(isinstance(fault, Fault) for fault in faults):
+            raise ValueError(f"faults must be a tuple of tacit.wrappers' faults, not {self.faults!r}")
+
+
+def join(standing: Mapping[str, Setup], more: Mapping[str, Setup]) -> dict[str, Setup]:
+    """Both `{channel: Setup}` at once; ValueError if a channel would get two mechanisms."""
+    joined = dict(standing)
+    for name, setup in more.items():
+        if not isinstance(setup, Setup):
+            raise ValueError(f"options['channels'][{name!r}] must be a Setup, as Privatize makes it, not {setup!r}")
+        if name in standing:
+            first = standing[name]
+            if first.mechanism is not None and setup.mechanism is not None:
+                raise ValueError(f"channel {name!r} has a mechanism already: a second one needs a channel of its own")
+            private, other = (setup, first) if first.mechanism is None else (first, setup)
+            setup = replace(private, faults=private.faults + other.faults)
+        joined[name] = setup
+    return joined
 
 
 class Channel:
@@ -94,11 +152,25 @@ class Channel:
         self.rng: np.random.Generator | None = None
         self._memory: Any = None
         self._losses: dict[float | None, Any] = {}
+        self._faults: tuple[Fault, ...] = ()
+        self._fault_rngs: list[np.random.Generator] = []
+        self._fault_memory: list[dict[str, Array]] = []
+        self._shape: tuple[int, int] = (0, 0)
 
-    def install(self, setup: Setup, ledger: Any, rng: np.random.Generator) -> None:
-        """Begin a run under `setup`, charging `ledger` and drawing noise from `rng`."""
-        self.setup, self.ledger, self.rng = setup, ledger, rng
+    def install(self, setup: Setup, ledger: Any) -> None:
+        """Begin a run under `setup`, charging `ledger`."""
+        self.setup, self.ledger = setup, ledger
         self._memory, self._losses = None, {}
+        self._faults = tuple(sorted(setup.faults, key=lambda fault: (fault.order, repr(fault))))
+        self._fault_memory = []
+
+    def draw_from(self, streams: Streams) -> None:
+        """Draw noise from the stream `channel/<name>`, and faults from `fault/<name>/<class>/<how many of its class before>`."""
+        self.rng = streams[f"channel/{self.name}"]
+        classes = [type(fault).__name__ for fault in self._faults]
+        self._fault_rngs = [
+            streams[f"fault/{self.name}/{kind}/{classes[:i].count(kind)}"] for i, kind in enumerate(classes)
+        ]
 
     def reset(self, num_envs: int, where: Array | None = None) -> None:
         """Forget the counts, of the replicas `where` bool[B] is true (default: of all)."""
@@ -112,11 +184,18 @@ class Channel:
                 self.each[where] = 0
             if self._memory is not None:
                 self._memory.reset(np.broadcast_to(where[:, None], self._memory.shape))
+            for fault, memory, rng in zip(self._faults, self._fault_memory, self._fault_rngs, strict=False):
+                fresh = fault.start(self._shape, rng)
+                for key in fresh:
+                    memory[key][where] = fresh[key][where]
 
     def send(
         self, x: Array, senders: Array | None = None, sensitivity: float | None = None, *, norm: int = 1
     ) -> tuple[Array, Array]:
         """Pass the messages `x` [B, N, ...] of the agents marked in `senders` bool[B, N] (None: all of them).
+
+        First the absent fall silent (`Fault.admit`) and liars lie (`corrupt`); what is said is counted, charged and perturbed; then some
+        of it arrives, late or not at all (`deliver`).
 
         Args:
             x: what the agents would say.
@@ -127,6 +206,26 @@ class Channel:
         Returns:
             (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived, bool[B, N].
         """
+        if not self._faults:
+            return self._say(x, senders, sensitivity, norm)
+        self._shape = (x.shape[0], x.shape[1])
+        if not self._fault_memory:
+            self._fault_memory = [
+                fault.start(self._shape, rng) for fault, rng in zip(self._faults, self._fault_rngs, strict=True)
+            ]
+        faults = list(zip(self._faults, self._fault_memory, self._fault_rngs, strict=True))
+        who = np.broadcast_to(self.live[:, None], self._shape) if senders is None else senders & self.live[:, None]
+        sending = np.asarray(who.any(1))
+        for fault, memory, rng in faults:
+            who = fault.admit(who, sending, memory, rng)
+            x = fault.corrupt(x, self.payload, memory, rng)
+        y, sent = self._say(x, who, sensitivity, norm)
+        for fault, memory, rng in faults:
+            y, sent = fault.deliver(y, sent, sending, memory, rng)
+        return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
+
+    def _say(self, x: Array, senders: Array | None, sensitivity: float | None, norm: int) -> tuple[Array, Array]:
+        """`send`, where nothing goes wrong."""
         mechanism = self.setup.mechanism
         if mechanism is None:
             self._count(senders, x.shape[:2])
@@ -159,21 +258,27 @@ class Channel:
         Returns:
             (sums, received): what the messages add up to, [B, K], and how many arrived, int64[B].
         """
-        mechanism, total = self.setup.mechanism, histogram.sum(-1)
-        if mechanism is None:
-            self.everyone += self.live
-            return histogram, total
-        if not mechanism.closed_counts or self.setup.budget is not None:
+        mechanism = self.setup.mechanism
+        needing: list[Any] = [fault for fault in self._faults if not fault.closed_counts]
+        if mechanism is not None and (not mechanism.closed_counts or self.setup.budget is not None):
+            needing.append(mechanism)
+        if needing:
             if messages is None:
                 raise ValueError(
-                    f"{type(mechanism).__name__} on channel {self.name!r} needs single messages, which are not at hand"
+                    f"{type(needing[-1]).__name__} on channel {self.name!r} needs single messages, which are not at hand"
                 )
             y, delivered = self.send(messages())
             return y.sum(1), delivered.sum(1)
-        assert self.rng is not None
         self.everyone += self.live
-        self.ledger.charge(self.name, self._loss(None), self.live)
-        return mechanism.perturb_counts(histogram, self.rng, total), total
+        if mechanism is not None:
+            self.ledger.charge(self.name, self._loss(None), self.live)
+        for fault, rng in zip(self._faults, self._fault_rngs, strict=True):
+            histogram = fault.thin(histogram, rng)
+        received = histogram.sum(-1)
+        if mechanism is None:
+            return histogram, received
+        assert self.rng is not None
+        return mechanism.perturb_counts(histogram, self.rng, received), received
 
     def messages(self) -> Array:
         """Messages sent so far, per agent if agents differ: int64[B] or int64[B, N]."""

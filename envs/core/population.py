@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import gymnasium
 import numpy as np
 
-from tacit.envs.core.channel import Channel, Setup
+from tacit.envs.core.channel import Channel, Setup, join
 from tacit.envs.core.roles import Role
 from tacit.envs.core.seeding import Streams
 from tacit.envs.core.validation import Array, integer, number
@@ -222,7 +222,7 @@ class Population(ABC, Generic[S]):
             self.horizon = horizon
             self._install(setups)
         for channel in self.channels.values():
-            channel.rng = self.streams[f"channel/{channel.name}"]
+            channel.draw_from(self.streams)
         if where is None or where.all():
             self._turn = 0
             self.terminated = np.zeros(self.num_envs, np.bool_)
@@ -244,15 +244,13 @@ class Population(ABC, Generic[S]):
     def _setups(self, options: Mapping[str, Any] | None) -> dict[str, Setup]:
         """What a reset is to install, the population's own setups included."""
         asked = dict((options or {}).get("channels") or {})
-        for name, setup in asked.items():
+        for name in asked:
             if name not in self.channels:
                 raise ValueError(f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {name!r}")
-            if name in self.setups:
-                raise ValueError(f"channel {name!r} has a mechanism already: a second one needs a channel of its own")
-            if not isinstance(setup, Setup):
-                raise ValueError(f"options['channels'][{name!r}] must be a Setup, as Privatize makes it, not {setup!r}")
-            self.check_setup(name, setup)
-        return self.setups | asked
+        setups = join(self.setups, asked)
+        for name in asked:
+            self.check_setup(name, setups[name])
+        return setups
 
     def _install(self, setups: Mapping[str, Setup]) -> None:
         make = next((setup.ledger for setup in setups.values() if setup.ledger is not None), None)
@@ -261,7 +259,7 @@ class Population(ABC, Generic[S]):
         senders = {c.name: c.sender or next(iter(self.roles)) for c in self.channels.values()}
         self.ledger = None if make is None else make(self.num_envs, agents, self.channels.values(), senders=senders)
         for name, channel in self.channels.items():
-            channel.install(setups.get(name, Setup()), self.ledger, self.stream(f"channel/{name}"))
+            channel.install(setups.get(name, Setup()), self.ledger)
 
     def step(self, actions: Any) -> Step:
         """Play one turn: actions [B, rows, ...], or `{role: actions}` where several roles act.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Players, Population, as_policies, vector
+from tacit.envs.core import Array, Players, Population, as_policies, join, vector
 
 __all__ = ["Run", "simulate"]
 
@@ -73,7 +73,7 @@ def simulate(
         from tacit.wrappers.privacy.privatize import private_setup
 
         options["channels"] = {channel: private_setup(mechanism) for channel, mechanism in privacy.items()}
-    options["channels"] = {**getattr(env, "private_channels", {}), **options.get("channels", {})}
+    options["channels"] = join(getattr(env, "channel_setups", {}), options.get("channels", {}))
     population.reset(seed=seed, options=options)
     for role, one in policies.items():
         one.reset(population, population.stream(f"policy/{role}"), role)

@@ -227,3 +227,9 @@ def test_updates_without_a_bound_cannot_be_private() -> None:
         env.reset(seed=1, options={"channels": {"update": Setup(NOISE, None, Ledger)}})
     assert env.state is state
     Privatize(env, "update", NoPrivacy())
+
+
+def test_a_budget_that_allows_nothing_is_refused_at_once() -> None:
+    """Gaussian noise has no pure epsilon, so a budget of basic composition admits no message of it."""
+    with pytest.raises(ValueError, match="budget must allow at least one message"):
+        Privatize(forms()["array"], "update", NOISE, Budget(3.0))

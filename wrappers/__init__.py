@@ -16,6 +16,7 @@ from tacit.wrappers.privacy.mechanisms import (
     UnaryEncoding,
 )
 from tacit.wrappers.privacy.privatize import Privatize
+from tacit.wrappers.privacy.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
     "AuditResult",
@@ -35,6 +36,9 @@ __all__ = [
     "NoPrivacy",
     "PrivacyLoss",
     "Privatize",
+    "PrivatizeAction",
+    "PrivatizeObservation",
+    "PrivatizeReward",
     "Stragglers",
     "TreeAggregation",
     "UnaryEncoding",

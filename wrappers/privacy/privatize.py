@@ -16,6 +16,8 @@ def private_setup(mechanism: Any, budget: Budget | None = None) -> Setup:
         raise ValueError(f"mechanism must be one of tacit.wrappers' mechanisms, not {mechanism!r}")
     if budget is not None and not isinstance(budget, Budget):
         raise ValueError(f"budget must be a Budget or None, not {budget!r}")
+    if budget is not None and budget.messages(mechanism.loss()) == 0:
+        raise ValueError(f"budget must allow at least one message of {mechanism!r}, and {budget!r} allows none")
     return Setup(mechanism, budget, Ledger)
 
 

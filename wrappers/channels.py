@@ -87,7 +87,7 @@ class ChannelGymnasium(_OnChannel, gymnasium.Wrapper[Any, Any, Any, Any], Record
         return self.env.reset(seed=seed, options=self._options(options))
 
 
-class ChannelVector(_OnChannel, gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class ChannelVector(_OnChannel, gymnasium.vector.VectorWrapper):
     """`on_channel` for `gymnasium.vector.VectorEnv`; what is installed stays through autoresets."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], channel: str, setup: Setup) -> None:

@@ -34,6 +34,10 @@ class Policy:
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         """Learn from a step: `reward` [B, rows] came of `action` taken at `obs`; `done` bool[B]."""
 
+    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+        """`{channel: mechanism}` of the policy's paper, which `simulate(privacy="paper")` installs; ValueError if it names none."""
+        raise ValueError(f'{type(self).__name__} prescribes no mechanism: privacy="paper" has no meaning with it')
+
     def __repr__(self) -> str:
         shown = ", ".join(
             f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_") and k not in ("rng", "role")

@@ -21,6 +21,7 @@ from tacit.envs.core import (
     Channel,
     Controlled,
     Layout,
+    Players,
     Population,
     Role,
     Streams,
@@ -32,7 +33,7 @@ from tacit.envs.core import (
     vector,
 )
 from tacit.policies import FixedCount, Policy, Random
-from tacit.wrappers import NoPrivacy
+from tacit.wrappers import BitwiseRandomizedResponse, NoPrivacy
 
 # Layouts.
 
@@ -502,7 +503,8 @@ def test_roles_play_together_or_one_is_controlled() -> None:
         ({"env": tiny.auction_v0.population()}, "must be a dict with the roles ['platform', 'individual'], not Random"),
         ({"privacy": {"vote": 1}}, "mechanism must be one of tacit.wrappers' mechanisms, not 1"),
         ({"privacy": {"voice": NoPrivacy()}}, "consensus has the channels opinion, vote, not 'voice'"),
-        ({"privacy": "paper"}, "no policy prescribes one yet"),
+        ({"privacy": "papers"}, "privacy must be a dict {channel: mechanism} or \"paper\", not 'papers'"),
+        ({"privacy": "paper"}, 'Random prescribes no mechanism: privacy="paper" has no meaning with it'),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
@@ -510,6 +512,47 @@ def test_simulate_refuses(arguments: dict[str, Any], message: str) -> None:
     usual: dict[str, Any] = {"env": tiny.consensus_v0.population(), "policy": Random(), "seed": 0}
     with pytest.raises(ValueError, match=re.escape(message)):
         tacit.simulate(**usual | arguments)
+
+
+def test_a_papers_privacy_is_the_policys_to_name() -> None:
+    class Careful(Random):
+        def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+            return {"vote": BitwiseRandomizedResponse(epsilon=1.0)}
+
+    run = tacit.simulate(tiny.consensus_v0.population(), Careful(), seed=0, privacy="paper")
+    assert run.ledger.per_message["vote"].epsilon == 1.0
+    named = {"vote": BitwiseRandomizedResponse(epsilon=1.0)}
+    same = tacit.simulate(tiny.consensus_v0.population(), Random(), seed=0, privacy=named)
+    np.testing.assert_array_equal(run.metrics["earned"], same.metrics["earned"])
+
+
+def test_a_world_that_leaps_is_recorded_as_one_that_steps() -> None:
+    class Leaping(tiny.Consensus):
+        leaps = 0
+
+        def leap(self, policies: Any, until: float) -> bool:
+            players = Players(self, policies)
+            while (self.clock() < np.floor(until)).any() and not self.done.all():
+                players.play()
+            self.leaps += 1
+            return True
+
+    leaping = Leaping(tiny.Consensus.params_type(), 3)
+    for until in ([2, 3.5, 7], [5.0, 12], 4):
+        leaping.leaps = 0
+        run = tacit.simulate(leaping, Random(), seed=1, until=until, record=["earned", "time"])
+        stepped = tacit.simulate(
+            tiny.consensus_v0.population(3), Random(), seed=1, until=until, record=["earned", "time"]
+        )
+        assert leaping.leaps == np.size(until)
+        for name, values in stepped.trace.items():
+            np.testing.assert_array_equal(run.trace[name], values)
+        np.testing.assert_array_equal(run.metrics["earned"], stepped.metrics["earned"])
+    policy = Random()
+    leaping.reset(seed=0)
+    policy.reset(leaping, leaping.stream("policy"))
+    leaping.advance(policy, until=6.0)
+    assert (leaping.clock() == 6).all()
 
 
 def test_a_policy_learns_from_what_it_did() -> None:

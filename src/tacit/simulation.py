@@ -59,14 +59,14 @@ def simulate(
     population: Population[Any] = getattr(unwrapped, "population", unwrapped)
     if not isinstance(population, Population):
         raise ValueError(f"env must be a population or a view of one, not {type(env).__name__}")
-    if isinstance(privacy, str):
-        raise ValueError(
-            f"privacy must be a dict {{channel: mechanism}}: no policy prescribes one yet, not {privacy!r}"
-        )
+    if isinstance(privacy, str) and privacy != "paper":
+        raise ValueError(f'privacy must be a dict {{channel: mechanism}} or "paper", not {privacy!r}')
     times = np.zeros(0) if until is None else vector("until", np.atleast_1d(np.asarray(until)))
     if times.size and (times[0] <= 0 or (np.diff(times) <= 0).any()):
         raise ValueError(f"until must be a positive time or increasing positive times, not {until!r}")
     policies = as_policies(population, policy)
+    if isinstance(privacy, str):
+        privacy = _prescribed(population, policies)
 
     options: dict[str, Any] = {"horizon": float(times[-1])} if times.size else {}
     if privacy:
@@ -91,8 +91,29 @@ def simulate(
     return Run(population.metrics(), trace, times, seed, population.ledger)
 
 
+def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dict[str, Any]:
+    """What the papers of the policies put on the channels; ValueError if none of them names anything."""
+    prescribed: dict[str, Any] = {}
+    refusals = []
+    for one in dict.fromkeys(policies.values()):
+        try:
+            prescribed |= one.prescribes(population)
+        except ValueError as error:
+            refusals.append(error)
+    if not prescribed:
+        raise refusals[0]
+    return prescribed
+
+
 def _record(population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array]) -> None:
     """Play to the last of `times`, filling in `trace`: what stood when each replica's clock passed each time."""
+    if not population.done.all() and population.leap(policies, float(times[0])):
+        for i, time in enumerate(times):
+            if i and not population.done.all():
+                population.leap(policies, float(time))
+            for name, values in trace.items():
+                values[i] = population.measure(name)
+        return
     players = Players(population, policies)
     coming = np.zeros(population.num_envs, np.int64)
     # Clocks are sums of slots: a time within rounding of one of them is that one.

@@ -1,0 +1,107 @@
+"""Graphs read from every form, and what is asked of them, against networkx."""
+
+import re
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.envs.core.graph import GRAPHS, Graph, random_graph
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> nx.Graph:
+    n = draw(st.integers(1, 12))
+    pairs = [(a, b) for a in range(n) for b in range(a)]
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(draw(st.lists(st.sampled_from(pairs))) if pairs else [])
+    return graph
+
+
+@given(graphs())
+def test_agrees_with_networkx(drawn: nx.Graph) -> None:
+    graph = Graph.of(drawn)
+    assert (graph.num_nodes, graph.num_edges) == (drawn.number_of_nodes(), drawn.number_of_edges())
+    assert graph.degrees.tolist() == [drawn.degree(i) for i in drawn]
+    for i in drawn:
+        assert graph.neighbours(i).tolist() == sorted(drawn.neighbors(i))
+    assert graph.connected() == nx.is_connected(drawn)
+    assert graph.bipartite() == nx.is_bipartite(drawn)
+    hops = np.full((len(drawn), len(drawn)), -1)
+    for a, found in nx.all_pairs_shortest_path_length(drawn):
+        for b, length in found.items():
+            hops[a, b] = length
+    assert (graph.distances() == hops).all()
+    if graph.num_edges:
+        assert Graph.of(nx.to_numpy_array(drawn)) == graph == Graph.of(list(drawn.edges), len(drawn))
+    assert hash(Graph.of(graph)) == hash(graph)
+
+
+def test_the_complete_graph_is_one_however_it_is_told() -> None:
+    whole = Graph.of("complete", 6)
+    assert whole == Graph.of(nx.complete_graph(6))
+    assert whole.is_complete
+    assert whole.edges is None
+    assert whole.degrees.tolist() == [5] * 6
+    assert whole.neighbours(2).tolist() == [0, 1, 3, 4, 5]
+    assert Graph.of("complete", 1_000_000).connected()
+    assert not whole.bipartite()
+    assert Graph.of("complete", 2).bipartite()
+
+
+def test_nodes_of_any_name_are_numbered_in_their_order() -> None:
+    named = nx.Graph([("z", "a"), ("a", "m")])
+    assert Graph.of(named).edges is not None
+    assert Graph.of(named).neighbours(1).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_families_are_connected_and_follow_their_seed(kind: str) -> None:
+    first, again, other = random_graph(kind, 30, 1), random_graph(kind, 30, 1), random_graph(kind, 30, 2)
+    assert first.num_nodes == 30
+    assert first.connected()
+    assert first == again
+    assert (first == other) == (kind in ("complete", "ring", "star", "star_triangle"))
+
+
+@pytest.mark.parametrize(
+    ("value", "nodes", "message"),
+    [
+        ("torus", 4, "graph must be one of 'complete'"),
+        ("ring", None, "needs to be told its number of nodes"),
+        (nx.path_graph(3), 4, "must have 4 nodes, one an agent, but it has 3"),
+        (nx.DiGraph([(0, 1)]), None, "graph must be undirected"),
+        ([(0, 5)], 3, "must join nodes 0 to 2, but it has the edge (0, 5)"),
+        ([(0, -1)], 3, "must join nodes 0 to 2"),
+        (np.ones((2, 3)), None, "not an array of float64[2, 3]"),
+        (np.array([[0, 1], [np.nan, 0]]), None, "graph must be"),
+        ([[1, 2], [3]], None, "graph must be"),
+        (7, None, "graph must be"),
+    ],
+)
+def test_what_is_no_graph_is_refused(value: object, nodes: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Graph.of(value, nodes)
+
+
+def test_what_is_apart_is_named() -> None:
+    with pytest.raises(ValueError, match="has 2 components: no path joins nodes 0 and 2"):
+        Graph.of([(0, 1), (2, 3)]).require_connected()
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "message"),
+    [
+        ("petersen", {}, "kind must be one of"),
+        ("ring", {"degree": 2}, "ring graphs have no parameter 'degree'; they have none"),
+        ("erdos_renyi", {"probability": 0.001}, "too seldom connected"),
+        ("barabasi_albert", {"attachments": 50}, "no barabasi_albert graph has 30 nodes"),
+    ],
+)
+def test_families_that_cannot_be_drawn(kind: str, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        random_graph(kind, 30, **parameters)

@@ -93,6 +93,22 @@ def test_ctrl_c_stops_at_once_and_can_be_resumed(backend: str, tmp_path: Path) -
     assert Store(out).load().num_rows == 5 * 1001
 
 
+def test_ctrl_c_does_not_wake_workers_that_are_being_born(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    births = tmp_path / "births"
+    monkeypatch.setenv("BENCH_BIRTHS", str(births))
+    with start_slow(tmp_path / "out", "process", tmp_path / "log") as process:
+        deadline = time.monotonic() + 60
+        while not births.exists():
+            assert process.poll() is None, "the run ended too early"
+            assert time.monotonic() < deadline, "the run did not get going"
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        _, message = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert message.count("Traceback") == 1, message
+    assert "interrupted with 0 of 10 cells finished: continue with --resume" in message
+
+
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     with start_slow(out, "process", log) as process:

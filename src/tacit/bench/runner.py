@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -148,7 +149,8 @@ def _process(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[C
     spawn = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(min(workers, len(tasks)) or 1, mp_context=spawn, initializer=_start_worker)
     try:
-        futures = {executor.submit(_execute, study, cell): cell for study, cell in tasks}
+        with _deaf_to_ctrl_c():
+            futures = {executor.submit(_execute, study, cell): cell for study, cell in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result
     except BaseException:
@@ -159,8 +161,24 @@ def _process(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[C
         executor.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes that start inside never hear Ctrl-C, not even while they are born; this one hears it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # It unblocks Ctrl-C when it starts, so it has to run before.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker() -> None:
     """Leave Ctrl-C to the parent, and end when the parent is gone."""
+    # Where signals cannot be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

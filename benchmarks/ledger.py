@@ -15,7 +15,8 @@ from common import record
 from parallel_view import OPTIONS, Votes
 
 from tacit.envs.core import Channel, World
-from tacit.wrappers.privacy.ledger import Budget, Ledger, Method
+from tacit.wrappers.privacy.composition import Method
+from tacit.wrappers.privacy.ledger import Budget, Ledger
 from tacit.wrappers.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
 
 AGENTS, REPEATS, TURNS = 5000, 21, 50

@@ -17,12 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.envs.core import Array, Channel
-from tacit.wrappers.privacy import ledger as module
-from tacit.wrappers.privacy.ledger import (
+from tacit.wrappers.privacy import composition
+from tacit.wrappers.privacy.composition import (
     ORDERS,
-    Budget,
-    BudgetSpent,
-    Ledger,
     Method,
     advanced_epsilon,
     basic_epsilon,
@@ -33,6 +30,7 @@ from tacit.wrappers.privacy.ledger import (
     rdp_epsilon,
     zcdp_epsilon,
 )
+from tacit.wrappers.privacy.ledger import Budget, BudgetSpent, Ledger
 from tacit.wrappers.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
@@ -378,7 +376,7 @@ def test_rows_of_equal_counts_are_composed_once(monkeypatch: pytest.MonkeyPatch)
         calls.append(delta)
         return original(losses, counts, delta)
 
-    monkeypatch.setattr(module, "pld_epsilon", counting)
+    monkeypatch.setattr(composition, "pld_epsilon", counting)
     ledger, rng = make(4, 500), np.random.default_rng(0)
     ledger.charge("vote", bitwise(0.3), each=rng.integers(10, 13, (4, 500)))
     exact = ledger.total(method="pld", worst=3)

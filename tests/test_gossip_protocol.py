@@ -1,0 +1,189 @@
+"""Who tells whom what on a graph, and what it costs: every count against breadth-first search by networkx."""
+
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.envs.core import gossip_protocol
+from tacit.envs.core.gossip_protocol import (
+    DELAYS,
+    collection,
+    delay,
+    eccentricities,
+    information_sharing,
+    link_cost,
+    sink_agents,
+)
+from tacit.envs.core.graph import Graph, random_graph
+
+
+@st.composite
+def connected_graphs(draw: st.DrawFn) -> nx.Graph:
+    """A random tree and some more edges."""
+    n = draw(st.integers(1, 14))
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from((i, draw(st.integers(0, i - 1))) for i in range(1, n))
+    pairs = [(a, b) for a in range(n) for b in range(a)]
+    graph.add_edges_from(draw(st.lists(st.sampled_from(pairs), max_size=20)) if pairs else [])
+    return graph
+
+
+def hops_between(graph: nx.Graph) -> np.ndarray:
+    found = dict(nx.all_pairs_shortest_path_length(graph))
+    return np.array([[found[a][b] for b in range(len(graph))] for a in range(len(graph))])
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(connected_graphs())
+def test_sharing_agrees_with_breadth_first_search(graph: nx.Graph) -> None:
+    m, shared, hops = len(graph), information_sharing(graph), hops_between(graph)
+    degrees = np.array([graph.degree(i) for i in range(m)])
+    diameter = nx.diameter(graph)
+    assert shared.slots == diameter
+    assert (shared.arrival == hops).all()
+    assert shared.known(shared.slots).all()
+    for slot in range(diameter):
+        assert shared.known(slot).all() == (slot == diameter)
+        # Who gained vectors in the slot before has something to advertise: some agent lies at exactly that distance.
+        gained = (hops == slot).any(1)
+        assert (shared.adv[slot] == degrees * gained).all()
+        arriving = hops == slot + 1
+        asked = np.zeros((m, m), bool)
+        served = np.zeros(m, int)
+        for i, f in np.argwhere(arriving):
+            provider = min(j for j in graph[i] if hops[j, f] == slot)
+            asked[i, provider] = True
+            served[provider] += 1
+        assert (shared.req[slot] == asked.sum(1)).all()
+        assert (shared.data[slot] == asked.sum(0)).all()
+        assert (shared.vectors[slot] == served).all()
+        assert shared.links[slot] == sum(bool(gained[a] or gained[b]) for a, b in graph.edges)
+    # Everyone is sent each vector of the others once, and each request is answered.
+    assert shared.vectors.sum() == m * (m - 1)
+    assert shared.counts["adv"] == (degrees * np.minimum(hops.max(1) + 1, diameter)).sum()
+    assert shared.counts["req"] == shared.counts["data"] <= m * (m - 1)
+    assert shared.counts == {kind: sent.sum() for kind, sent in shared.per_agent.items()}
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(connected_graphs())
+def test_sinks_minimise_eccentricity_and_collect_everything(graph: nx.Graph) -> None:
+    (sink,) = sink_agents([graph])
+    eccentricity = nx.eccentricity(graph)
+    assert eccentricities(Graph.of(graph)).tolist() == [eccentricity[i] for i in range(len(graph))]
+    assert eccentricity[sink] == nx.radius(graph)
+    assert sink == min(nx.center(graph))
+    for target in range(len(graph)):
+        collected, hops = collection(graph, target), hops_between(graph)[target]
+        assert collected.hops.tolist() == hops.tolist()
+        assert collected.slots == eccentricity[target]
+        assert collected.counts == {"sac": hops.sum()} == {"sac": collected.sac.sum()}
+        assert collected.counts["sac"] == collected.per_agent["sac"].sum()
+        place = np.arange(len(graph))
+        for slot in range(collected.slots):
+            moves = place != target
+            assert (collected.sac[slot] == np.bincount(place[moves], minlength=len(graph))).all()
+            following = collected.towards[place]
+            assert all(graph.has_edge(a, b) for a, b in zip(place[moves], following[moves], strict=True))
+            assert collected.links[slot] == len(set(place[moves].tolist()))
+            place = following
+        assert (place == target).all()
+
+
+def test_by_hand_on_a_path_of_three() -> None:
+    shared = information_sharing([(0, 1), (1, 2)])
+    assert shared.adv.tolist() == [[1, 2, 1], [1, 2, 1]]
+    assert shared.req.tolist() == [[1, 2, 1], [1, 0, 1]]
+    assert shared.data.tolist() == [[1, 2, 1], [0, 2, 0]]
+    assert shared.vectors.tolist() == [[1, 2, 1], [0, 2, 0]]
+    assert shared.links.tolist() == [2, 2]
+    assert shared.counts == {"adv": 8, "req": 6, "data": 6}
+    assert [link_cost(shared, 0.5, how) for how in ("messages", "links", "edges")] == [10.0, 2.0, 2.0]
+    # The end's vector passes two hops; the middle one sends its own and then the end's.
+    collected = collection([(0, 1), (1, 2)], 2)
+    assert collected.sac.tolist() == [[1, 1, 0], [0, 1, 0]]
+    assert [link_cost(collected, 2.0, how) for how in ("messages", "links", "edges")] == [6.0, 6.0, 8.0]
+
+
+def test_a_vector_is_asked_of_the_lowest_numbered_who_has_it() -> None:
+    ring = information_sharing(Graph.of("ring", 4))
+    # Agents 1 and 3 lie between 0 and 2, agents 0 and 2 between 1 and 3.
+    assert ring.vectors.tolist() == [[2, 2, 2, 2], [2, 2, 0, 0]]
+
+
+@pytest.mark.parametrize(("agents", "slots"), [(1, 0), (2, 1), (7, 1)])
+def test_who_all_know_each_other_need_one_slot(agents: int, slots: int) -> None:
+    shared = information_sharing(Graph.of("complete", agents))
+    assert shared.slots == slots
+    assert shared.counts == dict.fromkeys(("adv", "req", "data"), agents * (agents - 1))
+    assert link_cost(shared, 1.0, "edges") == agents * (agents - 1) / 2
+    assert [delay(shared.slots, count) for count in DELAYS] == [0, slots]
+    assert sink_agents([Graph.of("complete", agents)]) == (0,)
+    alone = collection(Graph.of("complete", agents), agents - 1)
+    assert (alone.slots, alone.counts["sac"]) == (slots, agents - 1)
+
+
+def test_the_papers_bound_for_its_graphs() -> None:
+    # Theorem 3's d_G sum_i d_i / 2 with M = 50, of which Table I gives the orders; Table II's cases 1 and 3 for a round.
+    bound = {
+        kind: link_cost(information_sharing(Graph.of(kind, 50)), 1.0, "edges") for kind in ("star", "ring", "complete")
+    }
+    assert bound == {"star": 2 * 49, "ring": 25 * 50, "complete": 50 * 49 / 2}
+    whole, part = (collection(Graph.of("complete", n), 0) for n in (100, 20))
+    # With the server's links at 50 each, case 3 is the cheaper by messages and the dearer by edges (Figure 11).
+    by_messages = [link_cost(whole, 1.0) + 50, 5 * (link_cost(part, 1.0) + 50)]
+    by_edges = [link_cost(whole, 1.0, "edges") + 50, 5 * (link_cost(part, 1.0, "edges") + 50)]
+    assert by_messages == [99 + 50, 95 + 250]
+    assert by_edges == [4950 + 50, 950 + 250]
+    assert delay(information_sharing(Graph.of("ring", 50)).slots) == 24
+
+
+def test_slots_are_the_bound_on_what_passes() -> None:
+    for seed in range(20):
+        shared = information_sharing(random_graph("erdos_renyi", 30, seed))
+        links, edges = (link_cost(shared, 1.0, how) for how in ("links", "edges"))
+        assert 0 < links <= edges == shared.slots * shared.num_edges
+
+
+def test_the_same_whether_in_one_piece_or_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph("watts_strogatz", 40, 3)
+    whole = information_sharing(graph)
+    monkeypatch.setattr(gossip_protocol, "PAIRS_AT_ONCE", 37)
+    pieces = information_sharing(graph)
+    for name in ("adv", "req", "data", "vectors", "links", "arrival"):
+        assert (getattr(whole, name) == getattr(pieces, name)).all()
+
+
+def test_a_thousand_agents() -> None:
+    begun = time.perf_counter()
+    for graph in (Graph.of("ring", 1000), Graph.of("complete", 1000), Graph.of("star", 1000)):
+        shared = information_sharing(graph)
+        assert shared.vectors.sum() == 1000 * 999
+    sink_agents([Graph.of("complete", 1000)] * 100)
+    assert time.perf_counter() - begun < 30
+
+
+def test_mistakes() -> None:
+    apart = Graph.of([(0, 1), (2, 3)])
+    with pytest.raises(ValueError, match="graph must be connected, but it has 2 components"):
+        information_sharing(apart)
+    with pytest.raises(ValueError, match=r"components\[1\] must be connected"):
+        sink_agents([Graph.of("ring", 3), apart])
+    with pytest.raises(ValueError, match="graph must be connected"):
+        collection(apart, 0)
+    with pytest.raises(ValueError, match="sink must be an integer >= 0 and <= 2, not 3"):
+        collection(Graph.of("ring", 3), 3)
+    with pytest.raises(ValueError, match="graph must have at least 1 node"):
+        information_sharing(nx.Graph())
+    with pytest.raises(ValueError, match="delay must be one of 'diameter-1', 'diameter', not 'radius'"):
+        delay(3, "radius")
+    shared = information_sharing(Graph.of("ring", 3))
+    with pytest.raises(ValueError, match="accounting must be one of 'messages', 'links', 'edges', not 'hops'"):
+        link_cost(shared, 1.0, "hops")
+    with pytest.raises(ValueError, match="price must be a finite number >= 0, not -1"):
+        link_cost(shared, -1)

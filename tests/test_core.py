@@ -617,3 +617,25 @@ def test_policies_are_made_by_name() -> None:
         registry.make_policy("FixdCount")
     with pytest.raises(ValueError, match="FixedCount cannot take"):
         registry.make_policy("FixedCount", colour="red")
+
+
+class Greeting(tiny.Consensus):
+    """Everyone says its opinion once before the first step."""
+
+    def initial(self) -> tiny.Opinions:
+        state = super().initial()
+        self.channels["opinion"].send(state.opinion, state.opinion > 0.5)
+        return state
+
+
+def test_what_is_said_before_the_first_step_counts() -> None:
+    population = tiny.World(Greeting).population(num_envs=3)
+    population.reset(seed=0)
+    channel = population.channels["opinion"]
+    first = population.state.opinion > 0.5
+    np.testing.assert_array_equal(channel.messages(), first)
+    population.reset(where=np.array([True, False, False]))
+    again = population.state.opinion > 0.5
+    assert (again[0] != first[0]).any()
+    np.testing.assert_array_equal(again[1:], first[1:])
+    np.testing.assert_array_equal(channel.messages(), again)

@@ -228,8 +228,14 @@ class Population(ABC, Generic[S]):
         if where is None:
             self.horizon = horizon
             self._install(setups)
+        # Before the state is drawn: a world may let agents speak as it begins.
         for channel in self.channels.values():
             channel.draw_from(self.streams)
+            channel.reset(self.num_envs, where)
+            if where is not None:
+                channel.live = where.copy()
+        if self.ledger is not None and where is not None:
+            self.ledger.reset(where)
         if where is None or where.all():
             self._turn = 0
             self.terminated = np.zeros(self.num_envs, np.bool_)
@@ -239,10 +245,6 @@ class Population(ABC, Generic[S]):
             self.terminated = self.terminated & ~where
             self.truncated = self.truncated & ~where
             self._state = select(where, self.initial(), before)
-        for channel in self.channels.values():
-            channel.reset(self.num_envs, where)
-        if self.ledger is not None and where is not None:
-            self.ledger.reset(where)
         return self.observe(), {}
 
     def check_setup(self, channel: str, setup: Setup) -> None:

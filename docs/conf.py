@@ -129,12 +129,14 @@ def make_pages() -> None:
         for file in sorted((ROOT / folder).glob(pattern)):
             if file.name.startswith("_"):
                 continue
-            docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            docstring = ast.get_docstring(tree) or ""
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
             module, name = ".".join([package, *parts]), ".".join(parts)
             label = " ".join([parts[-1].replace("_", " ").capitalize(), *(f"({part})" for part in parts[:-1])])
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
-            text = heading(label, "=") + code + f".. automodule:: {module}\n"
+            defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
+            text = heading(label, "=") + code + f".. automodule:: {module}\n" + "   :no-members:\n" * (not defines)
             pages[PAGES / section / f"{name}.rst"] = text
             rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")
             if section == "worlds" and (departure := deviations(docstring)):

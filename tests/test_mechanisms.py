@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import ndtr
 
-from tacit.wrappers.privacy import mechanisms
+from tacit.wrappers.privacy import base, samplers
 from tacit.wrappers.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
@@ -261,7 +261,7 @@ def test_exact_bernoulli_exp(a: int, b: int) -> None:
 
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(1, 65537), Fraction(3, 2**18 + 1), Fraction(1, 10**6)])
 def test_exact_bernoulli_is_exact(p: Fraction) -> None:
-    digits = partial(mechanisms._ratio_digits, p)
+    digits = partial(samplers.ratio_digits, p)
     words = np.arange(2**16, dtype=np.uint16)
     below, above = (
         exact_bernoulli(digits, words.shape, Scripted(words, *[more] * 3))  # type: ignore[arg-type]
@@ -277,23 +277,23 @@ def test_exact_bernoulli_is_exact(p: Fraction) -> None:
 
 def test_binary_digits_are_those_of_the_number() -> None:
     for bits in (16, 64, 160):
-        third = mechanisms._logistic_digits(math.log(0.5), bits) / 2**bits
+        third = samplers.logistic_digits(math.log(0.5), bits) / 2**bits
         assert third == pytest.approx(1 / 3, abs=2**-15)
-        assert mechanisms._exp_digits(2, bits) / 2**bits == pytest.approx(math.exp(-2), abs=2**-16)
-        assert mechanisms._logistic_digits(0.0, bits) == 2 ** (bits - 1)
-        assert mechanisms._logistic_digits(-1e9, bits) == 0
-        assert mechanisms._logistic_digits(1e9, bits) == 2**bits - 1
-        assert mechanisms._exp_digits(3, 160) >> (160 - bits) == mechanisms._exp_digits(3, bits)
+        assert samplers.exp_digits(2, bits) / 2**bits == pytest.approx(math.exp(-2), abs=2**-16)
+        assert samplers.logistic_digits(0.0, bits) == 2 ** (bits - 1)
+        assert samplers.logistic_digits(-1e9, bits) == 0
+        assert samplers.logistic_digits(1e9, bits) == 2**bits - 1
+        assert samplers.exp_digits(3, 160) >> (160 - bits) == samplers.exp_digits(3, bits)
 
 
 def test_geometric_decides_ties_with_further_bits() -> None:
     for v in (1, 3, 40):
-        tie, more = mechanisms._exp_digits(v, 64), mechanisms._exp_digits(v, 112) & (2**48 - 1)
+        tie, more = samplers.exp_digits(v, 64), samplers.exp_digits(v, 112) & (2**48 - 1)
         for extra, expected in ((more + 1, v - 1), (more - 1, v)):
-            assert mechanisms._decide_geometric(tie, Scripted(extra)) == expected  # type: ignore[arg-type]
-        assert mechanisms._geometric(1, Scripted(np.array([tie], np.uint64), more + 1))[0] == v - 1  # type: ignore[arg-type]
-        assert mechanisms._geometric(2, Scripted(np.array([tie - 1, tie + 1], np.uint64))).tolist() == [v, v - 1]  # type: ignore[arg-type]
-    assert mechanisms._geometric(1, Scripted(np.array([0], np.uint64), 0, 0, 2**40))[0] > 45  # type: ignore[arg-type]
+            assert samplers._decide_geometric(tie, Scripted(extra)) == expected  # type: ignore[arg-type]
+        assert samplers._geometric(1, Scripted(np.array([tie], np.uint64), more + 1))[0] == v - 1  # type: ignore[arg-type]
+        assert samplers._geometric(2, Scripted(np.array([tie - 1, tie + 1], np.uint64))).tolist() == [v, v - 1]  # type: ignore[arg-type]
+    assert samplers._geometric(1, Scripted(np.array([0], np.uint64), 0, 0, 2**40))[0] > 45  # type: ignore[arg-type]
 
 
 @given(
@@ -303,7 +303,7 @@ def test_geometric_decides_ties_with_further_bits() -> None:
     st.floats(0, 1),
 )
 def test_the_grid_never_costs_more_than_claimed(sensitivity: float, epsilon: float, first: float, share: float) -> None:
-    grid = mechanisms._grid(np.asarray(sensitivity), 1 / epsilon)
+    grid = samplers.Grid.of(np.asarray(sensitivity), 1 / epsilon)
     assert Fraction(float(grid.reach)) / int(grid.scale) <= Fraction(epsilon)
     assert Fraction(float(grid.reach)) * Fraction(float(grid.step)) >= Fraction(sensitivity)
     assert float(np.log2(grid.step)).is_integer()
@@ -318,7 +318,7 @@ def test_the_grid_never_costs_more_than_claimed(sensitivity: float, epsilon: flo
 
 
 def test_ties_are_rounded_alike_so_that_inputs_stay_as_close() -> None:
-    grid = mechanisms._grid(np.ones(()), 1.0)
+    grid = samplers.Grid.of(np.ones(()), 1.0)
     halves = np.array([-1.5, -0.5, 0.5, 1.5, 2.5, 0.5 - 2**-54])
     assert grid.round("x", halves * grid.step).tolist() == [-1, 0, 1, 2, 3, 0]
 
@@ -340,7 +340,7 @@ def test_low_bits_of_fast_laplace_tell_inputs_apart_and_those_of_exact_do_not() 
         if sampler == "fast":
             assert from_zero.mean() < 0.05  # 19 answers in 20 prove that the input was not 1
         else:
-            assert (np.concatenate([first, second]) % mechanisms._grid(np.ones(()), 1.0).step == 0).all()
+            assert (np.concatenate([first, second]) % samplers.Grid.of(np.ones(()), 1.0).step == 0).all()
 
 
 # ---- what the receiver makes of it ----
@@ -555,7 +555,7 @@ def test_rdp_of_laplace(epsilon: float) -> None:
             exponents = -(epsilon / reach) * (alpha * np.abs(grid) + (1 - alpha) * np.abs(grid - reach))
             norm = math.log(math.tanh(epsilon / reach / 2))
             divergence = (norm + np.logaddexp.reduce(exponents)) / (alpha - 1)
-            coarse = mechanisms._laplace_rdp(np.array(alpha), epsilon, reach)
+            coarse = base._laplace_rdp(np.array(alpha), epsilon, reach)
             assert coarse == pytest.approx(divergence)
             assert coarse >= fast.rdp(alpha)  # coarser grids tell more: the loss assumes the coarsest of its epsilon
 

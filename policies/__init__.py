@@ -4,6 +4,7 @@ from tacit.policies.base import Policy
 from tacit.policies.classic.random import Random
 from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
 from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
+from tacit.policies.learned.shared import SharedPPO
 from tacit.policies.reference.optimal_stopping import OptimalStopping
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "OptimalStopping",
     "Policy",
     "Random",
+    "SharedPPO",
     "TabularQ",
     "WaitForAll",
 ]

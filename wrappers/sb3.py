@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from tacit.envs.core import Array, Population, picture
@@ -35,7 +36,11 @@ class RowsVecEnv(VecEnv):
         self.population, self._seed = population, seed
         self.role = next(iter(population.roles))
         role = population.roles[self.role]
-        self.rows = population.rows(self.role)
+        try:
+            self.rows = population.rows(self.role)
+        except gymnasium.error.ResetNeeded:
+            population.reset(seed=seed)
+            self.rows = population.rows(self.role)
         super().__init__(population.num_envs * self.rows, role.layout.space(), role.action_space)
         self._shape = (population.num_envs, self.rows)
         self._actions: Array = np.zeros(0)

@@ -11,9 +11,11 @@ import worlds as tiny
 from gymnasium.vector import AutoresetMode
 
 from tacit import registry
+from tacit.envs import federated_training_v0
 from tacit.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView, World
 from tacit.policies import Random
 
+CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "time_budget": 12.0}
 FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "time_budget": 1.0}
 SMALL: dict[str, dict[str, Any]] = {"round_stopping_v0": FEW_SLOTS, "federated_training_v0": FEW_SLOTS}
 
@@ -127,3 +129,35 @@ def fingerprint(population: Population[Any]) -> bytes:
 
 def of(state: Any, replica: int) -> dict[str, Any]:
     return {field.name: getattr(state, field.name)[replica].copy() for field in dataclasses.fields(state)}
+
+
+def forms() -> dict[str, Any]:
+    """The five interfaces of one world, in which only the server acts and clients tell what is private."""
+    world = federated_training_v0
+    return {
+        "array": world.population(2, **CLIENTS),
+        "gymnasium": world.single_env(**CLIENTS),
+        "vector": world.vector_env(2, autoreset_mode=AutoresetMode.DISABLED, **CLIENTS),
+        "parallel": world.parallel_env(**CLIENTS),
+        "aec": world.env(**CLIENTS),
+    }
+
+
+def rewards(env: Any, steps: int = 48) -> list[float]:
+    """What a fixed pattern of waiting and stopping earns, from a seeded reset, whatever the interface."""
+    found: list[float] = []
+    env.reset(seed=5)
+    for step in range(steps):
+        action = int(step % 12 != 11)
+        if isinstance(env, Population):
+            found.append(float(env.step(np.full((2, 1), action)).reward[0, 0]))
+        elif hasattr(env, "agent_selection"):
+            env.step(action)
+            found.append(float(env.rewards["server_0"]))
+        elif hasattr(env, "possible_agents"):
+            found.append(float(env.step({"server_0": action})[1]["server_0"]))
+        elif hasattr(env, "num_envs"):
+            found.append(float(env.step(np.full(2, action))[1][0]))
+        else:
+            found.append(float(env.step(action)[1]))
+    return found

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import worlds as tiny
-from gymnasium.vector import AutoresetMode
+from cases import CLIENTS, forms, rewards
 from scipy import stats
 
 import tacit
@@ -33,7 +33,6 @@ from tacit.wrappers import (
 )
 
 ALPHA = 1e-4
-CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "time_budget": 12.0}
 NOISE = Gaussian(epsilon=1.0, delta=1e-5)
 FAULTS: dict[str, Any] = {
     "lossy": LossyChannel(0.5),
@@ -49,7 +48,9 @@ class Bill:
     def __init__(self, shape: tuple[int, int]) -> None:
         self.each = np.zeros(shape, np.int64)
 
-    def charge(self, channel: str, loss: Any, everyone: Array | None = None, each: Array | None = None) -> None:
+    def charge(
+        self, channel: str, loss: Any, everyone: Any = None, each: Any = None, events: int | None = None
+    ) -> None:
         if everyone is not None:
             self.each += everyone[:, None]
         if each is not None:
@@ -397,38 +398,6 @@ def test_reset_reseeds_faults() -> None:
 
 
 # Interfaces.
-
-
-def forms() -> dict[str, Any]:
-    """The five interfaces of one world."""
-    world = federated_training_v0
-    return {
-        "array": world.population(2, **CLIENTS),
-        "gymnasium": world.single_env(**CLIENTS),
-        "vector": world.vector_env(2, autoreset_mode=AutoresetMode.DISABLED, **CLIENTS),
-        "parallel": world.parallel_env(**CLIENTS),
-        "aec": world.env(**CLIENTS),
-    }
-
-
-def rewards(env: Any, steps: int = 48) -> list[float]:
-    """What a fixed pattern of waiting and stopping earns, from a seeded reset, whatever the interface."""
-    found: list[float] = []
-    env.reset(seed=5)
-    for step in range(steps):
-        action = int(step % 12 != 11)
-        if isinstance(env, tacit.envs.core.Population):
-            found.append(float(env.step(np.full((2, 1), action)).reward[0, 0]))
-        elif hasattr(env, "agent_selection"):
-            env.step(action)
-            found.append(float(env.rewards["server_0"]))
-        elif hasattr(env, "possible_agents"):
-            found.append(float(env.step({"server_0": action})[1]["server_0"]))
-        elif hasattr(env, "num_envs"):
-            found.append(float(env.step(np.full(2, action))[1][0]))
-        else:
-            found.append(float(env.step(action)[1]))
-    return found
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)

@@ -8,17 +8,18 @@ import gymnasium
 import numpy as np
 import pytest
 import worlds as tiny
-from gymnasium.vector import AutoresetMode
+from cases import CLIENTS, forms, rewards
 
 import tacit
 from tacit.envs import federated_training_v0
-from tacit.envs.core import Setup
+from tacit.envs.core import Controlled, ParallelView, Setup
 from tacit.policies import FixedCount, Random
 from tacit.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     BudgetSpent,
     Gaussian,
+    KaryRandomizedResponse,
     Laplace,
     Ledger,
     Memoized,
@@ -27,52 +28,19 @@ from tacit.wrappers import (
     TreeAggregation,
 )
 
-CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "time_budget": 12.0}
 NOISE = Gaussian(epsilon=1.0, delta=1e-5)
-
-
-def forms() -> dict[str, Any]:
-    """The five interfaces of one world."""
-    world = federated_training_v0
-    return {
-        "array": world.population(2, **CLIENTS),
-        "gymnasium": world.single_env(**CLIENTS),
-        "vector": world.vector_env(2, autoreset_mode=AutoresetMode.DISABLED, **CLIENTS),
-        "parallel": world.parallel_env(**CLIENTS),
-        "aec": world.env(**CLIENTS),
-    }
-
-
-def rewards(env: Any, steps: int = 120) -> list[float]:
-    """What a fixed pattern of waiting and stopping earns, from a seeded reset, whatever the interface."""
-    found: list[float] = []
-    env.reset(seed=5)
-    for step in range(steps):
-        action = int(step % 12 != 11)
-        if isinstance(env, tacit.envs.core.Population):
-            found.append(float(env.step(np.full((2, 1), action)).reward[0, 0]))
-        elif hasattr(env, "agent_selection"):
-            env.step(action)
-            found.append(float(env.rewards["server_0"]))
-        elif hasattr(env, "possible_agents"):
-            found.append(float(env.step({"server_0": action})[1]["server_0"]))
-        elif hasattr(env, "num_envs"):
-            found.append(float(env.step(np.full(2, action))[1][0]))
-        else:
-            found.append(float(env.step(action)[1]))
-    return found
 
 
 @pytest.mark.parametrize("form", forms())
 def test_noise_is_added_and_the_bare_environment_stays_bare(form: str) -> None:
     bare = forms()[form]
-    before = rewards(bare, 48)
+    before = rewards(bare)
     private = Privatize(bare, "update", NOISE)
-    noisy = rewards(private, 48)
+    noisy = rewards(private)
     assert noisy != before
-    assert rewards(bare, 48) == before
-    assert rewards(Privatize(bare, "update", NoPrivacy()), 48) == before, "the same luck but for the noise"
-    assert rewards(private, 48) == noisy
+    assert rewards(bare) == before
+    assert rewards(Privatize(bare, "update", NoPrivacy())) == before, "the same luck but for the noise"
+    assert rewards(private) == noisy
     # Noise comes only when a round of updates is sent: the first reward is 12 slots in.
     assert next(i for i, (a, b) in enumerate(zip(before, noisy, strict=True)) if a != b) == 11
 
@@ -80,7 +48,7 @@ def test_noise_is_added_and_the_bare_environment_stays_bare(form: str) -> None:
 @pytest.mark.parametrize("form", forms())
 def test_the_ledger_counts_what_passed(form: str) -> None:
     private = Privatize(forms()[form], "update", NOISE)
-    rewards(private, 48)
+    rewards(private)
     ledger = private.ledger
     assert isinstance(ledger, Ledger)
     population = getattr(private.unwrapped, "population", None) if form != "array" else private
@@ -93,17 +61,17 @@ def test_the_ledger_counts_what_passed(form: str) -> None:
 @pytest.mark.parametrize("form", forms())
 def test_survives_pickling(form: str) -> None:
     private = Privatize(forms()[form], "update", NOISE)
-    first = rewards(pickle.loads(pickle.dumps(private)), 48)
-    assert rewards(private, 48) == first
-    assert rewards(copy.deepcopy(private), 48) == first
+    first = rewards(pickle.loads(pickle.dumps(private)))
+    assert rewards(private) == first
+    assert rewards(copy.deepcopy(private)) == first
 
 
 def test_survives_its_spec() -> None:
     private = Privatize(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS), "update", NOISE)
     assert private.spec is not None
     again = gymnasium.make(private.spec)
-    assert rewards(again, 48) == rewards(private, 48)
-    assert rewards(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS), 48) != rewards(private, 48)
+    assert rewards(again) == rewards(private)
+    assert rewards(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS)) != rewards(private)
 
 
 def test_stays_through_autoresets() -> None:
@@ -150,6 +118,27 @@ def test_laplace_takes_the_sum_of_changes() -> None:
     expected = float(law.variance(0.0, 2.0 * 650**0.5))
     # A Laplace variate's square has variance 5 times its variance squared.
     assert abs(y.var() / expected - 1) < 6 * (5 / y.size) ** 0.5
+
+
+def test_one_role_of_several() -> None:
+    """What stands on a channel of a world that is seen by one of its roles stands there for everyone, and is paid for."""
+    law = KaryRandomizedResponse(1.0, num_values=2)
+    bare = Controlled(tiny.auction_v0.population(2), "platform", {"individual": Random()})
+    before = tacit.simulate(bare, Random(), seed=0)
+    private = Privatize(bare, "purchase", law)
+    run = tacit.simulate(private, Random(), seed=0)
+    assert (run.metrics["earned"] != before.metrics["earned"]).all()
+    np.testing.assert_allclose(run.ledger.total(0), 12 * law.epsilon)
+    assert tacit.simulate(bare, Random(), seed=0).ledger is None
+    parallel = Privatize(
+        ParallelView(Controlled(tiny.auction_v0.population(), "platform", {"individual": Random()})), "purchase", law
+    )
+    parallel.reset(seed=0)
+    parallel.step({"platform_0": np.full(1, 0.5, np.float32)})
+    np.testing.assert_allclose(parallel.ledger.total(0), law.epsilon)
+    for env, channel in ((private, "purchase"), (bare, "vote")):
+        with pytest.raises(ValueError, match=r"has a mechanism already|channel must be one of purchase"):
+            Privatize(env, channel, law)
 
 
 @pytest.mark.parametrize("when_spent", ["silent", "truncate", "raise"])

@@ -199,7 +199,7 @@ class Auction(Tiny):
         )
 
     def make_channels(self) -> tuple[Channel, ...]:
-        return (Channel("purchase", "categorical", observer="platform", unit="event"),)
+        return (Channel("purchase", "categorical", observer="platform", unit="event", sender="individual"),)
 
     def draw_value(self) -> Array:
         return self.stream("values").uniform(0.1, 1.0, (self.num_envs, self.params.num_agents))

@@ -9,11 +9,35 @@ import pettingzoo
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from tacit.envs.core import Array, Population, Setup, join
+from tacit.envs.core import Controlled, Population, Setup, join
 
-__all__ = ["ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "on_channel"]
+__all__ = ["ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "on_channel", "population_of"]
 
 Options = dict[str, Any]
+
+
+class Layer:
+    """What wrappers share, whatever the interface: put before its wrapper class, it keeps the arguments that `env.spec` needs."""
+
+    def __init__(self, env: Any, **arguments: Any) -> None:
+        super().__init__(env)  # type: ignore[call-arg]  # the interface's wrapper comes next
+        if isinstance(self, RecordConstructorArgs):
+            RecordConstructorArgs.__init__(self, **arguments)
+
+    @classmethod
+    def around(cls, env: Any, **arguments: Any) -> Any:
+        """`env` in the subclass that wraps its interface; None if there is none."""
+        for kind in (gymnasium.vector.VectorEnv, gymnasium.Env, pettingzoo.ParallelEnv, pettingzoo.AECEnv):
+            if isinstance(env, kind):
+                return next(one for one in cls.__subclasses__() if issubclass(one, kind))(env, **arguments)
+        return None
+
+
+def population_of(env: Any) -> Population[Any] | None:
+    """The population that an environment of this suite is, or is a view of; None for other environments."""
+    unwrapped = getattr(env, "unwrapped", env)
+    population = getattr(unwrapped, "population", unwrapped)
+    return population if isinstance(population, Population) else None
 
 
 def on_channel(env: Any, channel: str, setup: Setup) -> Any:
@@ -29,11 +53,14 @@ def on_channel(env: Any, channel: str, setup: Setup) -> Any:
     Raises:
         ValueError: an environment that is none of these, an unknown channel, a second mechanism, or one that the world cannot use.
     """
-    population = _population(env)
+    population = population_of(env)
     if population is None:
         raise ValueError(
             f"env must be an environment of this suite, not {env!r}: others have no channels, PrivatizeObservation and the like take them"
         )
+    if isinstance(env, Controlled):
+        others = {role: copy.copy(policy) for role, policy in env.others.items()}
+        return Controlled(on_channel(env.inner, channel, setup), env.role, others)
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
     standing = join(population.setups, getattr(env, "channel_setups", {}))
@@ -44,33 +71,31 @@ def on_channel(env: Any, channel: str, setup: Setup) -> Any:
         wrapped.setups = join(env.setups, {channel: setup})
         wrapped.streams, wrapped._state, wrapped.ledger = None, None, None
         return wrapped
-    for kind, wrapper in WRAPPERS:
-        if isinstance(env, kind):
-            return wrapper(env, channel, setup)
-    raise ValueError(f"env must be an environment of this suite, not {env!r}")
+    wrapped = _OnChannel.around(env, channel=channel, setup=setup)
+    if wrapped is None:
+        raise ValueError(f"env must be an environment of this suite, not {env!r}")
+    return wrapped
 
 
-def _population(env: Any) -> Population[Any] | None:
-    unwrapped = getattr(env, "unwrapped", env)
-    population = getattr(unwrapped, "population", unwrapped)
-    return population if isinstance(population, Population) else None
+class _OnChannel(Layer):
+    """Adds its setup to the options of a reset; in vector environments what is installed stays through autoresets."""
 
-
-class _OnChannel:
-    """What the wrappers share: they add their setup to the options of a reset."""
-
-    def _keep(self, env: Any, channel: str, setup: Setup) -> None:
+    def __init__(self, env: Any, channel: str, setup: Setup) -> None:
+        super().__init__(env, channel=channel, setup=setup)
         self._layer = {channel: setup}
         self.channel_setups: Mapping[str, Setup] = join(getattr(env, "channel_setups", {}), self._layer)
 
-    def _options(self, options: Mapping[str, Any] | None) -> Options:
+    def reset(self, seed: Any = None, options: Options | None = None) -> Any:
         given = dict(options or {})
-        return {**given, "channels": join(self._layer, given.get("channels") or {})}
+        if "reset_mask" not in given:
+            given["channels"] = join(self._layer, given.get("channels") or {})
+        env: Any = self.env  # type: ignore[attr-defined]
+        return env.reset(seed=seed, options=given)
 
     @property
     def ledger(self) -> Any:
         """What the run since the last reset has spent (`tacit.wrappers.Ledger`); None before the first, or without a mechanism."""
-        population = _population(self)
+        population = population_of(self)
         assert population is not None
         return population.ledger
 
@@ -78,53 +103,14 @@ class _OnChannel:
 class ChannelGymnasium(_OnChannel, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """`on_channel` for `gymnasium.Env`."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], channel: str, setup: Setup) -> None:
-        RecordConstructorArgs.__init__(self, channel=channel, setup=setup)
-        gymnasium.Wrapper.__init__(self, env)
-        self._keep(env, channel, setup)
-
-    def reset(self, *, seed: int | None = None, options: Options | None = None) -> tuple[Any, dict[str, Any]]:
-        return self.env.reset(seed=seed, options=self._options(options))
-
 
 class ChannelVector(_OnChannel, gymnasium.vector.VectorWrapper):
-    """`on_channel` for `gymnasium.vector.VectorEnv`; what is installed stays through autoresets."""
-
-    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], channel: str, setup: Setup) -> None:
-        super().__init__(env)
-        self._keep(env, channel, setup)
-
-    def reset(self, *, seed: Any = None, options: Options | None = None) -> tuple[Array, dict[str, Any]]:
-        if options is not None and "reset_mask" in options:
-            return self.env.reset(seed=seed, options=options)
-        return self.env.reset(seed=seed, options=self._options(options))
+    """`on_channel` for `gymnasium.vector.VectorEnv`."""
 
 
 class ChannelParallel(_OnChannel, BaseParallelWrapper[Any, Any, Any]):
     """`on_channel` for `pettingzoo.ParallelEnv`."""
 
-    def __init__(self, env: Any, channel: str, setup: Setup) -> None:
-        super().__init__(env)
-        self._keep(env, channel, setup)
-
-    def reset(self, seed: int | None = None, options: Options | None = None) -> Any:
-        return self.env.reset(seed=seed, options=self._options(options))
-
 
 class ChannelAEC(_OnChannel, BaseWrapper[Any, Any, Any]):
     """`on_channel` for `pettingzoo.AECEnv`."""
-
-    def __init__(self, env: Any, channel: str, setup: Setup) -> None:
-        super().__init__(env)
-        self._keep(env, channel, setup)
-
-    def reset(self, seed: int | None = None, options: Options | None = None) -> None:
-        self.env.reset(seed=seed, options=self._options(options))
-
-
-WRAPPERS: tuple[tuple[type[Any], Any], ...] = (
-    (gymnasium.vector.VectorEnv, ChannelVector),
-    (gymnasium.Env, ChannelGymnasium),
-    (pettingzoo.ParallelEnv, ChannelParallel),
-    (pettingzoo.AECEnv, ChannelAEC),
-)

@@ -460,6 +460,7 @@ class Controlled(Population[Any]):
             step = self._players.play()
             reward, info = reward + step.reward.get(self.role, 0.0), step.info
         self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
+        self.ledger, self.horizon = inner.ledger, inner.horizon
         return reward, info
 
     def initial(self) -> Any:

@@ -123,6 +123,11 @@ class Channel:
         unit: what two adjacent worlds differ in: one `event`, or a `user`'s whole local history.
         sender: what its senders are called; a role, or agents that the world plays itself.
         num_senders: how many there are; None: as many as the role `sender` has agents.
+        disjoint: each event enters at most one message, and which one does not depend on what happened (a reward enters the mean of its
+            own epoch, and no later one but by way of what was said). The ledger then composes in parallel at event level.
+
+    Raises:
+        ValueError: `disjoint` where the unit is a user, whose history enters every message.
 
     Attributes:
         everyone: int64[B], messages that every agent sent.
@@ -140,9 +145,12 @@ class Channel:
         unit: Unit,
         sender: str = "",
         num_senders: int | None = None,
+        disjoint: bool = False,
     ) -> None:
+        if disjoint and unit == "user":
+            raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
-        self.sender, self.num_senders = sender, num_senders
+        self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.live: Array = np.zeros(0, np.bool_)
@@ -190,7 +198,13 @@ class Channel:
                     memory[key][where] = fresh[key][where]
 
     def send(
-        self, x: Array, senders: Array | None = None, sensitivity: float | None = None, *, norm: int = 1
+        self,
+        x: Array,
+        senders: Array | None = None,
+        sensitivity: float | None = None,
+        *,
+        norm: int = 1,
+        events: int | None = None,
     ) -> tuple[Array, Array]:
         """Pass the messages `x` [B, N, ...] of the agents marked in `senders` bool[B, N] (None: all of them).
 
@@ -202,12 +216,13 @@ class Channel:
             senders: who says it.
             sensitivity: how far one unit can move a message, which the world states as it sends.
             norm: in which norm, 1 (sum of absolute changes) or 2 (Euclidean).
+            events: how many events a message is about, for the ledger's totals at user level.
 
         Returns:
             (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived, bool[B, N].
         """
         if not self._faults:
-            return self._say(x, senders, sensitivity, norm)
+            return self._say(x, senders, sensitivity, norm, events)
         self._shape = (x.shape[0], x.shape[1])
         if not self._fault_memory:
             self._fault_memory = [
@@ -219,12 +234,14 @@ class Channel:
         for fault, memory, rng in faults:
             who = fault.admit(who, sending, memory, rng)
             x = fault.corrupt(x, self.payload, memory, rng)
-        y, sent = self._say(x, who, sensitivity, norm)
+        y, sent = self._say(x, who, sensitivity, norm, events)
         for fault, memory, rng in faults:
             y, sent = fault.deliver(y, sent, sending, memory, rng)
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
 
-    def _say(self, x: Array, senders: Array | None, sensitivity: float | None, norm: int) -> tuple[Array, Array]:
+    def _say(
+        self, x: Array, senders: Array | None, sensitivity: float | None, norm: int, events: int | None
+    ) -> tuple[Array, Array]:
         """`send`, where nothing goes wrong."""
         mechanism = self.setup.mechanism
         if mechanism is None:
@@ -241,13 +258,13 @@ class Channel:
                 self._memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
             y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
             # An answer given again, or the next of a stream that has been paid for, costs nothing.
-            self.ledger.charge(self.name, loss, each=self._memory.fresh & who)
+            self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
             return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
         said = mechanism.perturb(x[who], self.rng, sensitivity)
         if senders is None and self.setup.budget is None:
-            self.ledger.charge(self.name, loss, self.live)
+            self.ledger.charge(self.name, loss, self.live, events=events)
         else:
-            self.ledger.charge(self.name, loss, each=who)
+            self.ledger.charge(self.name, loss, each=who, events=events)
         y = np.zeros((*x.shape[:2], *said.shape[1:]), said.dtype)
         y[who] = said
         return y, who
@@ -279,6 +296,20 @@ class Channel:
             return histogram, received
         assert self.rng is not None
         return mechanism.perturb_counts(histogram, self.rng, received), received
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but a mechanism stands here: no fault, no budget."""
+        return not self._faults and self.setup.budget is None
+
+    def book(self, everyone: Array | None = None, each: Array | None = None) -> None:
+        """Count and charge messages whose law a world drew in their stead (`Population.leap`): of every agent int64[B], by agent int64[B, N]."""
+        if everyone is not None:
+            self.everyone += everyone
+        if each is not None:
+            self.each = each.copy() if self.each is None else self.each + each
+        if self.setup.mechanism is not None:
+            self.ledger.charge(self.name, self._loss(None), everyone, each)
 
     def messages(self) -> Array:
         """Messages sent so far, per agent if agents differ: int64[B] or int64[B, N]."""

@@ -1,6 +1,6 @@
 """Who acts: the papers' algorithms, textbook baselines, and learners."""
 
-from tacit.policies.base import Policy
+from tacit.policies.base import Learner, Policy
 from tacit.policies.classic.random import Random
 from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
 from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
@@ -12,6 +12,7 @@ __all__ = [
     "FixedCount",
     "Fraction",
     "LearnedStopping",
+    "Learner",
     "OneStepLookAhead",
     "OptimalStopping",
     "Policy",

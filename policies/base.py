@@ -1,12 +1,15 @@
 """What every policy is: something that acts on arrays of observations."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tacit.envs.core import Array, Population
 
-__all__ = ["Policy"]
+__all__ = ["Learner", "Policy", "Progress"]
+
+Progress = Callable[[float], None]
 
 
 class Policy:
@@ -40,6 +43,22 @@ class Policy:
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_") and k not in ("rng", "role")
+            f"{k}={v!r}"
+            for k, v in vars(self).items()
+            if not k.startswith("_") and k not in ("rng", "role", "progress")
         )
         return f"{type(self).__name__}({shown})"
+
+
+class Learner(Policy):
+    """Base of the policies that are trained: when first reset, in a world like the one they are to act in, and then kept.
+
+    Attributes:
+        progress: told the fraction done, while it trains.
+    """
+
+    progress: Progress | None = None
+
+    def train(self, env: Population[Any]) -> Any:
+        """Learn in a world like `env`, which itself is not touched; returns the policy."""
+        raise NotImplementedError

@@ -9,7 +9,7 @@ import pytest
 import tacit
 from tacit.bench import statistics
 from tacit.envs import round_stopping_v0
-from tacit.envs.round_stopping import Params
+from tacit.envs.round_stopping import Params, RoundStopping
 from tacit.policies import LearnedStopping, OptimalStopping, TabularQ
 from tacit.policies.learned.round_stopping import PaidAsItPasses
 from tacit.wrappers.sb3 import RowsVecEnv
@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"num_clients": 5, "broadcast_time": 0.3, "compute_proba
 def test_reaches_98_percent_of_the_optimum(algorithm: str) -> None:
     """The paper's setting; trained by playing, judged on 20 sessions of seeds that training never saw."""
     stages = {"PPO": 2, "DQN": 2}[algorithm]
-    rule = LearnedStopping(algorithm, stages=stages).train(Params())
+    rule = LearnedStopping(algorithm, stages=stages).train(round_stopping_v0.population())
     rates = np.array(
         [
             tacit.simulate(round_stopping_v0.population(time_budget=600.0), rule, seed=s).metrics["rate"][0]
@@ -37,7 +37,7 @@ def test_reaches_98_percent_of_the_optimum(algorithm: str) -> None:
 
 @pytest.mark.slow
 def test_tabular_q_finds_nearly_the_optimal_rule() -> None:
-    rule = TabularQ(sessions=20).train(Params())
+    rule = TabularQ(sessions=20).train(round_stopping_v0.population())
     assert round_stopping_v0.evaluate(rule.table(100)).rate >= 0.98 * OptimalStopping.solve().rate
 
 
@@ -45,7 +45,7 @@ def test_tabular_q_solves_a_small_model() -> None:
     """Exactly evaluated, so no tolerance for luck: the seeded result is within 1% of the optimum, as ignorance is not."""
     params = Params(**SMALL)
     optimum = OptimalStopping.solve(**SMALL).rate
-    learned = round_stopping_v0.evaluate(TabularQ(sessions=6).train(params).table(5), **SMALL).rate
+    learned = round_stopping_v0.evaluate(TabularQ(sessions=6).train(RoundStopping(params)).table(5), **SMALL).rate
     assert learned >= 0.99 * optimum
     assert round_stopping_v0.evaluate(np.zeros((6, 6), np.bool_), **SMALL).rate < 0.95 * optimum
 
@@ -54,12 +54,12 @@ def test_training_is_reproducible() -> None:
     params, env = Params(**SMALL), round_stopping_v0.population(4, **SMALL, time_budget=20.0)
     rates = [
         tacit.simulate(
-            env, LearnedStopping("PPO", stages=1, steps=2048, rows=32, seed=seed).train(params), seed=3
+            env, LearnedStopping("PPO", stages=1, steps=2048, rows=32, seed=seed).train(RoundStopping(params)), seed=3
         ).metrics["rate"]
         for seed in (0, 0, 1)
     ]
     np.testing.assert_array_equal(rates[0], rates[1])
-    tables: list[Any] = [TabularQ(sessions=1, seed=seed).train(params)._values for seed in (0, 0, 1)]
+    tables: list[Any] = [TabularQ(sessions=1, seed=seed).train(RoundStopping(params))._values for seed in (0, 0, 1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert not np.array_equal(tables[0], tables[2])
 
@@ -77,7 +77,7 @@ def test_learns_when_first_reset_and_only_then() -> None:
 
 def test_a_trained_rule_survives_pickling() -> None:
     env = round_stopping_v0.population(2, **SMALL, time_budget=5.0)
-    rule = LearnedStopping("PPO", stages=1, steps=1024, rows=32).train(Params(**SMALL))
+    rule = LearnedStopping("PPO", stages=1, steps=1024, rows=32).train(round_stopping_v0.population(**SMALL))
     again = pickle.loads(pickle.dumps(rule))
     for one in (rule, again):
         np.testing.assert_array_equal(

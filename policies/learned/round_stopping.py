@@ -1,6 +1,5 @@
 """Stopping rules that are learned by playing: PPO and DQN (Stable-Baselines3), and tabular Q-learning."""
 
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -9,12 +8,10 @@ import numpy as np
 
 from tacit.envs.core import Array, Population, choice, integer, number
 from tacit.envs.round_stopping import STOP, WAIT, Params, RoundStopping, State, parameters
-from tacit.policies.base import Policy
+from tacit.policies.base import Learner
 from tacit.policies.classic.round_stopping import StoppingRule
 
 __all__ = ["LearnedStopping", "TabularQ"]
-
-Progress = Callable[[float], None]
 
 
 def training(params: Params, broadcasts: float) -> Params:
@@ -34,7 +31,7 @@ class PaidAsItPasses(RoundStopping):
         return new, {"server": reward[:, None]}, terminated, truncated, info
 
 
-class LearnedStopping(Policy):
+class LearnedStopping(Learner):
     """A rule learned by PPO or DQN, without knowledge of the model: it only plays.
 
     The rate (3.1) is learned as the paper solves it. Rounds are played for R(k) - lambda (n tau + t0); after each stage lambda becomes
@@ -49,7 +46,7 @@ class LearnedStopping(Policy):
         rows: replicas played at once.
 
     It trains when it is first reset, on the round-stopping model of the world it is to act in, and is then kept. `history` holds the rate
-    after each stage. `train` does the same beforehand, and reports progress.
+    after each stage.
     """
 
     def __init__(
@@ -73,10 +70,10 @@ class LearnedStopping(Policy):
         if not isinstance(env, RoundStopping):
             raise ValueError(f"LearnedStopping acts in the round-stopping worlds, not in {env.name!r}")
         if self._model is None:
-            self.train(env.params)
+            self.train(env)
 
-    def train(self, params: Params, progress: Progress | None = None) -> "LearnedStopping":
-        """Learn for the geometric or Pareto model in `params`; `progress` is told the fraction done."""
+    def train(self, env: Population[Any]) -> "LearnedStopping":
+        """Learn for the world's geometric or Pareto model."""
         try:
             import stable_baselines3
             from stable_baselines3.common.vec_env import VecNormalize
@@ -84,7 +81,7 @@ class LearnedStopping(Policy):
             from tacit.wrappers.sb3 import RowsVecEnv
         except ImportError as error:
             raise ImportError("LearnedStopping needs stable-baselines3: pip install 'tacit[rl]'") from error
-        base = training(params, 60)
+        base = training(env.params, 60)
         settings = SETTINGS[self.algorithm]
         # No rule earns more than the first price; from above, the first rules are too hasty, and cheap to play.
         price = float(base.rewards.max()) / base.broadcast_time
@@ -111,8 +108,8 @@ class LearnedStopping(Policy):
             self._normal.training = False
             rate = self._play(base, stage)
             self.history.append(rate)
-            if progress is not None:
-                progress((stage + 1) / self.stages)
+            if self.progress is not None:
+                self.progress((stage + 1) / self.stages)
             if rate > best:
                 best, kept = rate, (deepcopy(self._model.policy.state_dict()), deepcopy(self._normal.obs_rms))
             price = max(best, least)
@@ -172,7 +169,7 @@ def _lean_to_waiting(model: Any) -> None:
         model.q_net_target.load_state_dict(model.q_net.state_dict())
 
 
-class TabularQ(StoppingRule):
+class TabularQ(StoppingRule, Learner):
     """Average-reward Q-learning over (k, beta) (semi-Markov: Das et al. 1999, SMART).
 
     Q(s, a) moves towards r - rho dt + max Q(s'), where dt is the time the action took and rho the rate of the greedy rounds of late; so it
@@ -198,12 +195,12 @@ class TabularQ(StoppingRule):
         super().begin(env)
         self._pending = None
         if self._values is None:
-            self.train(env.params)
+            self.train(env)
             super().begin(env)
 
-    def train(self, params: Params, progress: Progress | None = None) -> "TabularQ":
-        """Learn for the model in `params`; `progress` is told the fraction done."""
-        model = training(params, 200)
+    def train(self, env: Population[Any]) -> "TabularQ":
+        """Learn for the world's model."""
+        model = training(env.params, 200)
         size = model.num_clients + 1
         self._broadcast, self._slot = model.broadcast_time, model.slot_time
         # Optimistic about waiting, so that it is tried.
@@ -216,8 +213,8 @@ class TabularQ(StoppingRule):
             env.reset(seed=100_000 * self.seed + session)
             self.reset(env, env.stream("policy"))
             env.advance(self)
-            if progress is not None:
-                progress((session + 1) / self.sessions)
+            if self.progress is not None:
+                self.progress((session + 1) / self.sessions)
         self._learning = False
         return self
 

@@ -1,20 +1,17 @@
 """One network for all agents of a world, trained by PPO (Stable-Baselines3, or sb3-contrib's where actions are masked)."""
 
-from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from tacit.envs.core import Array, Population, integer, number
-from tacit.policies.base import Policy
+from tacit.policies.base import Learner, Progress
 
 __all__ = ["SharedPPO"]
 
-Progress = Callable[[float], None]
 
-
-class SharedPPO(Policy):
+class SharedPPO(Learner):
     """Every agent acts by the same network, learned by playing the world it is to act in, under the privacy it is to act under.
 
     Rows of the rollouts are the agents of all replicas (`tacit.wrappers.sb3.RowsVecEnv`). Where one agent acts at a time, a row is the
@@ -30,8 +27,7 @@ class SharedPPO(Policy):
         deterministic: act by the likeliest action; else draw from the learned distribution.
         overrides: parameters of the world that differ in training, `{"num_agents": 50}`.
 
-    It trains when it is first reset, and is then kept; `train` does the same beforehand, and reports progress. `history` holds the mean
-    reward of a step in each rollout.
+    It trains when it is first reset, and is then kept. `history` holds the mean reward of a step in each rollout.
 
     Source:
         Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms; parameter sharing as in Gupta,
@@ -82,8 +78,8 @@ class SharedPPO(Policy):
                 f"SharedPPO was trained on {self._model.observation_space}, and {env.name} shows otherwise"
             )
 
-    def train(self, env: Population[Any], progress: Progress | None = None) -> "SharedPPO":
-        """Learn in a world like `env`, with what stands on its channels; `progress` is told the fraction done."""
+    def train(self, env: Population[Any]) -> "SharedPPO":
+        """Learn in a world like `env`, with what stands on its channels."""
         try:
             from sb3_contrib import MaskablePPO
             from stable_baselines3 import PPO
@@ -111,7 +107,7 @@ class SharedPPO(Policy):
             device="cpu",
         )
         self._history = []
-        self._model.learn(self.steps, callback=_watcher(self._history, self.steps, progress))
+        self._model.learn(self.steps, callback=_watcher(self._history, self.steps, self.progress))
         self._normal.training = False
         return self
 

@@ -64,7 +64,7 @@ def make_world(name: str) -> World[Any]:
 def policies() -> dict[str, type[Any]]:
     """`{name: class}` of the policies in `tacit.policies`."""
     module = importlib.import_module("tacit.policies")
-    return {name: getattr(module, name) for name in module.__all__ if name != "Policy"}
+    return {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
 
 
 def make_policy(name: str, **parameters: Any) -> Any:

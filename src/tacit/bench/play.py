@@ -8,19 +8,22 @@ import numpy as np
 
 from tacit.auditing import parse_mechanism
 from tacit.bench.study import Cell, Config, Progress, Result
-from tacit.registry import make_policy, make_world
+from tacit.policies import Learner, Policy
+from tacit.registry import make_policy, make_world, policies
 from tacit.simulation import simulate
 
-LEARNERS = ("LearnedStopping", "TabularQ")
-
-
 DELTA = 1e-5
+
+
+def learns(policy: str) -> bool:
+    """Whether the policy of that name is trained, and so takes a seed."""
+    return issubclass(policies().get(policy, Policy), Learner)
 
 
 def config(
     env: str, policy: str, policy_params: Config | None = None, privacy: str | None = None, **env_params: Any
 ) -> Config:
-    """The configuration of a cell; `privacy` names the mechanism on the environment's channel, as the command line does."""
+    """The configuration of a cell; `privacy` names the mechanism on the environment's first channel, or "paper"."""
     found = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
     return found if privacy is None else found | {"privacy": privacy}
 
@@ -41,15 +44,15 @@ def play(
     """
     population = make_world(cell.config["env"]).population(replicas, **cell.config["env_params"])
     parameters = dict(cell.config["policy_params"])
-    if cell.config["policy"] in LEARNERS:
+    if learns(cell.config["policy"]):
         parameters["seed"] = cell.seed
     policy = make_policy(cell.config["policy"], **parameters)
-    if cell.config["policy"] in LEARNERS:
-        policy.train(population.params, progress)
+    if isinstance(policy, Learner):
+        policy.progress = progress
     names = list(record)
     times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
     spec = cell.config.get("privacy")
-    privacy = None if spec is None else {next(iter(population.channels)): parse_mechanism(spec)}
+    privacy = spec if spec in (None, "paper") else {next(iter(population.channels)): parse_mechanism(spec)}
     run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
     metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
     curves = {name: (run.times, run.trace[name].mean(axis=1)) for name in names}

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from tacit.bench.figures import Plot, plot_curves, plot_scores
-from tacit.bench.play import LEARNERS, config, play
+from tacit.bench.play import config, learns, play
 from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
 
 CLASSIC: tuple[tuple[str, Config], ...] = (
@@ -89,7 +89,7 @@ class FederatedTrainingStudy(Study):
         kept = cells(self, worlds, quick, 5 if quick else 20, 1 if quick else 10)
         # One learner is enough to see how what was learned on the model does on data.
         return [
-            c for c in kept if c.config["policy"] not in LEARNERS or c.config["policy_params"].get("algorithm") == "PPO"
+            c for c in kept if not learns(c.config["policy"]) or c.config["policy_params"].get("algorithm") == "PPO"
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:

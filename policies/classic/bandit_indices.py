@@ -1,0 +1,185 @@
+"""What classic bandit algorithms compute, one equation a function, over arrays of any shape [..., K] of arms.
+
+`counts` are pulls, `means` sample means in [0, 1] (whatever, where nothing was pulled). An index is infinite where an arm was
+never pulled. Logarithms are natural.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.envs.core import Array
+
+__all__ = [
+    "DPEpoch",
+    "bernoulli_divergence",
+    "coop_ucb2_index",
+    "dducb_index",
+    "dp_elimination_epoch",
+    "elimination_radius",
+    "fed2_ucb_radius",
+    "gossip_ucb_index",
+    "kl_ucb_index",
+    "moss_index",
+    "ucb1_index",
+]
+
+TINY = 1e-300
+
+
+def ucb1_index(counts: Array, means: Array, t: Array | float) -> Array:
+    """mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi & Fischer 2002, Figure 1).
+
+    Args:
+        counts, means: [..., K].
+        t: pulls so far, a number or [..., 1]; below 2, where an arm is always unpulled or the only one, it counts as 2.
+    """
+    with np.errstate(divide="ignore"):
+        index = np.sqrt(2.0 * np.log(np.maximum(t, 2.0)) / counts)
+    index += means
+    return index
+
+
+def bernoulli_divergence(p: Array, q: Array) -> Array:
+    """kl(p, q) = p ln(p / q) + (1 - p) ln((1 - p) / (1 - q)), for p in [0, 1] and q in (0, 1)."""
+    return p * np.log(np.maximum(p, TINY) / q) + (1 - p) * np.log(np.maximum(1 - p, TINY) / (1 - q))
+
+
+def kl_ucb_index(counts: Array, means: Array, t: Array | float, c: float = 0.0, steps: int = 8) -> Array:
+    """The largest q with n kl(mean, q) <= ln t + c ln ln t (Garivier & Cappe 2011, Algorithm 1; they advise c = 0).
+
+    By Newton's method from above: kl(p, .) is convex and increasing beyond p, so no step passes the root. It begins at the lesser of
+    two bounds on it, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 - p)), with b the right side over n and H the entropy; 8
+    steps come within 1e-12 of it.
+
+    Args:
+        counts, means: [..., K].
+        t: pulls so far, a number or [..., 1]; below 2 it counts as 2.
+    """
+    log_t = np.log(np.maximum(t, 2.0))
+    budget = log_t + (c * np.log(np.maximum(log_t, 1.0)) if c else 0.0)
+    p = np.clip(means, 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        b = np.where(counts > 0, budget / np.maximum(counts, 1), 1.0)
+        rest = 1.0 - p
+        entropy = -(p * np.log(np.maximum(p, TINY)) + rest * np.log(np.maximum(rest, TINY)))
+        far = -np.expm1(-(b + entropy) / np.maximum(rest, TINY))
+    q = np.minimum(p + np.sqrt(b / 2), far)
+    for _ in range(steps):
+        inside = (q < 1.0) & (q > p)
+        at = np.where(inside, q, 0.5)
+        slope = np.where(inside, (q - p) / (at * (1 - at)), 1.0)
+        excess = np.where(inside, bernoulli_divergence(p, at) - b, 0.0)
+        q = q - np.maximum(excess, 0.0) / slope
+    return np.where(counts > 0, q, np.inf)
+
+
+def moss_index(counts: Array, means: Array, horizon: float, num_arms: int) -> Array:
+    """mean + sqrt(max(ln(T / (K n)), 0) / n) (MOSS; Audibert & Bubeck 2009).
+
+    Args:
+        counts, means: [..., K].
+        horizon: T.
+        num_arms: K.
+    """
+    with np.errstate(divide="ignore"):
+        bonus = np.sqrt(np.maximum(np.log(horizon / (num_arms * np.maximum(counts, 1))), 0.0) / np.maximum(counts, 1))
+    return np.where(counts > 0, means + bonus, np.inf)
+
+
+def elimination_radius(pulls: Array, num_arms: int, delta: float) -> Array:
+    """sqrt(ln(4 K n^2 / delta) / (2 n)): Hoeffding's bound for K arms at all n at once, with probability 1 - delta.
+
+    Successive elimination (Even-Dar, Mannor & Mansour 2006, Algorithm 3) drops an arm that lies two such radii below the best; its
+    constant is left open there, and this one is Hoeffding's for rewards in [0, 1].
+    """
+    n = np.maximum(pulls, 1)
+    return np.sqrt(np.log(4 * num_arms * n * n / delta) / (2 * n))
+
+
+class DPEpoch(NamedTuple):
+    """An epoch of private successive elimination: `pulls` of every active arm, then drop those `threshold` below the best noisy mean."""
+
+    pulls: Array  # R_e, int64
+    threshold: Array  # 2 h_e + 2 c_e
+    scale: Array  # of the Laplace noise on a mean, 1 / (epsilon R_e)
+
+
+def dp_elimination_epoch(epoch: Array, active: Array, epsilon: float, beta: float) -> DPEpoch:
+    """Epoch e with |S| active arms (Sajed & Sheffet 2019, Algorithm 2), for e and |S| of one shape.
+
+    R_e = max(32 ln(8 |S| e^2 / beta) / D^2, 8 ln(4 |S| e^2 / beta) / (epsilon D)) + 1 with D = 2^-e, rounded up;
+    h_e = sqrt(ln(8 |S| e^2 / beta) / (2 R_e)) and c_e = ln(4 |S| e^2 / beta) / (epsilon R_e).
+    """
+    gap = 0.5**epoch
+    sampling, noise = np.log(8 * active * epoch**2 / beta), np.log(4 * active * epoch**2 / beta)
+    pulls = np.ceil(np.maximum(32 * sampling / gap**2, 8 * noise / (epsilon * gap)) + 1).astype(np.int64)
+    return DPEpoch(pulls, 2 * np.sqrt(sampling / (2 * pulls)) + 2 * noise / (epsilon * pulls), 1 / (epsilon * pulls))
+
+
+def fed2_ucb_radius(admitted: Array, pulls: Array, horizon: float, sigma: float, sigma_c: float) -> float:
+    """sqrt(6 sigma^2 eta_p ln T) + sqrt(6 sigma_c^2 ln T / M(p)) (Fed2-UCB; Shi & Shen 2021).
+
+    eta_p = M(p)^-2 sum_q g(q) / F(q, p): of the M(p) clients, g(q) came in phase q and have pulled each active arm F(q, p) times.
+
+    Args:
+        admitted: g(1..p), float64[p].
+        pulls: f(1..p), float64[p].
+        horizon: T.
+        sigma: of a reward given its arm, for its sub-Gaussian tail (1/2 in [0, 1]).
+        sigma_c: of a client's mean about the global one; 0 for homogeneous rewards.
+    """
+    clients = admitted.sum()
+    since = np.cumsum(pulls[::-1])[::-1]
+    eta = (admitted / since).sum() / clients**2
+    return float(np.sqrt(6 * sigma**2 * eta * np.log(horizon)) + np.sqrt(6 * sigma_c**2 * np.log(horizon) / clients))
+
+
+def coop_ucb2_index(
+    pulls: Array, rewards: Array, t: float, agents: int, gamma: float, sigma: float, eta: float
+) -> Array:
+    """s / n + sigma sqrt(2 gamma / G(eta) (n + f(t)) / (M n) ln t / n) (Landgren, Srivastava & Leonard 2016).
+
+    n and s estimate, by running consensus, pulls and rewards per agent; G(eta) = 1 - eta^2 / 16, f(t) = sqrt(ln t).
+
+    Args:
+        pulls, rewards: n and s, [..., K].
+        t: slots so far.
+        agents: M.
+        gamma: > 1.
+        sigma: of a reward, for its sub-Gaussian tail.
+        eta: in (0, 4).
+    """
+    log_t = np.log(max(t, 2.0))
+    n = np.where(pulls > 0, pulls, 1.0)
+    width = 2 * gamma / (1 - eta**2 / 16) * (n + np.sqrt(log_t)) / (agents * n) * log_t / n
+    return np.where(pulls > 0, rewards / n + sigma * np.sqrt(width), np.inf)
+
+
+def dducb_index(pulls: Array, rewards: Array, t: float, agents: int, sigma: float, eta: float) -> Array:
+    """rewards / pulls + sqrt(2 eta sigma^2 ln t / (M pulls)) (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1).
+
+    Args:
+        pulls, rewards: delayed averages over the agents, [..., K].
+        t: pulls of all agents that they cover.
+        agents: M.
+        sigma: of a reward, for its sub-Gaussian tail.
+        eta: > 1.
+    """
+    n = np.where(pulls > 0, pulls, 1.0)
+    return np.where(pulls > 0, rewards / n + np.sqrt(2 * eta * sigma**2 * np.log(max(t, 2.0)) / (agents * n)), np.inf)
+
+
+def gossip_ucb_index(counts: Array, estimates: Array, t: float, agents: int) -> Array:
+    """estimate + sqrt(2 M ln t / n) + alpha, with n an agent's own pulls (Zhu, Zhu, Liu & Liu 2021).
+
+    The paper adds a constant alpha = 64 / M^17 to every index, which changes no choice and is left out.
+
+    Args:
+        counts: own pulls, [..., K].
+        estimates: of the mean over agents, by gossip, [..., K].
+        t: slots so far.
+        agents: M.
+    """
+    with np.errstate(divide="ignore"):
+        return estimates + np.sqrt(2 * agents * np.log(max(t, 2.0)) / counts)

@@ -1,7 +1,8 @@
 """What the ledger costs in a population of 5,000 agents: `python benchmarks/ledger.py`.
 
 Charging, as a share of the step it happens in (the votes of `parallel_view.py`, as arrays), in turns within one process: of the bare step,
-and of one that also perturbs what is charged. And how long totals take when somebody asks.
+and of one that also perturbs what is charged. A budget is asked and its messages charged, step by step: while nobody comes near it, and
+once it is spent for most. And how long totals take when somebody asks.
 """
 
 import statistics
@@ -45,15 +46,30 @@ def charging(num_envs: int) -> dict[str, Any]:
     votes = rng.integers(0, OPTIONS, (num_envs, AGENTS))
     ledger, vote, mean = ledger_of(num_envs), BitwiseRandomizedResponse(0.1).loss(), Gaussian.from_rho(1e-4).loss()
     live, senders = np.ones(num_envs, np.bool_), rng.random((num_envs, AGENTS)) < 0.5
-    levels, budget = rng.random((num_envs, AGENTS)), Budget(10.0, 1e-6, method="rdp")
+    levels = rng.random((num_envs, AGENTS))
+    some = levels * senders
+    wide, spent = ledger_of(num_envs), ledger_of(num_envs)
+    spent.charge("vote", vote, each=rng.integers(0, 101, (num_envs, AGENTS)))
+    near = Budget(5.0)
+    far = Budget(1e6)
     one_hot, means = np.eye(OPTIONS, dtype=np.int8)[votes], rng.random((num_envs, AGENTS))
     bitwise, noise = BitwiseRandomizedResponse(0.1), Gaussian.from_rho(1e-4, sensitivity=1.0)
+
+    def admit(budget: Budget, its: Ledger) -> None:
+        admitted, _ = budget.admit(its, vote, senders, "vote")
+        its.charge("vote", vote, each=admitted)
+
     # Name: the charge, and the mechanism whose messages it counts.
     ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         "everyone": (lambda: ledger.charge("vote", vote, everyone=live), lambda: bitwise.perturb(one_hot, rng)),
         "each": (lambda: ledger.charge("mean", mean, each=senders), lambda: noise.perturb(means, rng)),
         "levels": (lambda: ledger.charge_levels("mean", levels), lambda: k_ary_response(votes, levels, OPTIONS, rng)),
-        "budget": (lambda: budget.admit(ledger, vote, senders, "vote"), lambda: bitwise.perturb(one_hot, rng)),
+        "levels of half": (
+            lambda: ledger.charge_levels("vote", some),
+            lambda: k_ary_response(votes, levels, OPTIONS, rng),
+        ),
+        "budget": (lambda: admit(far, wide), lambda: bitwise.perturb(one_hot, rng)),
+        "spent budget": (lambda: admit(near, spent), lambda: bitwise.perturb(one_hot, rng)),
     }
     steps: list[float] = []
     charges: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}

@@ -16,7 +16,7 @@ import worlds as tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.envs.core import Array, Channel
+from tacit.envs.core import Array, Channel, Setup, Streams
 from tacit.wrappers.privacy import composition
 from tacit.wrappers.privacy.composition import (
     ORDERS,
@@ -37,6 +37,7 @@ from tacit.wrappers.privacy.mechanisms import (
     Gaussian,
     KaryRandomizedResponse,
     Laplace,
+    Memoized,
     NoPrivacy,
     PrivacyLoss,
     TreeAggregation,
@@ -65,10 +66,10 @@ def gaussian(rho: float) -> PrivacyLoss:
     return Gaussian.from_rho(rho).loss()
 
 
-def make(num_envs: int = 1, num_agents: int = 3, **options: Any) -> Ledger:
+def make(num_envs: int = 1, num_agents: int = 3, disjoint: str = "", **options: Any) -> Ledger:
     channels = (
-        Channel("vote", "one_hot", observer="server", unit="event"),
-        Channel("mean", "bounded", observer="neighbour", unit="event"),
+        Channel("vote", "one_hot", observer="server", unit="event", disjoint=disjoint == "vote"),
+        Channel("mean", "bounded", observer="neighbour", unit="event", disjoint=disjoint == "mean"),
         Channel("profile", "vector", observer="public", unit="user"),
     )
     return Ledger(num_envs, num_agents, channels, **options)
@@ -481,6 +482,22 @@ def test_chosen_levels_add_up_as_messages_of_those_levels_would() -> None:
     assert np.isinf(chosen.total()).tolist() == [[True, False, False]]
 
 
+def test_chosen_levels_of_a_thousand_rounds_are_all_counted() -> None:
+    rng, ledger = np.random.default_rng(4), make(2, 3)
+    sent_, spent = np.zeros((2, 3), np.int64), np.zeros((2, 3))
+    for i in range(1000):
+        levels = rng.choice([0.0, 0.25, 0.5], (2, 3))
+        ledger.charge_levels("vote", levels)
+        sent_, spent = sent_ + (levels > 0), spent + levels
+        if i % 300 == 0:
+            np.testing.assert_array_equal(ledger.messages("vote"), sent_)
+        if i == 620:
+            ledger.reset(np.array([True, False]))
+            sent_[0], spent[0] = 0, 0
+    np.testing.assert_array_equal(ledger.messages("vote"), sent_)
+    np.testing.assert_array_equal(ledger.total(method="basic"), spent)
+
+
 # Observers, roles, and what changes between adjacent worlds.
 
 
@@ -519,7 +536,7 @@ def test_roles_have_totals_of_their_own() -> None:
 
 
 def test_at_event_level_disjoint_messages_compose_in_parallel() -> None:
-    ledger = make(1, 2, disjoint=["vote"])
+    ledger = make(1, 2, disjoint="vote")
     ledger.charge("vote", bitwise(0.5), each=np.array([[100, 0]]))
     ledger.charge("vote", bitwise(1.0), each=np.array([[1, 0]]))
     ledger.charge("mean", bitwise(0.25), everyone=np.array([2]))
@@ -532,13 +549,31 @@ def test_at_event_level_disjoint_messages_compose_in_parallel() -> None:
     for _ in range(3):
         ledger.charge_levels("vote", np.array([[0.0, 2.0]]), kind="k_ary_randomized_response")
     np.testing.assert_allclose(ledger.total(method="basic", unit="event"), [[1.5, 2.5]])
-    users = make(1, 1, disjoint=["profile"])
-    users.charge("profile", bitwise(0.5), everyone=np.array([3]))
-    assert users.total(method="basic", unit="event")[0, 0] == 1.5
+    with pytest.raises(ValueError, match="disjoint must be False on channel 'x', whose unit is a user, not True"):
+        Channel("x", "vector", observer="server", unit="user", disjoint=True)
+
+
+def test_a_channel_says_which_messages_are_disjoint_and_how_many_events_each_is_about() -> None:
+    """Means of ever more rewards, each reward in one of them: the most at risk is one of the dearest; a whole history is in all of them."""
+    channel, sizes = Channel("mean", "bounded", observer="server", unit="event", disjoint=True), (4, 10, 50)
+    ledger = Ledger(1, 2, [channel])
+    channel.install(Setup(Laplace(0.5)), ledger)
+    channel.draw_from(Streams(0))
+    channel.reset(1)
+    for n in sizes:
+        channel.send(np.full((1, 2), 0.5), sensitivity=1 / n, events=n)
+    assert ledger.total(method="basic", unit="event").tolist() == [[0.5, 0.5]]
+    assert ledger.total(method="basic").tolist() == [[1.5, 1.5]]
+    assert ledger.total(method="basic", unit="user").tolist() == [[32.0, 32.0]]
+    for method in METHODS:
+        assert 0.5 + 2 * math.log1p(-DELTA) <= ledger.total(method=method, unit="event")[0, 0] <= 0.5
+    channel.send(np.full((1, 2), 0.5), np.array([[True, False]]), sensitivity=1 / 7)
+    assert ledger.total(method="basic", unit="user").tolist() == [[math.inf, 32.0]], "about how many, nobody said"
+    assert ledger.table()[0]["note"].startswith("disjoint")
 
 
 def test_parallel_gaussians_cost_what_the_dearest_costs() -> None:
-    ledger = make(1, 1, disjoint=["mean"])
+    ledger = make(1, 1, disjoint="mean")
     for rho in (0.01, 0.02, 0.03):
         ledger.charge("mean", gaussian(rho), everyone=np.array([50]))
     exact = float(gaussian_epsilon(math.sqrt(0.06), DELTA))
@@ -600,6 +635,7 @@ def test_the_table_survives_its_export() -> None:
         ("profile", "none"),
         ("all", "all"),
     ]
+    assert [row["note"] for row in rows] == ["", "", "", "nothing is hidden", ""]
     assert rows[0]["messages_mean"] == 1.0
     assert rows[0]["messages_max"] == 3
     assert rows[0]["basic_max"] == 1.5
@@ -610,6 +646,24 @@ def test_the_table_survives_its_export() -> None:
     assert [
         {key: type(row[key])(text) for key, text in line.items()} for row, line in zip(rows, read, strict=True)
     ] == rows
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "note"),
+    [
+        (
+            Memoized(BitwiseRandomizedResponse(1.0)),
+            "not counted: an answer that changes reveals that the value changed",
+        ),
+        (TreeAggregation(1.0, horizon=8), "a message is a whole stream"),
+        (BitwiseRandomizedResponse(1.0), ""),
+    ],
+)
+def test_the_table_says_what_its_numbers_do_not(mechanism: Any, note: str) -> None:
+    ledger = make()
+    ledger.channels["vote"].install(Setup(mechanism), ledger)
+    ledger.charge("vote", mechanism.loss())
+    assert [row["note"] for row in ledger.table()] == [note, "nothing is hidden", "nothing is hidden", ""]
 
 
 def test_copies_go_on_counting_by_themselves() -> None:
@@ -686,7 +740,6 @@ def test_hostile_input_changes_nothing(call: Callable[[Any], None], message: str
     [
         ({"num_envs": 0}, "num_envs must be"),
         ({"num_agents": 0}, "agents"),
-        ({"disjoint": ["votes"]}, "channel must be one of"),
         ({"senders": {"votes": "agent"}}, "channel must be one of"),
         ({"senders": {"vote": "server"}}, "senders"),
         ({"num_agents": {"a": 1, "b": 2}}, "senders"),
@@ -750,6 +803,55 @@ def test_nobody_overspends(data: st.DataObject, epsilon: float, delta: float) ->
             ledger.charge_levels("vote", loss * admitted)
         assert (budget.spent(ledger, "vote") <= budget.limit * (1 + 2e-9)).all()
         assert (ledger.total(delta, method=method, channel="vote") <= epsilon * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("kinds", [1, 2], ids=["one kind of message", "two kinds"])
+def test_a_budget_admits_as_if_it_looked_at_everybody_every_time(kinds: int) -> None:
+    """Against counts kept here, through resets of single replicas: epsilons are binary fractions, so sums are exact."""
+    rng, budget = np.random.default_rng(kinds), Budget(16.0)
+    ledger, spent, refusals, looks = make(3, 4), np.zeros((3, 4)), 0, 0
+    losses = [bitwise(0.5), bitwise(0.25)][:kinds]
+    for _ in range(600):
+        loss, senders = losses[rng.integers(kinds)], rng.random((3, 4)) < [[0.1], [0.5], [0.9]]
+        seen = dict(ledger._spent)
+        admitted, ended = budget.admit(ledger, loss, senders, "vote")
+        looks += ledger._spent != seen
+        np.testing.assert_array_equal(admitted, senders & (spent + loss.epsilon <= 16.0))
+        assert not ended.any()
+        refusals += int((senders & ~admitted).sum())
+        if rng.random() < 0.1:
+            everyone: Array = np.all(spent + loss.epsilon <= 16.0, axis=1)
+            ledger.charge("vote", loss, everyone)
+            spent += loss.epsilon * everyone[:, None]
+            admitted = admitted & (spent + loss.epsilon <= 16.0)
+        ledger.charge("vote", loss, each=admitted)
+        spent += loss.epsilon * admitted
+        if rng.random() < 0.02:
+            replicas = rng.random(3) < 0.5
+            ledger.reset(replicas)
+            spent[replicas] = 0
+    assert refusals > 100
+    assert looks < 150
+
+
+def test_agents_far_from_their_budget_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, senders, budget = make(1, 3), np.array([[True, False, True]]), Budget(100.0)
+    ledger.charge("vote", bitwise(0.5))
+    looked: list[str | None] = []
+    allows = Budget.allows
+
+    def watched(self: Budget, its: Ledger, loss: Any, channel: str | None = None) -> Array:
+        looked.append(channel)
+        return allows(self, its, loss, channel)
+
+    monkeypatch.setattr(Budget, "allows", watched)
+    for _ in range(200):
+        assert budget.admit(ledger, bitwise(0.5), senders, "vote")[0] is senders
+        assert not looked
+        ledger.charge("vote", bitwise(0.5), each=senders)
+    everybody = np.array([[True, True, True]])
+    assert budget.admit(ledger, bitwise(0.5), everybody, "vote")[0].tolist() == [[False, True, False]]
+    assert looked
 
 
 @given(epsilon=st.floats(0.1, 10), delta=st.floats(1e-10, 1e-2), level=st.floats(0.01, 3))

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
@@ -18,7 +18,7 @@ import numpy as np
 from tacit.envs.core.channel import Channel, Observer, Unit
 from tacit.envs.core.validation import Array, choice, integer, number
 from tacit.wrappers.privacy.composition import LOCAL, METHODS, ORDERS, Group, History, Method, group
-from tacit.wrappers.privacy.mechanisms import PrivacyLoss
+from tacit.wrappers.privacy.mechanisms import Memoized, PrivacyLoss, TreeAggregation
 
 __all__ = [
     "Account",
@@ -30,6 +30,10 @@ __all__ = [
 
 ROUNDING = 1e-9  # of a budget: three messages of 0.1 fit into 0.3
 NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
+NOTES: dict[type, str] = {
+    Memoized: "not counted: an answer that changes reveals that the value changed",
+    TreeAggregation: "a message is a whole stream",
+}
 
 
 # What is counted.
@@ -45,6 +49,7 @@ class Account:
         events: how many events a message is about; None: not stated.
         everyone: int64[B], messages that every agent sent.
         each: int64[B, N] or None, messages beyond those, by agent.
+        most: no agent has sent more since the account was opened, whatever was reset.
     """
 
     channel: str
@@ -52,6 +57,7 @@ class Account:
     events: int | None
     everyone: Array
     each: Array | None = None
+    most: int = 0
 
     @property
     def kind(self) -> str:
@@ -61,6 +67,16 @@ class Account:
     def messages(self) -> Array:
         """int64[B, N], or [B, 1] if all agents sent as many."""
         return self.everyone[:, None] if self.each is None else self.everyone[:, None] + self.each
+
+    def add(self, everyone: Array | None, each: Array | None) -> None:
+        """Count messages of every agent, bool[B] or int[B], and by agent, bool[B, N] or int[B, N]."""
+        if everyone is not None:
+            self.everyone += everyone
+            self.most += _largest(everyone)
+        if each is not None:
+            self.each = np.zeros(each.shape, np.int64) if self.each is None else self.each
+            self.each += each
+            self.most += _largest(each)
 
     def reset(self, where: Array) -> None:
         """Forget the replicas that `where` bool[B] marks."""
@@ -78,19 +94,28 @@ class Levels:
         kind: the mechanism's kind.
         zcdp: rho of a message, per squared epsilon.
         events: how many events a message is about; None: not stated.
-        sent: int64[B, N], messages.
+        shape: (B, N).
+        sent: int64[B, N], messages, but for those of the last charges.
         epsilon, squares: float64[B, N], sums of epsilon and of its square.
         largest: float64[B, N], the largest epsilon.
+        recent: uint8[B, N], messages of the last `charges` < 256 charges: bytes add up ten times faster than int64.
     """
 
     channel: str
     kind: str
     zcdp: float
     events: int | None
-    sent: Array
-    epsilon: Array
-    squares: Array
-    largest: Array
+    shape: InitVar[tuple[int, int]]
+    sent: Array = field(init=False)
+    epsilon: Array = field(init=False)
+    squares: Array = field(init=False)
+    largest: Array = field(init=False)
+    recent: Array = field(init=False)
+    charges: int = 0
+
+    def __post_init__(self, shape: tuple[int, int]) -> None:
+        self.sent, self.recent = np.zeros(shape, np.int64), np.zeros(shape, np.uint8)
+        self.epsilon, self.squares, self.largest = np.zeros((3, *shape))
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -100,18 +125,23 @@ class Levels:
 
     def messages(self) -> Array:
         """int64[B, N]."""
+        self.sent += self.recent
+        self.recent[...] = self.charges = 0
         return self.sent
 
     def add(self, epsilons: Array) -> None:
         """Count one message of each agent whose epsilon, [B, N], is not 0."""
-        self.sent += epsilons > 0
+        if self.charges == 255:
+            self.messages()
+        self.recent += (epsilons > 0).view(np.uint8)
+        self.charges += 1
         self.epsilon += epsilons
         self.squares += epsilons * epsilons
         np.maximum(self.largest, epsilons, out=self.largest)
 
     def reset(self, where: Array) -> None:
         """Forget the replicas that `where` bool[B] marks."""
-        for sums in (self.sent, self.epsilon, self.squares, self.largest):
+        for sums in (self.sent, self.epsilon, self.squares, self.largest, self.recent):
             sums[where] = 0
 
 
@@ -126,7 +156,6 @@ class Ledger:
         agents: how many agents send, N; or `{role: N}` where several roles do.
         channels: the population's channels.
         senders: `{channel: role}`, needed where several roles send.
-        disjoint: channels on which one event enters at most one message, so that messages compose in parallel at event level.
 
     Attributes:
         accounts: what was charged.
@@ -139,15 +168,13 @@ class Ledger:
         channels: Iterable[Channel],
         *,
         senders: Mapping[str, str] | None = None,
-        disjoint: Collection[str] = (),
     ) -> None:
         self.num_envs = integer("num_envs", num_envs, at_least=1)
         named = agents if isinstance(agents, Mapping) else {"agent": agents}
         self.agents = {role: integer(f"agents[{role!r}]", size, at_least=1) for role, size in named.items()}
         self.channels = {channel.name: channel for channel in channels}
-        for name in (*(senders or {}), *disjoint):
+        for name in senders or {}:
             choice("channel", name, self.channels)
-        self.disjoint = frozenset(disjoint)
         sole = next(iter(self.agents)) if len(self.agents) == 1 else None
         self.senders = {
             name: choice(f"senders[{name!r}]", (senders or {}).get(name, sole), self.agents) for name in self.channels
@@ -155,6 +182,7 @@ class Ledger:
         self.accounts: list[Account | Levels] = []
         self._found: dict[tuple[Any, ...], Account] = {}
         self._levels: dict[tuple[Any, ...], Levels] = {}
+        self._spent: dict[tuple[Any, ...], tuple[float, float]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_found": {}}
@@ -188,12 +216,7 @@ class Ledger:
         if each is not None:
             _check_counts("each", each, shape)
         account = self._found.get((channel, id(loss), events)) or self._account(channel, loss, events)
-        if everyone is not None:
-            account.everyone += everyone
-        if each is not None:
-            if account.each is None:
-                account.each = np.zeros(shape, np.int64)
-            account.each += each
+        account.add(everyone, each)
 
     def charge_levels(
         self, channel: str, epsilons: Array, *, kind: str = "pure", zcdp: float = 0.5, events: int | None = None
@@ -219,7 +242,7 @@ class Ledger:
         if account is None:
             number("zcdp", zcdp, above=0, at_most=0.5)
             _check_events(events)
-            account = Levels(channel, kind, zcdp, events, np.zeros(shape, np.int64), *np.zeros((3, *shape)))
+            account = Levels(channel, kind, zcdp, events, shape)
             self.accounts.append(account)
             self._levels[channel, kind, zcdp, events] = account
         account.add(epsilons)
@@ -231,6 +254,7 @@ class Ledger:
             raise ValueError(f"where must be a bool array of shape {(self.num_envs,)}, not {_described(where)}")
         for account in self.accounts:
             account.reset(where)
+        self._spent = {key: value for key, value in self._spent.items() if value[0] < math.inf}
 
     def _account(self, channel: str, loss: PrivacyLoss, events: int | None) -> Account:
         """The account of messages that cost what `loss` says, opened if need be."""
@@ -282,7 +306,7 @@ class Ledger:
                 or a quantile in [0, 1].
             method: `basic` sum; `advanced` composition; `zcdp`; `rdp`; or `pld`, with dp-accounting. Each also takes what `basic` gives,
                 `rdp` what `zcdp` gives, and `pld` what `rdp` gives, where that is less: all are upper bounds.
-            unit: `event`: one event changes, and enters at most one message of a channel in `disjoint`. `user`: an agent's whole history
+            unit: `event`: one event changes, and enters at most one message of a `disjoint` channel. `user`: an agent's whole history
                 changes; a message then costs what all its `events` cost, and one that is not local and about an unstated number of them
                 costs inf. None: every message counts, at its channel's own unit.
             observer: who reads: count channels to `observer` and to the public only. None: whoever reads all of them.
@@ -322,7 +346,8 @@ class Ledger:
     ) -> list[dict[str, Any]]:
         """One row for each channel and mechanism, then one for all channels of a role together; plain values.
 
-        Messages are the mean and the largest number over agents and replicas; so are totals, at `delta`, by each method.
+        Messages are the mean and the largest number over agents and replicas; so are totals, at `delta`, by each method. `note` says what
+        the numbers do not.
         """
         delta = number("delta", delta, at_least=0, below=1)
         for method in methods:
@@ -345,10 +370,11 @@ class Ledger:
                             "mechanism": kind,
                         }
                         | self._summary(same, role, delta, methods)
+                        | {"note": _note(channel, kind)}
                     )
             if every:
                 labels = {"channel": "all", "role": role, "observer": "all", "unit": "", "mechanism": "all"}
-                rows.append(labels | self._summary(every, role, delta, methods))
+                rows.append(labels | self._summary(every, role, delta, methods) | {"note": ""})
         return rows
 
     def csv(self, delta: float = 1e-6, methods: Collection[Method] = ("basic", "advanced", "zcdp", "rdp")) -> str:
@@ -400,7 +426,7 @@ class Ledger:
         counted: list[tuple[str | None, PrivacyLoss, Array]] = []  # the channel if its messages are parallel
         chosen: list[tuple[Array, ...]] = []
         for a in accounts:
-            parallel = unit == "event" and a.channel in self.disjoint and self.channels[a.channel].unit == "event"
+            parallel = unit == "event" and self.channels[a.channel].disjoint
             size: int | None = 1
             if unit == "user" and self.channels[a.channel].unit == "event":
                 size = a.events or (1 if a.kind in LOCAL else None)
@@ -432,6 +458,20 @@ class Ledger:
         return np.broadcast_to(total[code].reshape(shape), (self.num_envs, self.agents[role])).copy()
 
 
+def _note(channel: Channel, kind: str) -> str:
+    """What the totals of a channel do not say."""
+    if kind == "none":
+        return "nothing is hidden"
+    notes = [NOTES.get(type(channel.setup.mechanism), "")]
+    notes += ["disjoint: at event level all messages cost what the costliest does"] * channel.disjoint
+    return "; ".join(filter(None, notes))
+
+
+def _largest(counts: Array) -> int:
+    """At least the largest count, without a look at those that are bool."""
+    return 1 if counts.dtype.kind == "b" else int(counts.max(initial=0))
+
+
 def _added(accounts: Iterable[Account | Levels], shape: tuple[int, int]) -> Array:
     """Messages of all accounts, int64[B, N]."""
     total = np.zeros(shape, np.int64)
@@ -443,7 +483,7 @@ def _added(accounts: Iterable[Account | Levels], shape: tuple[int, int]) -> Arra
 def _chosen(levels: Levels, parallel: bool, size: int | None) -> tuple[Array, Array, Array, Array]:
     """Sums [B, N] of epsilon, drift (a bound), squares and rho, when `size` events may change at once (None: any number)."""
     if size is None:
-        nothing_hidden = np.where(levels.sent > 0, math.inf, 0.0)
+        nothing_hidden = np.where(levels.messages() > 0, math.inf, 0.0)
         return (nothing_hidden,) * 4
     if parallel:
         epsilon, squares = levels.largest, levels.largest**2
@@ -546,6 +586,11 @@ class Budget:
         limit = max(float(self._divergences()[self.order == ORDERS][0]), 0.0)
         return limit if self.method == "rdp" else limit / self.order
 
+    @cached_property
+    def _room(self) -> float:
+        """`limit`, with what is left to rounding."""
+        return self.limit * (1 + ROUNDING)
+
     def _divergences(self) -> Array:
         """What each of ORDERS allows at (epsilon, delta): `rdp_epsilon` solved for the divergence."""
         allowed: Array = self.epsilon - np.log1p(-1 / ORDERS) + (math.log(self.delta) + np.log(ORDERS)) / (ORDERS - 1)
@@ -566,7 +611,7 @@ class Budget:
     def messages(self, loss: PrivacyLoss) -> float:
         """How many messages at `loss` fit into an untouched budget; inf if they cost nothing."""
         cost = self.cost(loss)
-        return math.inf if cost == 0 else float(math.floor(self.limit * (1 + ROUNDING) / cost))
+        return math.inf if cost == 0 else float(math.floor(self._room / cost))
 
     def spent(self, ledger: Ledger, channel: str | None = None) -> Array:
         """What agents have spent on a channel (None: on all), in the unit of `limit`: float64[B, N], or [B, 1] if all spent the same.
@@ -600,8 +645,32 @@ class Budget:
         Returns:
             bool[B, N], or [B, 1] if all spent the same.
         """
-        cost = self.cost(loss) if isinstance(loss, PrivacyLoss) else self._cost_of_levels(loss, loss**2 / 2)
-        return self.spent(ledger, channel) + cost <= self.limit * (1 + ROUNDING)
+        accounts = [account for account in ledger.accounts if account.channel == channel]
+        if isinstance(loss, PrivacyLoss) and len(accounts) == 1 and isinstance(accounts[0], Account):
+            account, cost = accounts[0], self.cost(loss)
+            unit = self.cost(account.loss)
+            if cost < math.inf and 0 < unit < math.inf:
+                fit = math.floor((self._room - cost) / unit) - account.everyone[:, None]
+                return fit >= (0 if account.each is None else account.each)
+        costs = self.cost(loss) if isinstance(loss, PrivacyLoss) else self._cost_of_levels(loss, loss**2 / 2)
+        return self.spent(ledger, channel) + costs <= self._room
+
+    def _everybody_may(self, ledger: Ledger, loss: PrivacyLoss, channel: str) -> bool:
+        """Whether all agents can afford one more message, found without a look at them while nobody can have come near the limit.
+
+        The most that anybody had spent when agents were last looked at, and what an agent can have spent since.
+        """
+        spent, then = ledger._spent.get((self, channel), (0.0, 0.0))
+        accounts = [account for account in ledger.accounts if account.channel == channel]
+        counted = [account for account in accounts if isinstance(account, Account)]
+        if spent == math.inf or not counted or len(counted) < len(accounts):
+            return False
+        most = sum(account.most * self.cost(account.loss) for account in counted if account.most)
+        if spent + (most - then) + self.cost(loss) <= self.limit:
+            return True
+        everybody = bool(self.allows(ledger, loss, channel).all())
+        ledger._spent[self, channel] = (float(self.spent(ledger, channel).max()) if everybody else math.inf, most)
+        return everybody
 
     def admit(
         self, ledger: Ledger, loss: PrivacyLoss | Array, senders: Array, channel: str | None = None
@@ -618,12 +687,16 @@ class Budget:
         Raises:
             BudgetSpent: somebody could not, and `when_spent` is `raise`.
         """
-        refused = senders & ~self.allows(ledger, loss, channel)
+        if channel is not None and isinstance(loss, PrivacyLoss) and self._everybody_may(ledger, loss, channel):
+            return senders, np.zeros(ledger.num_envs, np.bool_)
+        admitted = senders & self.allows(ledger, loss, channel)
+        if self.when_spent == "silent":
+            return admitted, np.zeros(ledger.num_envs, np.bool_)
+        refused = senders & ~admitted
         if self.when_spent == "raise" and refused.any():
             replica, agent = np.argwhere(refused)[0]
             raise BudgetSpent(
                 f"agent {agent} of replica {replica} cannot send on {channel or 'any channel'}: "
                 f"its budget of epsilon={self.epsilon:g} at delta={self.delta:g} is spent ({self.method} composition)"
             )
-        ended = np.asarray(refused.any(1) & (self.when_spent == "truncate"))
-        return senders & ~refused, ended
+        return admitted, np.asarray(refused.any(1))

@@ -4,6 +4,7 @@ False alarms: the share certified falls short with probability 1e-4 by the choic
 with probability 1e-3, and more than `binom.isf(1e-4, 200, 1e-3)` = 3 of 200 do with less than 1e-4. Seeds are fixed.
 """
 
+import copy
 import json
 import math
 from collections.abc import Callable
@@ -14,12 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import fingerprint
 from scipy.stats import binom
-from worlds import Consensus, Params
+from worlds import Consensus, Params, auction_v0, consensus_v0
 
 from tacit.auditing import adjacent_pair, audit_command, parse_mechanism
-from tacit.envs.core import Array
-from tacit.policies import Random
+from tacit.envs import federated_training_v0
+from tacit.envs.core import Array, Controlled, Setup
+from tacit.policies import FixedCount, Random
+from tacit.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
+from tacit.wrappers.channels import on_channel
 from tacit.wrappers.privacy import mechanisms
 from tacit.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
 
@@ -220,6 +225,222 @@ def test_a_whole_run_of_ones_own_population(leak: bool) -> None:
     assert found.method == "black"
     assert found.certified > 0.5
     assert found.verdict == ("violated" if leak else "consistent")
+
+
+class Outspoken(Random):
+    """Votes for the second option, so that everyone tells an opinion."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return np.ones(obs.shape[:2], np.int64)
+
+
+class Mute(Random):
+    """Votes for the first option, and tells no opinion."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return np.zeros(obs.shape[:2], np.int64)
+
+
+class Careless(mechanisms.BitwiseRandomizedResponse):
+    """Flips with probability 1 / (e^epsilon + 1)."""
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return mechanisms.BitwiseRandomizedResponse(2 * self.epsilon).perturb(x, rng)
+
+
+class Halved(mechanisms.Laplace):
+    """Adds noise for half the sensitivity that it is told."""
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return super().perturb(x, rng, sensitivity / 2)
+
+
+class Rewound(mechanisms.Laplace):
+    """Adds the same noise in every message of a run."""
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return super().perturb(x, copy.deepcopy(rng), sensitivity)
+
+
+class ForgetsVotes(Ledger):
+    """Does not charge what passes on `vote`."""
+
+    def charge(self, channel: str, loss: Any, *counts: Any, **named: Any) -> None:
+        if channel == "vote":
+            super().charge(channel, loss)
+        else:
+            super().charge(channel, loss, *counts, **named)
+
+
+class ForgetsRounds(Ledger):
+    """Charges the first message only."""
+
+    def charge(self, channel: str, loss: Any, *counts: Any, **named: Any) -> None:
+        first = not any(account.channel == channel for account in self.accounts)
+        super().charge(channel, loss, *(counts if first else ()), **(named if first else {}))
+
+
+VOTES = {"vote": (np.eye(3, dtype=np.int64)[0], np.eye(3, dtype=np.int64)[2])}
+OPINIONS = {"opinion": (0.0, 1.0)}
+
+
+def consensus(ledger: Any = Ledger, num_agents: int = 4, **laws: Any) -> Any:
+    env: Any = consensus_v0.population(num_agents=num_agents)
+    for channel, law in laws.items():
+        env = on_channel(env, channel, Setup(law, None, ledger))
+    return env
+
+
+def audited(env: Any, pair: Any, trials: int = 40_000, confidence: float = 0.999, **more: Any) -> AuditResult:
+    return audit(env, pair, trials, confidence, **{"policy": Outspoken(), "steps": 3, **more})
+
+
+BITWISE = mechanisms.BitwiseRandomizedResponse(0.5)
+LAPLACE = mechanisms.Laplace(0.5)
+RUNS: dict[str, tuple[dict[str, Any], Any, float]] = {
+    "votes": ({"vote": BITWISE}, VOTES, 1.5),
+    "opinions": ({"opinion": LAPLACE}, OPINIONS, 1.5),
+    "both": ({"vote": BITWISE, "opinion": LAPLACE}, VOTES | OPINIONS, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_certifies_most_of_what_the_ledger_totals(name: str) -> None:
+    """Three rounds at 0.5 a message and channel."""
+    laws, pair, total = RUNS[name]
+    found = audited(consensus(**laws), pair, 400_000)
+    assert found.method == "white"
+    assert found.claimed == pytest.approx(total)
+    assert 0.75 * total < found.certified <= total
+
+
+@pytest.mark.parametrize("method", ["white", "black"])
+@pytest.mark.parametrize("unit", ["user", "event"])
+@pytest.mark.parametrize("name", RUNS)
+def test_never_exceeds_a_sound_ledger(name: str, unit: Any, method: Method) -> None:
+    laws, pair, total = RUNS[name]
+    env = consensus(**laws)
+    found = [audited(env, pair, 1_000, seed=seed, unit=unit, method=method) for seed in range(200)]
+    assert {round(one.claimed, 9) for one in found} == {total if unit == "user" else total / 3}
+    assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 200, 1e-3)
+
+
+BROKEN: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
+    "flips too seldom": (consensus(vote=Careless(0.5)), consensus(vote=BITWISE), VOTES, {}),
+    "half the sensitivity": (consensus(opinion=Halved(0.5)), consensus(opinion=LAPLACE), OPINIONS, {}),
+    "noise used again": (
+        consensus(opinion=Rewound(0.5)),
+        consensus(opinion=LAPLACE),
+        OPINIONS,
+        {"unit": "event", "method": "black"},
+    ),
+    "a forgotten channel": (
+        consensus(ForgetsVotes, vote=BITWISE, opinion=LAPLACE),
+        consensus(vote=BITWISE, opinion=LAPLACE),
+        VOTES | OPINIONS,
+        {},
+    ),
+    "forgotten rounds": (consensus(ForgetsRounds, vote=BITWISE), consensus(vote=BITWISE), VOTES, {}),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_faults_in_an_environment_are_caught(name: str) -> None:
+    broken, sound, pair, more = BROKEN[name]
+    assert audited(sound, pair, **more).verdict == "consistent"
+    assert audited(broken, pair, **more).verdict == "violated"
+
+
+def test_noise_used_again_tells_all_but_by_its_own_law() -> None:
+    broken, _, pair, more = BROKEN["noise used again"]
+    black, white = (audited(broken, pair, **more | {"method": method}) for method in ("black", "white"))
+    assert black.certified > 0.9 * black.cap
+    assert white.verdict == "consistent", "the mechanism's own law does not know of it"
+
+
+def test_an_open_channel_is_no_claim() -> None:
+    """Votes are private to the server; to whoever also hears opinions, nothing is, and no claim is made."""
+    env = consensus(vote=BITWISE)
+    assert audited(env, VOTES, 4_000).verdict == "consistent"
+    both = audited(env, VOTES | OPINIONS, 4_000, method="black")
+    assert both.verdict == "no claim"
+    assert both.certified > 0.9 * both.cap
+    assert audited(consensus(), OPINIONS, 4_000).verdict == "no claim"
+
+
+def test_every_interface_beside_faults() -> None:
+    """Half of the messages are lost, and those who lie are overruled: what arrives is audited, what was sent is claimed."""
+    small: dict[str, Any] = {"num_clients": 3, "clip_norm": 1.0, "compute_probability": 0.5, "time_budget": 1.0}
+    world = federated_training_v0
+    direction = np.full(650, 650**-0.5)
+    forms = [world.population(**small), world.single_env(**small), world.vector_env(1, **small)]
+    found = []
+    for bare in [*forms, world.parallel_env(**small), world.env(**small)]:
+        env = Privatize(Faulty(bare, "update", LossyChannel(0.5)), "update", mechanisms.Laplace(300.0))
+        env = Faulty(env, "update", Byzantine(1.0, "constant"))
+        found.append(audit(env, {"update": (-direction, direction)}, 100, policy=FixedCount(2), steps=20))
+    assert len(set(map(repr, found))) == 1
+    assert found[0].claimed % 300 == 0
+    assert 0.5 < found[0].certified <= found[0].cap
+    alone = Controlled(auction_v0.population(), "platform", {"individual": Random()})
+    law = mechanisms.KaryRandomizedResponse(2.0, num_values=2)
+    one = audited(Privatize(alone, "purchase", law), {"purchase": (0, 1)}, policy=Random(), steps=4)
+    assert one.claimed == pytest.approx(2 * law.epsilon)
+    assert one.share > 0.75
+
+
+def test_an_audit_leaves_the_environment_alone() -> None:
+    env = consensus(vote=BITWISE)
+    env.reset(seed=0)
+    before = fingerprint(env)
+    first = audited(env, VOTES, 1_000)
+    assert fingerprint(env) == before
+    assert audited(env, VOTES, 1_000) == first
+
+
+def test_memoised_answers_and_streams() -> None:
+    """An answer given three times costs one, and certifies one; neither has ratios that add up."""
+    memoized = audited(consensus(vote=mechanisms.Memoized(mechanisms.BitwiseRandomizedResponse(1.0))), VOTES, 80_000)
+    assert memoized.method == "black"
+    assert memoized.claimed == pytest.approx(1.0)
+    assert memoized.share > 0.8
+    tree = audited(consensus(opinion=mechanisms.TreeAggregation(1.0, horizon=12)), OPINIONS, 80_000, unit="event")
+    assert tree.method == "black"
+    assert tree.claimed == pytest.approx(1.0)
+    assert 0.2 < tree.share <= 1
+
+
+def test_one_run_in_which_everyone_is_a_canary() -> None:
+    found = audited(consensus(num_agents=5_000, vote=BITWISE), VOTES, 5_000, method="one-run")
+    assert found.method == "one-run"
+    assert found.claimed == pytest.approx(1.5)
+    assert 0.5 < found.certified <= 1.5
+    broken = consensus(num_agents=5_000, vote=Careless(0.5))
+    assert audited(broken, VOTES, 5_000, method="one-run").verdict == "violated"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"policy": None}, "policy must be given"),
+        ({"steps": 0}, "steps must be an integer >= 1"),
+        ({"agent": 4}, "agent must be an integer >= 0 and <= 3, not 4"),
+        ({"unit": "session"}, "unit must be one of"),
+        ({"pair": (0, 1)}, r"pair must be {channel: \(x0, x1\)} for an environment"),
+        ({"pair": {}}, r"pair must be {channel: \(x0, x1\)} for an environment"),
+        ({"pair": {"gossip": (0, 1)}}, "channel must be one of 'opinion', 'vote', not 'gossip'"),
+        ({"pair": {"vote": (0, 1, 2)}}, "pair must be two messages of one shape on channel 'vote'"),
+        ({"pair": {"vote": ([0, 1], 1)}}, "pair must be two messages of one shape on channel 'vote'"),
+        ({"pair": {"vote": ("a", "b")}}, "pair must be two messages of one shape on channel 'vote'"),
+        ({"pair": {"vote": (0, 1)}}, r"pair must hold messages of shape \(3,\), not \(\)"),
+        ({"pair": OPINIONS, "policy": Mute()}, "steps must let agent 0 be heard on channel 'opinion'"),
+        ({"method": "one-run"}, "trials must be the number of senders, 4, in one run, not 100"),
+        ({"trials": 3}, "trials must be an integer >= 4, not 3"),
+    ],
+)
+def test_mistakes_about_environments_are_named(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        audited(consensus(vote=BITWISE), **{"pair": VOTES, "trials": 100, **change})
 
 
 def test_agents_of_one_run_may_depend_on_each_other() -> None:

@@ -4,11 +4,14 @@ Under pure epsilon-DP and a fair coin the odds of a right guess are at most `e^e
 one chooses to guess on (the hypothesis test of Kairouz, Oh & Viswanath 2015). A one-sided lower confidence bound p on the share of right
 guesses therefore certifies `epsilon >= logit(p)`. What to abstain on, and the classifier of a black-box audit, come from a held-out part
 of the trials, and the certificate from the others: no trial serves twice. An audit can refute a claim, never prove it.
+
+Of an environment the claim is what its ledger totals after a run, and the transcript all that an agent was heard to say in it. That agent
+is a canary: its own messages are replaced by those of the first world, or of the second, on their way to the mechanism.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Literal
@@ -16,6 +19,9 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit.envs.core import Array, choice, integer, number
+from tacit.envs.core.channel import Unit
+from tacit.wrappers.channels import population_of
+from tacit.wrappers.privacy.canary import Runs
 
 __all__ = ["AuditResult", "audit", "audit_table", "plot_audits", "trials_for"]
 
@@ -32,6 +38,7 @@ VERDICTS: dict[str, dict[str, Any]] = {
 METHODS = ("white", "black", "one-run")
 LARGEST_SCORE = 1e6
 BATCH = 100_000
+RUNS = 10_000
 MOST_OUTCOMES = 64
 MOST_FOR_PRODUCTS = 8
 
@@ -97,7 +104,7 @@ class AuditResult:
 
 def audit(
     mechanism: Any,
-    pair: tuple[Any, Any],
+    pair: tuple[Any, Any] | Mapping[str, tuple[Any, Any]],
     trials: int = 10_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -111,28 +118,39 @@ def audit(
     batch: int | None = None,
     name: str | None = None,
     progress: Callable[[int], None] | None = None,
+    policy: Any = None,
+    steps: int | None = None,
+    agent: int = 0,
+    unit: Unit = "user",
 ) -> AuditResult:
-    """Certify a lower bound on the epsilon of a mechanism, or of anything that makes transcripts.
+    """Certify a lower bound on the epsilon of a mechanism, of runs of an environment, or of anything that makes transcripts.
 
     Args:
-        mechanism: an object with a batch-first `perturb(x, rng)`; or a function `transcript(x, rng, trials)` that makes independent
-            transcripts [trials, ...] of the world x, such as what an observer reads of whole runs of a population with `num_envs=trials`.
-        pair: the two adjacent worlds, (x0, x1): two messages for a mechanism; for a function whatever it takes (numbers, parameters,
-            callables that build a population).
+        mechanism: an object with a batch-first `perturb(x, rng)`; or an environment of this suite, in any interface, as `Privatize` and
+            `Faulty` leave it; or a function `transcript(x, rng, trials)` that makes independent transcripts [trials, ...] of the world x.
+        pair: the two adjacent worlds, (x0, x1): two messages for a mechanism; for an environment `{channel: (x0, x1)}`, two messages of
+            an agent on each channel to audit; for a function whatever it takes (numbers, parameters, callables that build a population).
         trials: transcripts to make, each of a world that a fair coin chose; in `one-run`, agents.
         confidence: probability that the certificate holds.
         seed: of the coins, and of the Generator that the mechanism or function is given.
         method: `white` scores a transcript by its log-likelihood ratio; `black` by logistic regression on its features; `one-run` makes a
             single transcript in which every agent is a canary with a coin and an x of its own, so that a function gets x [trials, ...] and
             gives each agent's part of the transcript, [trials, ...]. Default: `white` if there is a log-likelihood ratio, else `black`.
-        claimed: epsilon to compare with; default: `mechanism.epsilon`, inf (no claim) if there is none at this delta.
+        claimed: epsilon to compare with; default: `mechanism.epsilon`, inf (no claim) if there is none at this delta. Of an environment:
+            the ledger's total of all that the observer of the channels (of several: whoever reads all there are) learns of the agent in a
+            run, in the run where it is largest.
         delta: certify (epsilon, delta)-DP, pure DP if 0; default: `mechanism.delta`, 0 if there is none.
         sensitivity: what to tell a mechanism that takes it with each message.
         log_likelihood_ratio: of (y [trials, ...], x0, x1), [trials]; default: the mechanism's own, if any. `one-run` uses it too.
         held_out: share of the trials that chooses the threshold.
-        batch: transcripts made at once; default: 100,000 of a mechanism, all of them of a function.
+        batch: transcripts made at once; default: 100,000 of a mechanism, 10,000 of an environment, all of them of a function.
         name: what to call it in tables.
         progress: called with the number of trials scored so far.
+        policy: who acts in an environment, a policy or `{role: policy}`.
+        steps: turns of a run of an environment; default: until it ends.
+        agent: whose messages in an environment differ, by its place among the senders; in `one-run` everybody's do.
+        unit: how the worlds of an environment differ. `user`: the agent says x0 in all its messages, or x1 in all, against the claim for
+            the whole run. `event`: it says x0 or x1 in its first message and x0 in all later ones, against that for a message a channel.
 
     Returns:
         An `AuditResult`.
@@ -140,11 +158,36 @@ def audit(
     Raises:
         ValueError: a parameter outside its bounds, no log-likelihood ratio for `white`, transcripts of a wrong shape or not finite.
 
+    Of an environment, what leaves by channels is audited, message by message; what rewards, visible actions or timing give away is for a
+    function to show. Whether messages are adjacent is the caller's to know: two further apart than the sensitivity that the world states
+    refute nothing. `white` goes by the mechanism's own law, and is blind to noise that serves for two messages; `black` with
+    `unit="event"` sees it.
+
     Trials must be independent, but in `one-run`, whose bound holds however the agents depend on each other. With delta = 0 both bounds are
     that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that one run's right guesses, too, are at most binomial. With
     delta > 0, P(right) <= e^eps P(wrong) + delta: independent trials lose an upper quantile of Binomial(trials, delta) right guesses, one
     run is judged by the p-value of Steinke, Nasr & Jagielski, which wants delta well below (1 - confidence) / trials.
     """
+    if population_of(mechanism) is not None:
+        runs = Runs.of(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta)
+        if method == "one-run" and trials != runs.senders:
+            raise ValueError(f"trials must be the number of senders, {runs.senders}, in one run, not {trials!r}")
+        found = audit(
+            runs,
+            (0, 1),
+            trials,
+            confidence,
+            seed,
+            method,
+            claimed=claimed,
+            delta=delta,
+            log_likelihood_ratio=log_likelihood_ratio or (runs.log_likelihood_ratio if runs.memoryless else None),
+            held_out=held_out,
+            batch=RUNS if batch is None else batch,
+            name=name or f"{runs.env.name}: {', '.join(runs.pair)}",
+            progress=progress,
+        )
+        return found if claimed is not None else replace(found, claimed=runs.claimed)
     trials = integer("trials", trials, at_least=4)
     confidence = number("confidence", confidence, above=0, below=1)
     seed = integer("seed", seed, at_least=0)
@@ -155,8 +198,8 @@ def audit(
         claimed = float(getattr(mechanism, "epsilon", math.inf)) if delta >= known_delta else math.inf
     else:
         number("claimed", claimed, at_least=0)
-    if len(pair) != 2:
-        raise ValueError(f"pair must be two adjacent worlds (x0, x1), not {len(pair)} of them")
+    if isinstance(pair, Mapping) or len(pair) != 2:
+        raise ValueError(f"pair must be two adjacent worlds (x0, x1), not {pair!r}")
     make, ratio = _parts(mechanism, sensitivity)
     ratio = log_likelihood_ratio or ratio
     method = choice("method", method or ("black" if ratio is None else "white"), METHODS)

@@ -26,13 +26,12 @@ environments steps that only reset count too.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import gymnasium
 import numpy as np
-import pettingzoo
 from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
@@ -40,6 +39,7 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 from tacit.envs.core.channel import Channel, Payload
 from tacit.envs.core.seeding import Streams
 from tacit.envs.core.validation import Array, choice, integer, number
+from tacit.wrappers.channels import Layer
 from tacit.wrappers.privacy.ledger import Ledger
 from tacit.wrappers.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
 
@@ -57,11 +57,6 @@ Subject = Literal["observation", "reward", "action"]
 Bounds = tuple[Any, Any]
 Info = dict[str, Any]
 E = TypeVar("E")
-
-if TYPE_CHECKING:
-    VectorWrapper = gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]
-else:  # generic since Gymnasium 1.4
-    VectorWrapper = gymnasium.vector.VectorWrapper
 
 SOLE = "agent"  # what the agent of a Gymnasium environment is called here
 WHOLE = 2.0**53  # largest integer of which all smaller ones are floats
@@ -111,10 +106,12 @@ def PrivatizeAction(
 
 
 def _privatize(env: E, subject: Subject, mechanism: Mechanism, bounds: Any, sensitivity: Any) -> E:
-    for kind, wrapper in WRAPPERS:
-        if isinstance(env, kind):
-            return wrapper(env, subject, mechanism, bounds, sensitivity)
-    raise ValueError(f"env must be a Gymnasium or PettingZoo environment, not {env!r}")
+    wrapped: E | None = _Messages.around(
+        env, subject=subject, mechanism=mechanism, bounds=bounds, sensitivity=sensitivity
+    )
+    if wrapped is None:
+        raise ValueError(f"env must be a Gymnasium or PettingZoo environment, not {env!r}")
+    return wrapped
 
 
 # How a message leaves.
@@ -257,46 +254,68 @@ def _intersection(own: tuple[Array, Array], bounds: Any) -> tuple[Array, Array]:
     return low, high
 
 
-# What the wrappers share.
+# The wrappers.
 
 PAYLOADS: dict[bool, Payload] = {True: "categorical", False: "vector"}
 
 
-class _Messages:
+def _spaces(env: Any, subject: Subject) -> dict[str, Any]:
+    """The space of each agent's messages, None for rewards."""
+    of = "action_space" if subject == "action" else "observation_space"
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        spaces = {SOLE: getattr(env, f"single_{of}")}
+    elif isinstance(env, gymnasium.Env):
+        spaces = {SOLE: getattr(env, of)}
+    else:
+        spaces = {agent: getattr(env, of)(agent) for agent in env.possible_agents}
+    return dict.fromkeys(spaces) if subject == "reward" else spaces
+
+
+class _Messages(Layer):
     """The law of an environment's messages of one kind, their luck, and the count of what has left."""
 
+    env: Any
     subject: Subject
     mechanism: Mechanism
 
-    def _begin(
+    def __init__(
         self,
         env: Any,
         subject: Subject,
-        mechanism: Any,
-        bounds: Any,
-        sensitivity: Any,
-        spaces: Callable[[str], Any],
-        agents: list[str],
-        num_envs: int = 1,
+        mechanism: Mechanism,
+        bounds: Bounds | None = None,
+        sensitivity: float | None = None,
     ) -> None:
+        super().__init__(env, subject=subject, mechanism=mechanism, bounds=bounds, sensitivity=sensitivity)
         choice("subject", subject, ("observation", "reward", "action"))
         if any(layer.subject == subject for layer in _layers(env)):
             raise ValueError(f"env must have no mechanism on its {subject}s already, but {env!r} has one")
-        self.subject = subject
+        self.subject, self.mechanism = subject, mechanism
         self._releases = {
-            agent: _release(
-                subject, agent, mechanism, None if subject == "reward" else spaces(agent), bounds, sensitivity
-            )
-            for agent in agents
+            agent: _release(subject, agent, mechanism, space, bounds, sensitivity)
+            for agent, space in _spaces(env, subject).items()
         }
-        self.mechanism = mechanism
         self._loss = mechanism.loss()
-        self._agents = {agent: index for index, agent in enumerate(agents)}
-        self._count = np.zeros((num_envs, len(agents)), np.int64)
+        self._agents = {agent: index for index, agent in enumerate(self._releases)}
+        self._count = np.zeros((getattr(env, "num_envs", 1), len(self._agents)), np.int64)
         self._rng: np.random.Generator | None = None
 
+    def reset(self, seed: Any = None, options: Info | None = None) -> Any:
+        observation, info = self._restart(seed, options)
+        return self._leave("observation", observation), info
+
+    def step(self, action: Any) -> Any:
+        observation, reward, *rest = self.env.step(self._leave("action", action))
+        return self._leave("observation", observation), self._leave("reward", reward), *rest
+
+    def _restart(self, seed: Any, options: Info | None) -> Any:
+        """Reset the environment, and then use the generator that goes with the seed."""
+        rng = self._luck(seed)
+        told = self.env.reset(seed=seed, options=options)
+        self._rng = rng
+        return told
+
     def _luck(self, seed: Any) -> np.random.Generator:
-        """The generator to use from this reset on."""
         if isinstance(seed, list | tuple | np.ndarray):
             words = [integer("seed", word, at_least=0) for word in seed if word is not None]
             seed = sum(int(w) << 32 * i for i, w in enumerate(np.random.SeedSequence(words).generate_state(4)))
@@ -305,9 +324,12 @@ class _Messages:
             return self._rng
         return Streams(seed)[f"private/{self.subject}"]
 
-    def _send(self, x: Any, agent: str = SOLE) -> Any:
-        """The message that leaves for x."""
-        return self._send_each({agent: x})[agent]
+    def _leave(self, subject: Subject, x: Any) -> Any:
+        """What leaves for x: a message, if it is of this wrapper's kind."""
+        return self._send(x) if subject == self.subject else x
+
+    def _send(self, x: Any) -> Any:
+        return self._send_each({SOLE: x})[SOLE]
 
     def _send_each(self, messages: Mapping[str, Any], where: Any = None, batch: tuple[int, ...] = ()) -> dict[str, Any]:
         """The messages that leave, counted in the replicas `where` (default: in all).
@@ -322,7 +344,9 @@ class _Messages:
             self._rng = self._luck(None)
         sent = {agent: self._releases[agent].perturb(x, self._rng) for agent, x in checked.items()}
         for agent, message in sent.items():
-            if isinstance(message, np.ndarray) and not isinstance(messages[agent], np.ndarray):
+            if self.subject == "reward" and np.ndim(message) == 0:
+                sent[agent] = float(message)
+            elif isinstance(message, np.ndarray) and not isinstance(messages[agent], np.ndarray):
                 sent[agent] = message[()]  # a number stays a number
             self._count[slice(None) if where is None else where, self._agents[agent]] += 1
         return sent
@@ -335,7 +359,7 @@ class _Messages:
         for subject, layer in layers.items():
             payload = PAYLOADS[layer._loss.kind == KaryRandomizedResponse.kind]
             channels.append(Channel(subject, payload, observer="public", unit="event"))
-        ledger = Ledger(*self._count.shape, channels)
+        ledger = Ledger(len(self._count), len(self._agents), channels)
         for subject, layer in layers.items():
             ledger.charge(subject, layer._loss, each=layer._count)
         return ledger
@@ -355,150 +379,58 @@ def _layers(env: Any) -> Iterator[_Messages]:
         env = inside.get("env", inside.get("aec_env"))
 
 
-# The wrappers.
-
-
 class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """For `gymnasium.Env`; `gymnasium.make(env.spec)` makes another."""
 
-    def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        subject: Subject,
-        mechanism: Mechanism,
-        bounds: Bounds | None = None,
-        sensitivity: float | None = None,
-    ) -> None:
-        RecordConstructorArgs.__init__(
-            self, subject=subject, mechanism=mechanism, bounds=bounds, sensitivity=sensitivity
-        )
-        gymnasium.Wrapper.__init__(self, env)
-        space: Space[Any] = env.action_space if subject == "action" else env.observation_space
-        self._begin(env, subject, mechanism, bounds, sensitivity, lambda _: space, [SOLE])
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        rng = self._luck(seed)
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._rng = rng
-        return self._send(observation) if self.subject == "observation" else observation, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
-        if self.subject == "action":
-            action = self._send(action)
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        if self.subject == "observation":
-            observation = self._send(observation)
-        elif self.subject == "reward":
-            reward = float(self._send(reward))
-        return observation, reward, terminated, truncated, info
-
-
-class PrivateVector(_Messages, VectorWrapper):
+class PrivateVector(_Messages, gymnasium.vector.VectorWrapper):
     """For `gymnasium.vector.VectorEnv`, in all autoreset modes."""
 
-    def __init__(
-        self,
-        env: gymnasium.vector.VectorEnv[Any, Any, Any],
-        subject: Subject,
-        mechanism: Mechanism,
-        bounds: Bounds | None = None,
-        sensitivity: float | None = None,
-    ) -> None:
-        super().__init__(env)
-        space: Space[Any] = env.single_action_space if subject == "action" else env.single_observation_space
-        self._begin(env, subject, mechanism, bounds, sensitivity, lambda _: space, [SOLE], env.num_envs)
-        self._last: Any = None
+    _last: Any = None  # what was seen last, to be seen again where a masked reset leaves a replica alone
 
-    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
-        rng, where = self._luck(seed), (options or {}).get("reset_mask")
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._rng = rng
-        if self.subject != "observation":
-            return observation, info
-        if where is None or self._last is None:
-            return self._see(observation), info
-        self._last[where] = self._send_some(np.asarray(observation)[where], where)
-        return self._last.copy(), info
+    def reset(self, seed: Any = None, options: Info | None = None) -> Any:
+        where, last = (options or {}).get("reset_mask"), self._last
+        if where is None or last is None:
+            return super().reset(seed, options)
+        observation, info = self._restart(seed, options)
+        last[where] = self._send(np.asarray(observation)[where], where)
+        return last.copy(), info
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Info]:
-        if self.subject == "action":
-            actions = self._send_some(actions)
-        observation, reward, terminated, truncated, info = self.env.step(actions)
-        if self.subject == "reward":
-            reward = self._send_some(reward)
-        elif self.subject == "observation":
-            if "final_obs" in info:
-                final = info["final_obs"].copy()
-                for replica in np.flatnonzero(info["_final_obs"]):
-                    final[replica] = self._send_each({SOLE: final[replica]}, replica)[SOLE]
-                info = {**info, "final_obs": final}
-            observation = self._see(observation)
-        return observation, reward, terminated, truncated, info
+    def step(self, actions: Any) -> Any:
+        *told, info = super().step(actions)
+        if self.subject == "observation" and "final_obs" in info:
+            final = info["final_obs"].copy()
+            for replica in np.flatnonzero(info["_final_obs"]):
+                final[replica] = self._send_each({SOLE: final[replica]}, replica)[SOLE]
+            info = {**info, "final_obs": final}
+        return *told, info
 
-    def _send_some(self, x: Any, where: Any = None) -> Any:
+    def _send(self, x: Any, where: Any = None) -> Any:
         """The messages that leave the replicas `where` bool[B] (default: all)."""
-        return self._send_each({SOLE: x}, where, (self.num_envs if where is None else int(np.count_nonzero(where)),))[
-            SOLE
-        ]
-
-    def _see(self, observation: Any) -> Any:
-        message = self._send_some(observation)
-        self._last = message.copy() if isinstance(message, np.ndarray) else None
+        size = self.num_envs if where is None else int(np.count_nonzero(where))
+        message = self._send_each({SOLE: x}, where, (size,))[SOLE]
+        if self.subject == "observation" and where is None:
+            self._last = message.copy() if isinstance(message, np.ndarray) else None
         return message
 
 
 class PrivateParallel(_Messages, BaseParallelWrapper[Any, Any, Any]):
     """For `pettingzoo.ParallelEnv`."""
 
-    def __init__(
-        self,
-        env: Any,
-        subject: Subject,
-        mechanism: Mechanism,
-        bounds: Bounds | None = None,
-        sensitivity: float | None = None,
-    ) -> None:
-        super().__init__(env)
-        spaces = env.action_space if subject == "action" else env.observation_space
-        self._begin(env, subject, mechanism, bounds, sensitivity, spaces, list(env.possible_agents))
-
-    def reset(self, seed: int | None = None, options: Info | None = None) -> Any:
-        rng = self._luck(seed)
-        observations, infos = self.env.reset(seed=seed, options=options)
-        self._rng = rng
-        return self._send_each(observations) if self.subject == "observation" else observations, infos
-
-    def step(self, actions: dict[str, Any]) -> Any:
-        if self.subject == "action":
-            actions = self._send_each(actions)
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        if self.subject == "observation":
-            observations = self._send_each(observations)
-        elif self.subject == "reward":
-            rewards = {agent: float(message) for agent, message in self._send_each(rewards).items()}
-        return observations, rewards, terminated, truncated, infos
+    def _send(self, x: Any) -> Any:
+        return self._send_each(x)
 
 
 class PrivateAEC(_Messages, BaseWrapper[Any, Any, Any]):
     """For `pettingzoo.AECEnv`."""
 
-    def __init__(
-        self,
-        env: Any,
-        subject: Subject,
-        mechanism: Mechanism,
-        bounds: Bounds | None = None,
-        sensitivity: float | None = None,
-    ) -> None:
-        super().__init__(env)
-        spaces = env.action_space if subject == "action" else env.observation_space
-        self._begin(env, subject, mechanism, bounds, sensitivity, spaces, list(env.possible_agents))
+    def __init__(self, env: Any, **arguments: Any) -> None:
+        super().__init__(env, **arguments)
         self._seen: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None, options: Info | None = None) -> None:
-        rng = self._luck(seed)
-        self.env.reset(seed=seed, options=options)
-        self._rng, self._seen = rng, {}
+        self._restart(seed, options)
+        self._seen = {}
         if self.subject == "reward":
             self._earn(0.0)
 
@@ -506,19 +438,19 @@ class PrivateAEC(_Messages, BaseWrapper[Any, Any, Any]):
         if self.subject != "observation":
             return self.env.observe(agent)
         if agent not in self._seen:
-            self._seen[agent] = self._send(self.env.observe(agent), agent)
+            self._seen |= self._send_each({agent: self.env.observe(agent)})
         message = self._seen[agent]
         return message.copy() if isinstance(message, np.ndarray) else message
 
     def step(self, action: Any) -> None:
         agent = self.env.agent_selection
         if self.subject == "action" and not (self.env.terminations[agent] or self.env.truncations[agent]):
-            action = self._send(action, agent)
+            action = self._send_each({agent: action})[agent]
         self.env.step(action)
         self._seen = {}
         if self.subject == "reward":
             agent = self.env.agent_selection
-            self._earn(float(self._send(self.env._cumulative_rewards[agent], agent)) if self.env.agents else 0.0)
+            self._earn(self._send_each({agent: self.env._cumulative_rewards[agent]})[agent] if self.env.agents else 0.0)
 
     def _earn(self, message: float) -> None:
         """Show `message` as the reward of the agent whose turn it is."""
@@ -526,11 +458,3 @@ class PrivateAEC(_Messages, BaseWrapper[Any, Any, Any]):
         if self.rewards:
             self.rewards[self.env.agent_selection] = message
         self._cumulative_rewards = dict(self.rewards)
-
-
-WRAPPERS: tuple[tuple[type[Any], Any], ...] = (
-    (gymnasium.vector.VectorEnv, PrivateVector),
-    (gymnasium.Env, PrivateGymnasium),
-    (pettingzoo.ParallelEnv, PrivateParallel),
-    (pettingzoo.AECEnv, PrivateAEC),
-)

@@ -776,10 +776,22 @@ def test_memoized_has_the_law_of_its_mechanism(inner: Any) -> None:
     assert mechanism.step(x[0], rng, state, sensitivity=1.0).shape == y.shape[1:]
 
 
+def test_memoized_values_keep_their_fractions_whatever_came_first() -> None:
+    for inner in (Laplace(1.0, 1.0), NoPrivacy()):
+        mechanism, rng = Memoized(inner), generator()
+        state = mechanism.start((2,))
+        mechanism.step(np.array([1, 2]), rng, state)
+        halves = mechanism.step(np.array([0.5, 2.0]), rng, state)
+        assert state.fresh.tolist() == [True, False]
+        assert (mechanism.step(np.array([0.5, 2.0]), rng, state) == halves).all()
+        assert not state.fresh.any()
+    assert halves.tolist() == [0.5, 2.0]
+
+
 # ---- bad input ----
 
 BAD_NUMBERS = st.one_of(
-    st.floats(max_value=0.0), st.sampled_from([math.nan, math.inf, -math.inf, None, "1", True, [1.0], 1j])
+    st.floats(max_value=0.0), st.sampled_from([math.nan, math.inf, -math.inf, None, "1", b"1", True, [1.0], 1j])
 )
 
 
@@ -814,44 +826,160 @@ def test_parameters_are_checked(bad: Any) -> None:
             make()
 
 
-BAD_INPUT: list[tuple[Any, list[Any]]] = [
-    (
-        BitwiseRandomizedResponse(1.0),
-        [3, [0, 2], [1, 1], [0.5, 0], [math.nan, 0], ["a"], [None], [[1, 0], [1, 1]], [-1]],
-    ),
-    (UnaryEncoding(1.0), [3, [0, 2], [1, 1, 0], [math.inf, 0], [1j]]),
-    (KaryRandomizedResponse(1.0, 3), [3, -1, [0, 5], [0.0], [math.nan], [True], "a", None, [10**30]]),
-    (Laplace(1.0, 1.0), [math.nan, [math.inf], ["a"], None, [1j], [[1.0], [1.0, 2.0]]]),
-    (Gaussian(1.0, 1e-6, 1.0), [math.nan, [-math.inf, 0], "a", {}]),
-    (Laplace(1.0, 1.0, "exact"), [1e30, math.nan]),
-    (Gaussian(1.0, 1e-6, 1.0, "exact"), [1e30, math.nan]),
-    (Exponential(1.0, 1.0), [3.0, [math.nan, 0], [], [math.inf]]),
-    (Exponential(1.0, 1.0, "exact"), [[0.0, 1e30]]),
-    (TreeAggregation(1.0, 3, 1.0), [0.5, [], [math.nan], [0.0] * 4]),
-    (Memoized(BitwiseRandomizedResponse(1.0)), [[1, 1], [2]]),
+EACH: list[Any] = [
+    *(BitwiseRandomizedResponse(1.0, sampler) for sampler in ("fast", "exact")),
+    *(UnaryEncoding(1.0, sampler=sampler) for sampler in ("fast", "exact")),
+    *(KaryRandomizedResponse(1.0, 4, sampler) for sampler in ("fast", "exact")),
+    *(Laplace(1.0, sampler=sampler) for sampler in ("fast", "exact")),
+    *(Gaussian(1.0, 1e-6, sampler=sampler) for sampler in ("fast", "exact")),
+    *(Exponential(1.0, sampler=sampler) for sampler in ("fast", "exact")),
+    *(TreeAggregation(1.0, 4, sampler=sampler) for sampler in ("fast", "exact")),
+    Memoized(BitwiseRandomizedResponse(1.0)),
+    Memoized(Laplace(1.0)),
+    NoPrivacy(),
+]
+NOISE = [each for each in EACH if hasattr(each, "sensitivity")]
+NOT_NUMBERS: list[Any] = [
+    "a",
+    "1",
+    b"1",
+    None,
+    {},
+    [1j],
+    np.array([1j]),
+    [[1.0], [1.0, 2.0]],
+    np.array(["2020"], "M8[s]"),
+    [10**30],
 ]
 
 
-@pytest.mark.parametrize(("mechanism", "bad"), BAD_INPUT, ids=[name(mechanism) for mechanism, _ in BAD_INPUT])
-def test_bad_input_raises_and_draws_nothing(mechanism: Any, bad: list[Any]) -> None:
-    rng = generator()
-    before = rng.bit_generator.state
-    for x in bad:
-        with pytest.raises(ValueError, match=r"must|inhomogeneous"):
-            mechanism.perturb(x, rng)
-    if mechanism.closed_counts:
-        for histogram in (3, [-1, 2, 2], [0.5, 1, 1], [math.nan] * 3, ["a"] * 3):
-            with pytest.raises(ValueError, match="histogram must"):
-                mechanism.perturb_counts(histogram, rng)
-        for messages in (2, -1, 3.5, [7, 7], math.nan):
-            with pytest.raises(ValueError, match="must"):
-                mechanism.perturb_counts([1, 2, 0], rng, messages)
-    for sensitivity in (0.0, -1.0, math.nan, math.inf, "a", [1.0, 2.0, 3.0]):
-        if getattr(mechanism, "sensitivity", None) is not None:
-            scores = isinstance(mechanism, Exponential | TreeAggregation)
-            with pytest.raises(ValueError, match="sensitivity must"):
-                replace(mechanism, sensitivity=None).perturb(np.zeros((2, 3) if scores else 2), rng, sensitivity)
-    assert rng.bit_generator.state == before
+def good(mechanism: Any) -> Array:
+    """Two messages."""
+    if mechanism.kind == "k_ary_randomized_response":
+        return np.array([0, 3])
+    return (
+        one_hot(np.array([1, 3]), 4) if mechanism.kind == "randomized_response" else np.linspace(0, 1, 8).reshape(2, 4)
+    )
+
+
+def spoil(data: st.DataObject, mechanism: Any, *, answer: bool = False) -> Any:
+    """Messages, or answers to them, with something wrong in one place."""
+    if mechanism.kind == "none" or data.draw(st.booleans()):
+        return data.draw(st.sampled_from(NOT_NUMBERS))
+    if mechanism.kind == "k_ary_randomized_response" or (answer and mechanism.kind == "exponential"):
+        wrong: list[Any] = [-1, 4, 2**62, 0.5, math.nan, True]
+        x = np.array([0, 3])
+    elif mechanism.kind == "randomized_response":
+        wrong, x = [2, -1, 0.5, math.nan, math.inf, -math.inf], good(mechanism)
+        if not answer and data.draw(st.booleans()):
+            return np.array([[0, 1, 0, 1], [0, 0, 0, 0]])
+    else:
+        wrong, x = [math.nan, math.inf, -math.inf], good(mechanism)
+        if getattr(mechanism, "sampler", None) == "exact":
+            wrong.append(1e30)
+    entry = data.draw(st.sampled_from(wrong))
+    x = x.astype(np.bool_ if entry is True else np.result_type(x, type(entry)))
+    x.flat[data.draw(st.integers(0, x.size - 1))] = entry
+    return x
+
+
+def refuses(method: Callable[..., Any], *args: Any, **named: Any) -> None:
+    """It raises a sentence that says what must be, and leaves generator, state and whatever else it was given as they were."""
+    before = pickle.dumps((args, named))
+    with pytest.raises(ValueError, match=r"^[\w, ]+ must "):
+        method(*args, **named)
+    assert pickle.dumps((args, named)) == before
+
+
+@pytest.mark.parametrize("mechanism", EACH, ids=name)
+@given(data=st.data())
+def test_bad_messages_are_refused_by_every_method(mechanism: Any, data: st.DataObject) -> None:
+    x, bad, bad_answer = good(mechanism), spoil(data, mechanism), spoil(data, mechanism, answer=True)
+    y = np.array([0, 1]) if mechanism.kind == "exponential" else x
+    state = mechanism.start((2,), sensitivity=1.0)
+    mechanism.step(x, generator(), state, sensitivity=1.0)
+    refuses(mechanism.perturb, bad, generator(), 1.0)
+    refuses(mechanism.step, bad, generator(), state, sensitivity=1.0)
+    refuses(mechanism.log_likelihood_ratio, bad_answer, x, x, 1.0)
+    refuses(mechanism.log_likelihood_ratio, y, bad, x, 1.0)
+    refuses(mechanism.log_likelihood_ratio, y, x, bad, 1.0)
+    if mechanism.kind != "exponential":
+        refuses(mechanism.variance, bad, 1.0)
+        refuses(mechanism.debias, data.draw(st.sampled_from([*NOT_NUMBERS, [math.nan] * 4, [math.inf] * 4])))
+
+
+@pytest.mark.parametrize("mechanism", EACH, ids=name)
+def test_wrong_shapes_are_refused_by_every_method(mechanism: Any) -> None:
+    x, state = good(mechanism), mechanism.start((2,), sensitivity=1.0)
+    y = np.array([0, 1]) if mechanism.kind == "exponential" else x
+    mechanism.step(x, generator(), state, sensitivity=1.0)
+    longer = np.concatenate([x, x[:1]])
+    for bad in (longer, x[..., :-1]) if mechanism.payload_dims else (longer,):
+        refuses(mechanism.log_likelihood_ratio, y, bad, x, 1.0)
+        refuses(mechanism.log_likelihood_ratio, y, x, bad, 1.0)
+        if mechanism.stateful:
+            refuses(mechanism.step, bad, generator(), state, sensitivity=1.0)
+    refuses(mechanism.log_likelihood_ratio, np.concatenate([y, y[:1]]), x, x, 1.0)
+    for where in ([1, 0], np.ones(3, bool), np.ones((2, 9), bool), "a", math.nan):
+        refuses(mechanism.step, x, generator(), state, where=where, sensitivity=1.0)
+    for shape in (2, "a", (2.0,), (-1,), (True,), [2], None):
+        refuses(mechanism.start, shape, horizon=4, sensitivity=1.0)
+    if mechanism.payload_dims:
+        refuses(mechanism.perturb, 1, generator(), 1.0)
+        refuses(mechanism.log_likelihood_ratio, y, 1, x, 1.0)
+        if mechanism.kind != "exponential":
+            refuses(mechanism.variance, 1, 1.0)
+    if mechanism.stateful:
+        for other in (None, 3, TreeAggregation(1.0, 4, 1.0), NoPrivacy().start((2,))):
+            refuses(mechanism.step, x, generator(), other, sensitivity=1.0)
+    if mechanism.kind in ("exponential", "tree"):
+        refuses(mechanism.perturb, np.zeros((2, 0)), generator(), 1.0)
+    if mechanism.kind == "tree":
+        refuses(mechanism.perturb, np.zeros((2, 5)), generator(), 1.0)
+        refuses(TreeAggregation(1.0, sensitivity=1.0).start, (2,), horizon=0)
+
+
+@pytest.mark.parametrize("mechanism", [each for each in EACH if each.kind != "none" and each.closed_counts], ids=name)
+@given(data=st.data())
+def test_bad_counts_are_refused(mechanism: Any, data: st.DataObject) -> None:
+    histogram = data.draw(
+        st.sampled_from(
+            [3, [-1, 2, 2, 0], [0.5, 1, 1, 1], [math.nan] * 4, [math.inf] * 4, [True] * 4, *NOT_NUMBERS, [2**62] * 4]
+        )
+    )
+    refuses(mechanism.perturb_counts, histogram, generator())
+    messages = data.draw(st.sampled_from([2, -1, 3.5, [7, 7], math.nan, math.inf, 2**62, "a", [[3]]]))
+    refuses(mechanism.perturb_counts, [1, 2, 0, 0], generator(), messages)
+    for wrong in (-1, math.nan, math.inf, [7, 7, 7], [[3]], "a", b"3", 1j):
+        refuses(mechanism.debias, np.zeros((2, 4)), wrong)
+    refuses(mechanism.debias, 1.5, 3)
+
+
+def test_k_ary_counts_are_of_all_its_values() -> None:
+    mechanism = KaryRandomizedResponse(1.0, 4)
+    refuses(mechanism.perturb_counts, [1, 2, 0], generator())
+    refuses(mechanism.perturb_counts, [1, 2, 0, 0], generator(), 4)
+    refuses(mechanism.debias, [1.0, 2.0, 0.0], 3)
+
+
+@pytest.mark.parametrize("mechanism", NOISE, ids=name)
+@given(bad=BAD_NUMBERS.filter(lambda bad: bad != [1.0]), share=st.sampled_from([1, 1e-9, 1e9]))
+def test_bad_sensitivities_are_refused_by_every_method(mechanism: Any, bad: Any, share: float) -> None:
+    again = {"noise_multiplier": math.nan} if isinstance(mechanism, Gaussian) else {}
+    x, mechanism = good(mechanism), replace(mechanism, epsilon=mechanism.epsilon * share, **again)
+    y = np.array([0, 1]) if mechanism.kind == "exponential" else x
+    if bad is not None:
+        refuses(mechanism.loss, bad)
+    unusable = {1: [], 1e-9: [1e308], 1e9: [5e-324]}[share]  # noise without end, or none
+    for sensitivity in (bad, [1.0, 2.0, 3.0], *unusable):
+        refuses(mechanism.perturb, x, generator(), sensitivity)
+        refuses(mechanism.log_likelihood_ratio, y, x, x, sensitivity)
+        if mechanism.kind != "exponential":
+            refuses(mechanism.variance, x, sensitivity)
+        if mechanism.stateful:
+            refuses(mechanism.start, (2,), sensitivity=sensitivity)
+        else:
+            refuses(mechanism.step, x, generator(), sensitivity=sensitivity)
 
 
 @given(st.data())

@@ -53,8 +53,9 @@ class _Additive(Mechanism):
 
     def units(self, bound: Array, **values: Any) -> tuple[Array, Array, list[Array]]:
         """(unit, noise scale in units, the values in units): 1 and the values themselves, or whole steps of the exact sampler's grid."""
+        scale = checks.scale(bound, self.multiplier)
         if self.sampler != "exact":
-            return np.ones(()), bound * self.multiplier, list(values.values())
+            return np.ones(()), scale, list(values.values())
         grid = Grid.of(bound, self.multiplier)
         return grid.step, grid.scale, [grid.round(name, value) for name, value in values.items()]
 
@@ -76,11 +77,12 @@ class _Additive(Mechanism):
 
     def variance(self, x: Any, sensitivity: Any = None) -> Array:
         x = checks.reals("x", x)
-        return np.broadcast_to(self._spread * self.scale(x, sensitivity) ** 2, x.shape).copy()
+        unit, scale, _ = self.units(self.bound(sensitivity, x), x=x)
+        return np.broadcast_to(self._spread * (unit * scale) ** 2, x.shape).copy()
 
     def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
         """Number by number; the ratio of a message is the sum over its numbers."""
-        y, x0, x1 = checks.reals("y", y), checks.reals("x0", x0), checks.reals("x1", x1)
+        y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
         _, scale, (y, x0, x1) = self.units(self.bound(sensitivity, y), y=y, x0=x0, x1=x1)
         return self.ratio(y - x0, y - x1, scale)
 
@@ -123,6 +125,7 @@ class Laplace(_Additive):
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
         """Pure epsilon, rho = epsilon^2/2 (Bun & Steinke 2016, Proposition 1.4); the RDP is in closed form (Mironov 2017, Table II)."""
+        checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
 
 
@@ -232,5 +235,6 @@ class Gaussian(_Additive):
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
         """No pure epsilon; rho = sensitivity^2 / (2 sigma^2), and the RDP is alpha rho."""
+        checks.sensitivities(sensitivity)
         rho = 1 / (2 * self.noise_multiplier**2)
         return PrivacyLoss(self.kind, math.inf, rho, {"noise_multiplier": self.noise_multiplier})

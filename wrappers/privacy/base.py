@@ -98,7 +98,11 @@ def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
 
 
 class Mechanism(ABC):
-    """What all mechanisms share; see the module's docstring."""
+    """What all mechanisms share.
+
+    A ValueError names the argument that is wrong, and then nothing has been drawn and no state has changed. Arguments that mean nothing to
+    a mechanism (the sensitivity, to randomised response) are not looked at.
+    """
 
     kind: ClassVar[str]
     payload_dims: ClassVar[int] = 0  # trailing axes of x that make up one message
@@ -124,7 +128,7 @@ class Mechanism(ABC):
 
     def debias(self, y: Any, num_messages: Any = 1) -> Array:
         """Unbiased estimate of what was sent, from a message or from the sum of `num_messages` of them; float64."""
-        return checks.reals("y", y)
+        return checks.reals("y", y).copy()
 
     @abstractmethod
     def variance(self, x: Any, sensitivity: Any = None) -> Array:
@@ -140,7 +144,7 @@ class Mechanism(ABC):
 
     def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Any:
         """Fresh state for agents of `shape`, to be given to `step`; None for a mechanism that remembers nothing."""
-        return None
+        checks.agents(shape)
 
     def step(
         self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
@@ -149,31 +153,33 @@ class Mechanism(ABC):
 
         A mechanism that remembers nothing answers for all; the answers of those who do not send mean nothing.
         """
+        checks.mask(where, checks.numbers("x", x).shape)
         return self.perturb(x, rng, sensitivity)
 
 
 @dataclass(frozen=True)
 class NoPrivacy(Mechanism):
-    """Data leave as they are."""
+    """Numbers leave as they are, NaN included, as they do on a channel without a mechanism."""
 
     kind: ClassVar[str] = "none"
     closed_counts: ClassVar[bool] = True
     epsilon: float = field(default=math.inf, init=False)
 
     def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        return np.array(x)
+        return checks.numbers("x", x).copy()
 
     def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
-        return checks.counts(histogram, num_messages)[0].astype(np.int64)
+        return checks.counts(histogram, num_messages)[0]
 
     def variance(self, x: Any, sensitivity: Any = None) -> Array:
-        return np.zeros(np.shape(x))
+        return np.zeros(checks.numbers("x", x).shape)
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
         return PrivacyLoss(self.kind, math.inf, math.inf)
 
     def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
         """Number by number: 0 where x0 = x1, inf where y tells, nan where y is neither."""
-        y, x0, x1 = map(np.asarray, (y, x0, x1))
+        y, x0, x1 = (checks.numbers(name, value) for name, value in (("y", y), ("x0", x0), ("x1", x1)))
+        y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((x0 == x1) & (y == x0), 0.0, np.log(y == x0) - np.log(y == x1))

@@ -50,8 +50,9 @@ class Exponential(Mechanism):
         if own is None:
             raise ValueError("sensitivity must be given with the message or as Exponential(sensitivity=...)")
         bound = checks.aligned("sensitivity", own, scores[..., :1])
+        temperature = checks.scale(bound, 2 / self.epsilon)
         if self.sampler != "exact":
-            return scores, bound * (2 / self.epsilon)
+            return scores, temperature
         grid = Grid.of(bound, 2 / self.epsilon)
         return grid.round(name, scores), grid.scale
 
@@ -96,10 +97,14 @@ class Exponential(Mechanism):
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2/8: its range is bounded by epsilon (Cesar & Rogers 2021)."""
+        checks.sensitivities(sensitivity)
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
 
     def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
         """[...] for selections y[...] and scores x0, x1 of [..., K]."""
-        first, second = (self._log_probabilities(name, x, sensitivity) for name, x in (("x0", x0), ("x1", x1)))
+        first, second = checks.together(
+            1, x0=self._log_probabilities("x0", x0, sensitivity), x1=self._log_probabilities("x1", x1, sensitivity)
+        )
         y = checks.integers("y", y, at_least=0, below=first.shape[-1])
-        return np.take_along_axis(first - second, y[..., None], -1)[..., 0]
+        y, each = checks.together(y=y, scores=np.arange(first[..., 0].size).reshape(first.shape[:-1]))
+        return (first - second).reshape(-1, first.shape[-1])[each, y]

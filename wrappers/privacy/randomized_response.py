@@ -78,8 +78,10 @@ class _Bits(Mechanism):
 
     def debias(self, y: Any, num_messages: Any = 1) -> Array:
         """(y - n q) / (p - q), from n = `num_messages` messages summed ([...] for y[..., K])."""
-        y, total = checks.reals("y", y), checks.reals("num_messages", num_messages)
-        return (y - total[..., None] * self.q) / self.gap
+        y = checks.reals("y", y)
+        if y.ndim == 0:
+            raise ValueError("y must be an array [..., K], not a number")
+        return (y - checks.totals(num_messages, y.shape[:-1])[..., None] * self.q) / self.gap
 
     def variance(self, x: Any, sensitivity: Any = None) -> Array:
         """p(1-p) / (p-q)^2 where the bit is 1, q(1-q) / (p-q)^2 where it is 0."""
@@ -99,11 +101,11 @@ class _Bits(Mechanism):
 
     def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
         """[...] for y, x0, x1 of [..., K]."""
-        answer = checks.binary("y", y)
-        table = np.array([[-np.logaddexp(0, sign * a) for sign in (1, -1)] for a in self.logits[::-1]])  # [bit, answer]
-        first, second = (
-            table[checks.one_hot(name, x).astype(int), answer.astype(int)] for name, x in (("x0", x0), ("x1", x1))
+        answer, one, zero = checks.together(
+            1, y=checks.binary("y", y), x0=checks.one_hot("x0", x0), x1=checks.one_hot("x1", x1)
         )
+        table = np.array([[-np.logaddexp(0, sign * a) for sign in (1, -1)] for a in self.logits[::-1]])  # [bit, answer]
+        first, second = (table[x.astype(int), answer.astype(int)] for x in (one, zero))
         return (first - second).sum(-1)
 
 
@@ -248,7 +250,10 @@ class KaryRandomizedResponse(Mechanism):
             counts = checks.integers("y", y, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
             total = np.ones(())
         else:
-            counts, total = checks.reals("y", y), checks.reals("num_messages", num_messages)
+            counts = checks.reals("y", y)
+            if counts.ndim == 0 or counts.shape[-1] != self.num_values:
+                raise ValueError(f"y must be counts [..., {self.num_values}], not of shape {counts.shape}")
+            total = checks.totals(num_messages, counts.shape[:-1])
         return (counts - total[..., None] * self.q) * (self.budget + self.num_values) / self.budget
 
     def variance(self, x: Any, sensitivity: Any = None) -> Array:
@@ -267,4 +272,5 @@ class KaryRandomizedResponse(Mechanism):
             checks.integers(name, v, at_least=0, below=self.num_values)
             for name, v in (("y", y), ("x0", x0), ("x1", x1))
         )
+        y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
         return self.epsilon * ((y == x0).astype(np.float64) - (y == x1))

@@ -115,8 +115,9 @@ class TreeAggregation(Mechanism):
     def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Streams:
         """State of one stream per agent of `shape`; `sensitivity` is a number or follows the axes of shape."""
         horizon = self._horizon(horizon)
-        self._block(horizon).bound(sensitivity, np.zeros(shape))
-        return Streams(tuple(shape), horizon, sensitivity)
+        block, agents = self._block(horizon), checks.agents(shape)
+        block.units(block.bound(sensitivity, np.empty(agents)))
+        return Streams(agents, horizon, sensitivity)
 
     def step(
         self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
@@ -154,17 +155,19 @@ class TreeAggregation(Mechanism):
         """x[..., T]: of the t-th sum, 2 b^2 for each 1 in the binary form of t, b = levels * sensitivity / epsilon."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
-        scale = self._block(x.shape[-1]).scale(x[..., :1], sensitivity)
-        return np.broadcast_to(2 * scale**2 * blocks, x.shape).copy()
+        block = self._block(x.shape[-1])
+        unit, scale, _ = block.units(block.bound(sensitivity, x[..., :1]), x=x)
+        return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
         """Of the whole stream: a Laplace release of epsilon / levels for each level (horizon unknown: bounded by one of epsilon)."""
+        checks.sensitivities(sensitivity)
         nodes = 1 if self.horizon is None else self.levels()
         return laplace_loss(self.epsilon, nodes=nodes, exact=self.sampler == "exact")
 
     def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
         """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers tell the noisy sum of every block."""
-        y, x0, x1 = (self._streams(name, value) for name, value in (("y", y), ("x0", x0), ("x1", x1)))
+        y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
         block = self._block(y.shape[-1])
         _, scale, (y, x0, x1) = block.units(block.bound(sensitivity, y[..., :1]), y=y, x0=x0, x1=x1)
         time = np.arange(1, y.shape[-1] + 1)
@@ -221,7 +224,7 @@ class Memoized(Mechanism):
 
     def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Memory:
         """Memory of the agents of `shape`, empty."""
-        return Memory(tuple(shape))
+        return Memory(checks.agents(shape))
 
     def step(
         self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
@@ -229,10 +232,10 @@ class Memoized(Mechanism):
         """Answers for x[*shape, ...]: new ones where the value is new, else those given before (zeros where none was)."""
         if not isinstance(state, Memory):
             raise ValueError(f"state must come from Memoized.start, not be {state!r}")
-        x, chosen, axes = np.asarray(x), checks.mask(where, state.shape), len(state.shape)
+        x, chosen, axes = checks.numbers("x", x), checks.mask(where, state.shape), len(state.shape)
         if x.shape[:axes] != state.shape or (state.asked is not None and x.shape != state.asked.shape):
             raise ValueError(f"x must be of the shape of the agents {state.shape}, not {x.shape}")
-        asked = x.copy() if state.asked is None else state.asked
+        asked = x.copy() if state.asked is None else state.asked.astype(np.result_type(state.asked, x), copy=False)
         differs = (x != asked).any(tuple(range(axes, x.ndim)))
         fresh = np.asarray(chosen & (differs | ~state.known))
         rows, size = np.flatnonzero(fresh), fresh.size
@@ -241,6 +244,7 @@ class Memoized(Mechanism):
         drawn = self.mechanism.perturb(x.reshape(size, *x.shape[axes:])[rows], rng, sensitivity)
         if state.answers is None:
             state.answers = np.zeros((*state.shape, *drawn.shape[1:]), drawn.dtype)
+        state.answers = state.answers.astype(np.result_type(state.answers, drawn), copy=False)
         state.asked, state.fresh, state.known = asked, fresh, np.asarray(state.known | fresh)
         state.answers.reshape(size, *drawn.shape[1:])[rows] = drawn
         asked.reshape(size, *x.shape[axes:])[rows] = x.reshape(size, *x.shape[axes:])[rows]

@@ -201,7 +201,7 @@ class Channel:
         self,
         x: Array,
         senders: Array | None = None,
-        sensitivity: float | None = None,
+        sensitivity: float | Array | None = None,
         *,
         norm: int = 1,
         events: int | None = None,
@@ -214,7 +214,8 @@ class Channel:
         Args:
             x: what the agents would say.
             senders: who says it.
-            sensitivity: how far one unit can move a message, which the world states as it sends.
+            sensitivity: how far one unit can move a message, which the world states as it sends; an array that broadcasts against x where
+                messages differ, also in the parts of one if a unit moves one of them only.
             norm: in which norm, 1 (sum of absolute changes) or 2 (Euclidean).
             events: how many events a message is about, for the ledger's totals at user level.
 
@@ -240,7 +241,7 @@ class Channel:
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
 
     def _say(
-        self, x: Array, senders: Array | None, sensitivity: float | None, norm: int, events: int | None
+        self, x: Array, senders: Array | None, sensitivity: float | Array | None, norm: int, events: int | None
     ) -> tuple[Array, Array]:
         """`send`, where nothing goes wrong."""
         mechanism = self.setup.mechanism
@@ -249,7 +250,7 @@ class Channel:
             return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
         if mechanism.kind == "laplace" and norm == 2 and sensitivity is not None:
             sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
-        loss = self._loss(sensitivity)
+        loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
         who = self._admit(senders, x.shape[:2], loss)
         self._count(who, x.shape[:2])
         assert self.rng is not None
@@ -260,6 +261,8 @@ class Channel:
             # An answer given again, or the next of a stream that has been paid for, costs nothing.
             self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
             return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
+        if isinstance(sensitivity, np.ndarray):
+            sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
         said = mechanism.perturb(x[who], self.rng, sensitivity)
         if senders is None and self.setup.budget is None:
             self.ledger.charge(self.name, loss, self.live, events=events)

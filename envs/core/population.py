@@ -1,5 +1,6 @@
 """The array form of a world: B replicas x rows of agents. Every other interface is a view over it."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -129,7 +130,7 @@ class Population(ABC, Generic[S]):
         return None
 
     def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play every live replica through all its events up to `until` by a law of their sum, where one is known for these policies.
+        """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum, where these policies have one.
 
         Returns whether it did; if not, nothing has changed. What is counted and charged is what steps would have counted.
         """
@@ -308,7 +309,7 @@ class Population(ABC, Generic[S]):
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None) -> None:
         """Let `policy` (or `{role: policy}`) play until every replica's clock reaches `until`, is done, or for `steps` steps."""
         policies = as_policies(self, policy)
-        if until is not None and steps is None and not self.done.all() and self.leap(policies, until):
+        if steps is None and not self.done.all() and self.leap(policies, math.inf if until is None else until):
             return
         players = Players(self, policies)
         count = 0

@@ -3,14 +3,20 @@
 from tacit.policies.base import Learner, Policy
 from tacit.policies.classic.random import Random
 from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
+from tacit.policies.classic.social import FollowMajority, ImitateIfBetter, Uniform, Voter
 from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
 from tacit.policies.learned.shared import SharedPPO
 from tacit.policies.reference.optimal_stopping import OptimalStopping
+from tacit.policies.reference.ppcl import CBL, PPCL
 
 __all__ = [
+    "CBL",
+    "PPCL",
     "Deadline",
     "FixedCount",
+    "FollowMajority",
     "Fraction",
+    "ImitateIfBetter",
     "LearnedStopping",
     "Learner",
     "OneStepLookAhead",
@@ -19,5 +25,7 @@ __all__ = [
     "Random",
     "SharedPPO",
     "TabularQ",
+    "Uniform",
+    "Voter",
     "WaitForAll",
 ]

@@ -108,7 +108,9 @@ def join(standing: Mapping[str, Setup], more: Mapping[str, Setup]) -> dict[str, 
             if first.mechanism is not None and setup.mechanism is not None:
                 raise ValueError(f"channel {name!r} has a mechanism already: a second one needs a channel of its own")
             private, other = (setup, first) if first.mechanism is None else (first, setup)
-            setup = replace(private, faults=private.faults + other.faults)
+            budget = other.budget if private.budget is None else private.budget
+            ledger = other.ledger if private.ledger is None else private.ledger
+            setup = replace(private, budget=budget, ledger=ledger, faults=private.faults + other.faults)
         joined[name] = setup
     return joined
 
@@ -123,6 +125,7 @@ class Channel:
         unit: what two adjacent worlds differ in: one `event`, or a `user`'s whole local history.
         sender: what its senders are called; a role, or agents that the world plays itself.
         num_senders: how many there are; None: as many as the role `sender` has agents.
+        chosen: its senders perturb what they say themselves, each at a level of its own choice: no mechanism may stand on it.
         disjoint: each event enters at most one message, and which one does not depend on what happened (a reward enters the mean of its
             own epoch, and no later one but by way of what was said). The ledger then composes in parallel at event level.
 
@@ -145,6 +148,7 @@ class Channel:
         unit: Unit,
         sender: str = "",
         num_senders: int | None = None,
+        chosen: bool = False,
         disjoint: bool = False,
     ) -> None:
         if disjoint and unit == "user":
@@ -158,6 +162,8 @@ class Channel:
         self.setup = Setup()
         self.ledger: Any = None
         self.rng: np.random.Generator | None = None
+        self.chosen = chosen
+        self._levels: Any = None
         self._memory: Any = None
         self._losses: dict[float | None, Any] = {}
         self._faults: tuple[Fault, ...] = ()
@@ -240,12 +246,20 @@ class Channel:
             y, sent = fault.deliver(y, sent, sending, memory, rng)
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
 
+    def send_levels(self, x: Array, levels: Array, senders: Array | None = None) -> tuple[Array, Array]:
+        """`send` on a channel of chosen levels: epsilon of each message, float64[B, N], at which its sender has perturbed it."""
+        self._levels = levels
+        return self.send(x, senders)
+
     def _say(
         self, x: Array, senders: Array | None, sensitivity: float | Array | None, norm: int, events: int | None
     ) -> tuple[Array, Array]:
         """`send`, where nothing goes wrong."""
         mechanism = self.setup.mechanism
         if mechanism is None:
+            if self.chosen and self.ledger is not None:
+                senders = self._admit(senders, x.shape[:2], self._levels)
+                self.ledger.charge_levels(self.name, np.where(senders, self._levels, 0.0))
             self._count(senders, x.shape[:2])
             return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
         if mechanism.kind == "laplace" and norm == 2 and sensitivity is not None:
@@ -306,7 +320,12 @@ class Channel:
         return not self._faults and self.setup.budget is None
 
     def book(self, everyone: Array | None = None, each: Array | None = None) -> None:
-        """Count and charge messages whose law a world drew in their stead (`Population.leap`): of every agent int64[B], by agent int64[B, N]."""
+        """Count and charge messages that a world drew by a law of their sum (`Population.leap`).
+
+        Args:
+            everyone: messages of every agent, int64[B].
+            each: messages by agent, int64[B, N].
+        """
         if everyone is not None:
             self.everyone += everyone
         if each is not None:

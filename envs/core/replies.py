@@ -1,0 +1,123 @@
+"""What many perturbed one-hot replies add up to: the law of their sums, drawn from uniform numbers by tables."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tacit.envs.core.channel import Channel, Setup
+from tacit.envs.core.validation import Array
+
+__all__ = ["AliasTable", "ReplySums", "reply_law", "require_bits", "sum_law"]
+
+# What a uniform double cannot tell from nothing.
+NEGLIGIBLE = 2.0**-60
+
+
+def require_bits(channel: str, setup: Setup) -> None:
+    """Raise ValueError unless the mechanism, if any, answers a one-hot vector bit by bit."""
+    mechanism: Any = setup.mechanism
+    if mechanism is not None and mechanism.kind not in ("none", "randomized_response"):
+        raise ValueError(
+            f"mechanism on channel {channel!r} must answer one-hot vectors bit by bit (BitwiseRandomizedResponse, UnaryEncoding, "
+            f"or Memoized of one), not {mechanism!r}"
+        )
+
+
+def reply_law(channel: Channel) -> tuple[float, float]:
+    """(p, q): the probabilities that a bit is read as 1 where it is 1, and where it is 0; (1, 0) without a mechanism."""
+    mechanism: Any = channel.setup.mechanism
+    mechanism = getattr(mechanism, "mechanism", mechanism)
+    if mechanism is None or mechanism.kind == "none":
+        return 1.0, 0.0
+    return mechanism.p, mechanism.q
+
+
+def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Array]:
+    """The law of Binomial(ones, p) + Binomial(zeros, q): the first count worth mentioning, and the probabilities from there on."""
+    from scipy.stats import binom
+
+    first, parts = 0, []
+    for size, chance in ((ones, p), (zeros, q)):
+        spread = 10 * np.sqrt(size * chance * (1 - chance)) + 40
+        low, high = max(0, int(size * chance - spread)), min(size, int(size * chance + spread) + 1)
+        parts.append(np.asarray(binom.pmf(np.arange(low, high + 1), size, chance)))
+        first += low
+    law = np.convolve(*parts)
+    kept = np.flatnonzero(law > NEGLIGIBLE)
+    law = law[kept[0] : kept[-1] + 1]
+    return first + int(kept[0]), law / law.sum()
+
+
+class AliasTable:
+    """Many laws on whole numbers, each drawn from one uniform number in constant time (Walker 1977; Vose 1991).
+
+    Attributes:
+        first: int64[rows], the least number of each law.
+        stay: float64[rows, width], when a cell gives its own number.
+        alias: int64[rows, width], the cell whose number it gives otherwise.
+    """
+
+    def __init__(self, laws: list[tuple[int, Array]]) -> None:
+        width = max(law.size for _, law in laws)
+        self.first = np.array([first for first, _ in laws])
+        self.stay = np.ones((len(laws), width))
+        self.alias = np.zeros((len(laws), width), np.int64)
+        for row, (_, law) in enumerate(laws):
+            share = [*(law * width).tolist(), *[0.0] * (width - law.size)]
+            poor = [i for i, x in enumerate(share) if x < 1]
+            rich = [i for i, x in enumerate(share) if x >= 1]
+            while poor and rich:
+                i, j = poor.pop(), rich[-1]
+                self.stay[row, i], self.alias[row, i] = share[i], j
+                share[j] -= 1 - share[i]
+                if share[j] < 1:
+                    poor.append(rich.pop())
+
+    def draw(self, row: Array, uniform: Array) -> Array:
+        """Numbers of the laws `row` int64[...] for `uniform` float64[...]: int64[...]."""
+        width = self.stay.shape[1]
+        place = uniform * width
+        cell = place.astype(np.int64)
+        flat = row * width + cell
+        stays = place - cell < self.stay.ravel().take(flat)
+        return self.first.take(row) + np.where(stays, cell, self.alias.ravel().take(flat))
+
+
+class ReplySums:
+    """Draws Binomial(x, p) + Binomial(n - x, q): how many of n replies have a bit set that x of them have by right.
+
+    One table has a row for each x. Where that would be large, the x that lie between two anchors share a row: of the n agents, those below
+    the anchor have the bit and those beyond the next one do not; `gap` agents in between are drawn by themselves. Exact either way.
+
+    Args:
+        num_messages: n.
+        p: probability that a bit is read as 1 where it is 1.
+        q: probability that it is where it is 0.
+
+    Attributes:
+        levels: how many uniform numbers a sum takes, 1 or 2.
+    """
+
+    def __init__(self, num_messages: int, p: float, q: float) -> None:
+        n = self.num_messages = num_messages
+        width = 20 * np.sqrt(n * max(p * (1 - p), q * (1 - q))) + 1
+        self.gap = 0 if n * width <= 2**17 else round(float(n * width / 2) ** (1 / 3))
+        self.levels = 1 if self.gap == 0 else 2
+        self.anchors = np.append(np.arange(0, n - self.gap, self.gap + 1), n - self.gap)
+        self.outer = AliasTable([sum_law(a, n - self.gap - a, p, q) for a in self.anchors.tolist()])
+        self.inner = AliasTable([sum_law(r, self.gap - r, p, q) for r in range(self.gap + 1)])
+
+    def draw(self, ones: Array, uniform: Array) -> Array:
+        """Sums int64[...] for x = `ones` int64[...] from `uniform` float64[..., levels]."""
+        row = ones // (self.gap + 1)
+        drawn = self.outer.draw(row, uniform[..., 0])
+        if self.gap:
+            drawn += self.inner.draw(ones - self.anchors.take(row), uniform[..., 1])
+        return drawn
+
+
+@lru_cache(maxsize=16)
+def reply_sums(num_messages: int, p: float, q: float) -> ReplySums:
+    """`ReplySums`, remembered."""
+    return ReplySums(num_messages, p, q)

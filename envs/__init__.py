@@ -3,5 +3,12 @@
 from tacit.envs.federated_training import federated_training_v0
 from tacit.envs.gossip_bandit import gossip_bandit_v0
 from tacit.envs.round_stopping import Hyperbolic, round_stopping_v0
+from tacit.envs.social_bandit import social_bandit_v0
 
-__all__ = ["Hyperbolic", "federated_training_v0", "gossip_bandit_v0", "round_stopping_v0"]
+__all__ = [
+    "Hyperbolic",
+    "federated_training_v0",
+    "gossip_bandit_v0",
+    "round_stopping_v0",
+    "social_bandit_v0",
+]

@@ -8,6 +8,7 @@ from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
 from tacit.policies.learned.shared import SharedPPO
 from tacit.policies.reference.optimal_stopping import OptimalStopping
 from tacit.policies.reference.ppcl import CBL, PPCL
+from tacit.policies.reference.private_social_learning import PrivateSocialLearning, Replicator
 
 __all__ = [
     "CBL",
@@ -22,7 +23,9 @@ __all__ = [
     "OneStepLookAhead",
     "OptimalStopping",
     "Policy",
+    "PrivateSocialLearning",
     "Random",
+    "Replicator",
     "SharedPPO",
     "TabularQ",
     "Uniform",

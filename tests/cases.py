@@ -17,7 +17,13 @@ from tacit.policies import Random
 
 CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "time_budget": 12.0}
 FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "time_budget": 1.0}
-SMALL: dict[str, dict[str, Any]] = {"gossip_bandit_v0": {"num_agents": 6, "horizon": 20.0}, "round_stopping_v0": FEW_SLOTS, "federated_training_v0": FEW_SLOTS}
+FEW_AGENTS = {"num_agents": 6, "copies": 3, "walk_length": 4, "horizon": 20}
+SMALL: dict[str, dict[str, Any]] = {
+    "gossip_bandit_v0": {"num_agents": 6, "horizon": 20.0},
+    "round_stopping_v0": FEW_SLOTS,
+    "federated_training_v0": FEW_SLOTS,
+    "social_bandit_v0": FEW_AGENTS,
+}
 
 
 class Case:
@@ -27,7 +33,8 @@ class Case:
         self.world, self.params = world, params
 
     def population(self, num_envs: int = 1, **params: Any) -> Population[Any]:
-        return self.world.population(num_envs, **self.params | params)
+        own = {name: value for name, value in self.params.items() if not (name == "horizon" and "max_cycles" in params)}
+        return self.world.population(num_envs, **own | params)
 
     def parallel_env(self, render_mode: str | None = None, **params: Any) -> ParallelView:
         return ParallelView(self.population(**params), render_mode)

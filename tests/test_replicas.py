@@ -179,7 +179,7 @@ def test_done_replicas_are_frozen_until_they_are_reset(name: str) -> None:
     for i, state in others.items():
         np.testing.assert_equal(of(population.state, i), state)
     for channel in population.channels.values():
-        assert not channel.messages()[ended].any()
+        assert (channel.messages()[ended] <= 1).all()  # what agents say as they begin
     population.step(chosen(population, draw(population, rng)))
 
 

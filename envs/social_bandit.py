@@ -1,0 +1,728 @@
+"""Can agents who remember nothing but what they prefer learn the best option from each other's noisy preferences?
+
+Description
+    `N` agents on a graph choose among `K` options in rounds. In round r, whoever holds a preference perturbs its one-hot vector once
+    and sets `T` copies of it off on random walks of `L` steps. Each agent counts what ends with it: `V_i` copies, whose bits add up to
+    `B_ij`. It names an option and what to do with it; the option's signal is drawn, and the agent takes the option up, or holds
+    nothing.
+
+Paper
+    Tao et al., "A distributed privacy-preserving learning dynamics in general social networks": the four stages of section 4, the
+    regret of equation 1, the walks of equation 2. How the options of a round turn into multiplicative weights: equation 34,
+    `multiplicative_weights`.
+
+Agents
+    N of them, `agent_0 ...`, all at once.
+
+Observation
+    Box float32 `[counts(K), received, own(K), keep, flip]`: the sums B_i of the copies that ended with the agent, their number V_i, its
+    own preference one-hot (all 0: none), and with which probability the installed mechanism answers 1 where the bit
+    is 1, and where it is 0.
+
+Action
+    MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to take it up if its signal is 0, whether if it is 1. Who does
+    not take up an option holds none. With `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (take up at 0) + (take up at 1).
+
+Reward
+    The signal of the option that the agent held when the round began; 0 if it held none.
+
+Termination
+    Truncated after `horizon` rounds.
+
+Info
+    `regret` (time average so far, equation 1), `signals` ([K]: Phi, or the share of agents whose signal was 1), `adopters` (share of
+    the agents that now hold an option), `messages` (perturbed vectors sent so far), `hops` (moves of their copies between agents so
+    far), `slots` (that the last dissemination took).
+
+Privacy channels
+    `preference` (one_hot, to neighbours): one message of each agent that holds an option a round, before the round; one a copy under
+    `per_token`. All copies of a message carry its bits and cost nothing more. A message lost on the channel is lost with all its
+    copies. Who holds nothing is silent, and that silence is seen: the mechanism hides which option an agent holds, not whether.
+
+Arguments
+    - num_agents: N >= 3.
+    - graph: what `tacit.envs.core.graph.Graph.of` reads; connected and not bipartite, as walks must be to forget where they began.
+    - qualities: eta, K >= 2 probabilities.
+    - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
+    - walk_length: L >= 1.
+    - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, which is what long
+      walks do. "aggregated": the law of "stationary", drawn at a cost that does not grow with T; see `spread_aggregated`.
+    - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T times the privacy
+      cost).
+    - congestion: in a slot an agent forwards only the T copies that came first; "walk" only.
+    - slots: copies still on their way after so many slots are lost (None: a round lasts until all have arrived); with congestion only.
+    - exact_below: "aggregated" draws single copies when an agent expects no more than this many.
+    - signals: "shared" (one Phi_j of all agents) or "per_agent".
+    - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).
+    - flat_actions: whether the action is Discrete.
+    - horizon: rounds; `options={"horizon": x}` at reset replaces it.
+
+Deviations from the paper
+    - Q^r of a round in which nobody holds an option is 0/0 in the paper; here it earns nothing.
+    - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. What its simulations took for L, it does not say.
+    - A walk's stay uses up a step. A round lasts until all copies have arrived, which the paper bounds by O(log^2 N) slots with high
+      probability only; copies that come at once queue in random order. Queues delay copies and do not change where they end, so
+      `congestion` matters only to `slots`.
+    - On a complete graph the end of a walk is drawn from its closed law, and otherwise step by step.
+    - An agent's own copies count when they end with it, as in section 4.2.
+    - The initial preferences are even where K divides N, and nearly so elsewhere.
+    - What is open to the agents (what an agent does with no copies or with an estimate that is 0 everywhere, mu, beta) is the policy's.
+
+Registered configurations
+    `tacit/SocialBandit-v0`: 100 agents, all acquainted, 5 options.
+
+Version history
+    v0: first version.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from tacit.envs.core import Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number, vector
+from tacit.envs.core.graph import Graph
+
+__all__ = [
+    "Params",
+    "SocialBandit",
+    "State",
+    "answers",
+    "copies_of_paper",
+    "metropolis_hastings",
+    "multiplicative_weights",
+    "social_bandit_v0",
+    "spread_aggregated",
+    "spread_uniform",
+    "spread_walks",
+]
+
+BLOCK = 2**16  # copies that walk at once
+BANDS = 120  # moments of a run that a picture shows
+
+
+def copies_of_paper(num_agents: int, growth: str = "log_squared", h: float = 485.0) -> int:
+    """T = floor(h g(N)) with g(N) = ln^2 N ("log_squared") or sqrt N ("root"); the paper's h is 16 sigma / (1 - beta), 485 (section 6)."""
+    n = integer("num_agents", num_agents, at_least=3)
+    choice("growth", growth, ("log_squared", "root"))
+    g = np.log(n) ** 2 if growth == "log_squared" else np.sqrt(n)
+    return int(number("h", h, above=0) * g)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """See the module's 'Arguments'.
+
+    Raises:
+        ValueError: a parameter outside its range, a graph that is in parts or bipartite.
+    """
+
+    num_agents: int = 100
+    graph: Any = "complete"
+    qualities: Sequence[float] | Array = (0.9, 0.7, 0.5, 0.3, 0.1)
+    copies: int = 50
+    walk_length: int = 20
+    dissemination: str = "stationary"
+    perturbation: str = "per_round"
+    congestion: bool = False
+    slots: int | None = None
+    exact_below: int = 200
+    signals: str = "shared"
+    initial_preferences: str | Sequence[int] | Array = "even"
+    flat_actions: bool = False
+    horizon: int = 500
+
+    def __post_init__(self) -> None:
+        agents = integer("num_agents", self.num_agents, at_least=3)
+        eta = vector("qualities", self.qualities)
+        if eta.size < 2 or (eta < 0).any() or (eta > 1).any():
+            raise ValueError(f"qualities must be at least 2 probabilities, not {self.qualities!r}")
+        integer("copies", self.copies, at_least=1, at_most=2**62 // agents)
+        integer("walk_length", self.walk_length, at_least=1)
+        choice("dissemination", self.dissemination, ("walk", "stationary", "aggregated"))
+        choice("perturbation", self.perturbation, ("per_round", "per_token"))
+        choice("congestion", self.congestion, (False, True))
+        if self.congestion and self.dissemination != "walk":
+            raise ValueError(f"congestion needs dissemination 'walk', not {self.dissemination!r}")
+        if self.slots is not None:
+            integer("slots", self.slots, at_least=1)
+            if not self.congestion:
+                raise ValueError(f"slots has no meaning without congestion, but it is {self.slots!r}: leave it out")
+        integer("exact_below", self.exact_below, at_least=0)
+        choice("signals", self.signals, ("shared", "per_agent"))
+        choice("flat_actions", self.flat_actions, (False, True))
+        integer("horizon", self.horizon, at_least=1)
+        if isinstance(self.initial_preferences, str):
+            choice("initial_preferences", self.initial_preferences, ("even", "random", "none"))
+        else:
+            held = np.asarray(self.initial_preferences)
+            if held.shape != (agents,) or held.dtype.kind not in "iu" or held.min() < 0 or held.max() > eta.size:
+                raise ValueError(
+                    f"initial_preferences must be 'even', 'random', 'none' or {agents} options from 0 to {eta.size} ({eta.size}: none), "
+                    f"not {self.initial_preferences!r}"
+                )
+        self.network.require_connected()
+        if self.network.bipartite():
+            raise ValueError(
+                "graph must not be bipartite, or walks never forget which side they began on: add an edge inside a side"
+            )
+
+    @cached_property
+    def eta(self) -> Array:
+        """float64[K]."""
+        return vector("qualities", self.qualities)
+
+    @cached_property
+    def network(self) -> Graph:
+        return Graph.of(self.graph, self.num_agents)
+
+
+@dataclass(frozen=True)
+class State:
+    """B societies."""
+
+    preference: Array  # int64[B, N]: the option held, K for none
+    counts: Array  # int64[B, N, K]: B_ij, the sums of the copies that ended with each agent
+    received: Array  # int64[B, N]: V_i
+    signals: Array  # float64[B, K]: Phi of the last round
+    earned: Array  # float64[B]: sum of Q^{r-1} . Phi^r
+    expected: Array  # float64[B]: sum of Q^{r-1} . eta
+    hops: Array  # float64[B]: moves of copies between agents
+    slots: Array  # int64[B]: that the last dissemination took
+    time: Array  # int64[B]: rounds
+    history: Array  # float32[B, BANDS, K]: popularity at evenly spaced rounds, NaN where still to come
+
+
+def answers(mechanism: Any) -> tuple[float, float]:
+    """With which probability a mechanism answers 1 where a one-hot vector has a 1, and where a 0; ValueError if not by bits."""
+    law = getattr(mechanism, "mechanism", mechanism)
+    if law is None or law.kind == "none":
+        return 1.0, 0.0
+    if law.kind != "randomized_response":
+        raise ValueError(
+            "channel 'preference' needs a mechanism that answers bit by bit, as BitwiseRandomizedResponse and UnaryEncoding do, "
+            f"not {mechanism!r}"
+        )
+    return law.p, law.q
+
+
+# ---- the equations ----
+
+
+def histogram(preference: Array, num_options: int) -> Array:
+    """D_j, how many hold each option: int64[B, K] for int64[B, N]."""
+    size, wide = len(preference), num_options + 1
+    flat = (preference + wide * np.arange(size)[:, None]).ravel()
+    return np.bincount(flat, minlength=size * wide).reshape(size, wide)[:, :num_options]
+
+
+def popularity(preference: Array, num_options: int) -> Array:
+    """Q_j = D_j / D, float64[B, K]; 0 where nobody holds an option."""
+    held = histogram(preference, num_options)
+    return held / np.maximum(held.sum(1, keepdims=True), 1)
+
+
+def regret(earned: Array, time: Array, eta: Array) -> Array:
+    """Equation 1: eta_1 less the time average of Q^{r-1} . Phi^r, [B]; 0 before the first round."""
+    return np.where(time > 0, eta.max() - earned / np.maximum(time, 1), 0.0)
+
+
+def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Array | None = None) -> Array:
+    """Equation 34, normalised: P^0 ... P^R float64[R + 1, ..., K] of an infinite population that sees Phi^1 ... Phi^R = signals[R, ..., K].
+
+    Args:
+        signals: zeros and ones.
+        beta: probability of taking up an option whose signal is 1; 1 - beta where it is 0.
+        mu: probability of a uniformly random option.
+        initial: P^0 (default: uniform).
+    """
+    phi = np.asarray(signals, np.float64)
+    weights = (
+        np.full(phi.shape[1:], 1.0 / phi.shape[-1]) if initial is None else np.broadcast_to(initial, phi.shape[1:])
+    )
+    path = [weights]
+    for now in phi:
+        weights = ((1 - mu) * weights + mu / phi.shape[-1]) * np.where(now == 1, beta, 1 - beta)
+        weights = weights / weights.sum(-1, keepdims=True)
+        path.append(weights)
+    return np.stack(path)
+
+
+def metropolis_hastings(graph: Graph) -> Array:
+    """Psi of equation 2, float64[N, N]: symmetric, its rows and columns add up to 1."""
+    psi = np.zeros((graph.num_nodes, graph.num_nodes))
+    degrees = graph.degrees
+    rows = np.repeat(np.arange(graph.num_nodes), degrees)
+    psi[rows, graph.indices] = np.minimum(1 / degrees[rows], 1 / degrees[graph.indices])
+    np.fill_diagonal(psi, 1 - psi.sum(1))
+    return psi
+
+
+def mobility(graph: Graph) -> float:
+    """The share of a walk's steps that move, once it has forgotten where it began."""
+    if graph.is_complete:
+        return 1.0
+    degrees = graph.degrees
+    rows = np.repeat(np.arange(graph.num_nodes), degrees)
+    return float(np.minimum(1 / degrees[rows], 1 / degrees[graph.indices]).sum() / graph.num_nodes)
+
+
+# ---- dissemination ----
+
+
+class Spread(NamedTuple):
+    """What ended where, of one society."""
+
+    counts: Array  # int64[N, K]
+    received: Array  # int64[N]
+    hops: float
+    slots: int
+
+
+def distinct(vectors: Array, tokens: Array) -> tuple[Array, Array]:
+    """Rows bool[A, K] without repetition, and the tokens int64[A] of equal rows together."""
+    packed = np.packbits(vectors, axis=1)
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    kind: Any = np.uint64 if padded.shape[1] == 8 else np.dtype((np.void, padded.shape[1]))
+    keys = padded.view(kind)[:, 0]
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    sums = np.zeros(len(first), np.int64)
+    np.add.at(sums, group.ravel(), tokens)
+    return vectors[first], sums
+
+
+def throw(balls: int, bins: int, rng: np.random.Generator) -> Array:
+    """Where `balls` end in `bins`, uniformly and independently: int64[bins].
+
+    Poisson counts are uniformly thrown given their sum, so what they lack of `balls` may be thrown one by one.
+    """
+    if balls < 4 * bins:
+        return np.bincount(rng.integers(0, bins, balls), minlength=bins)
+    while True:
+        counts = rng.poisson((balls - 3 * balls**0.5) / bins, bins)
+        lacking = balls - int(counts.sum())
+        if lacking >= 0:
+            return counts + np.bincount(rng.integers(0, bins, lacking), minlength=bins)
+
+
+def gather(ends: Array, owners: Array, vectors: Array, num_agents: int) -> tuple[Array, Array]:
+    """Sums int64[N, K] and numbers int64[N] of the copies of `vectors[owners]` that end at `ends`, both int64[tokens]."""
+    from scipy.sparse import csr_array
+
+    received = np.bincount(ends, minlength=num_agents)
+    copies = csr_array((np.ones(len(ends), np.int64), (ends, owners)), shape=(num_agents, len(vectors)))
+    return copies @ vectors.astype(np.int64), received
+
+
+def spread_uniform(vectors: Array, tokens: Array, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Every copy ends at a uniformly random agent: B int64[N, K] and V int64[N] from bits bool[A, K], `tokens` int64[A] copies of each.
+
+    Equal vectors are thrown together. Draws counts of copies by vector and agent, or single copies, whichever are fewer.
+    """
+    counts, received = np.zeros((num_agents, vectors.shape[1]), np.int64), np.zeros(num_agents, np.int64)
+    patterns, tokens = distinct(vectors, tokens)
+    if tokens.sum() > len(patterns) * num_agents:
+        for start in range(0, len(patterns), 64):
+            part = slice(start, start + 64)
+            thrown = np.stack([throw(int(n), num_agents, rng) for n in tokens[part]], axis=1)
+            # Sums below 2^53 are exact in float64, whose products are fast.
+            counts += (thrown.astype(np.float64) @ patterns[part].astype(np.float64)).astype(np.int64)
+            received += thrown.sum(1)
+        return counts, received
+    owners = np.repeat(np.arange(len(patterns)), tokens)
+    for start in range(0, len(owners), 16 * BLOCK):
+        some = owners[start : start + 16 * BLOCK]
+        more = gather(rng.integers(0, num_agents, len(some)), some, patterns, num_agents)
+        counts, received = counts + more[0], received + more[1]
+    return counts, received
+
+
+def half(gram: Array) -> Array:
+    """Lower triangular L with L L^T = gram, float64[n, n]; gram may be singular."""
+    lower = np.zeros(gram.shape)
+    for j in range(len(gram)):
+        column = gram[:, j] - lower[:, :j] @ lower[j, :j]
+        if column[j] > 1e-9 * gram[j, j]:
+            lower[j:, j] = column[j:] / column[j] ** 0.5
+    return lower
+
+
+def spread_gaussian(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """`spread_uniform` by the normal law with the same means and covariances over options and agents, rounded: [N, K] and [N].
+
+    The numbers C_ai of adopter a's copies with agent i have mean T/N and covariance T/N (1[i = i'] - 1/N) for one adopter, 0 for two; and
+    (B_i, V_i) = sum_a C_ai (Y_a, 1). So the bits Y matter through their column sums and their co-occurrences, which are those drawn.
+    """
+    share = copies / num_agents
+    bits = np.concatenate([np.ones((len(vectors), 1)), vectors], axis=1)
+    gram = bits.T @ bits
+    noise = rng.standard_normal((num_agents, len(gram)))
+    noise -= noise.mean(0)
+    drawn = noise @ (half(gram).T * share**0.5)
+    drawn += gram[0] * share
+    np.rint(drawn, out=drawn)
+    received = np.maximum(drawn[:, 0], 0)
+    return np.clip(drawn[:, 1:], 0, received[:, None]).astype(np.int64), received.astype(np.int64)
+
+
+def spread_aggregated(
+    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, exact_below: int
+) -> tuple[Array, Array]:
+    """`spread_uniform` at a cost that does not grow with T.
+
+    Exact where an agent expects no more than `exact_below` copies or the different vectors are few (always without noise). Elsewhere
+    `spread_gaussian`, which keeps the bits drawn, their sums over all agents up to rounding, and all means and covariances over options and
+    agents; it ignores the higher cumulants, whose share is of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
+    """
+    tokens = np.full(len(vectors), copies)
+    if len(vectors) * copies <= exact_below * num_agents:
+        return spread_uniform(vectors, tokens, num_agents, rng)
+    patterns, tokens = distinct(vectors, tokens)
+    if len(patterns) <= 8 * (vectors.shape[1] + 1):
+        return spread_uniform(patterns, tokens, num_agents, rng)
+    return spread_gaussian(vectors, copies, num_agents, rng)
+
+
+def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
+    """One step of equation 2 from `place` int64[n]: to a uniformly random neighbour j with probability min(1, d_i / d_j), else stay.
+
+    One uniform number does for both: its whole part, times d_i, names the neighbour, and the rest is uniform again.
+    """
+    degree = degrees[place]
+    scaled = uniform * degree
+    chosen = np.minimum(scaled.astype(np.int64), degree - 1)
+    other = indices[indptr[place] + chosen]
+    moved: Array = np.where((scaled - chosen) * degrees[other] < degree, other, place)
+    return moved
+
+
+def walk_block(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> int:
+    """Walks of `uniform` [L, n] steps from `place` int64[n], moved in place; how many steps moved."""
+    hops = 0
+    for row in uniform:
+        moved = walk_step(place, row, indptr, indices, degrees)
+        hops += int((moved != place).sum())
+        place[:] = moved
+    return hops
+
+
+def _walk_block_loop(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> int:
+    """`walk_block`, for a compiler."""
+    hops = 0
+    for token in range(place.size):
+        here = place[token]
+        for step in range(uniform.shape[0]):
+            degree = degrees[here]
+            scaled = uniform[step, token] * degree
+            chosen = min(int(scaled), degree - 1)
+            other = indices[indptr[here] + chosen]
+            if (scaled - chosen) * degrees[other] < degree:
+                here = other
+                hops += 1
+        place[token] = here
+    return hops
+
+
+@lru_cache(1)
+def walker() -> Callable[..., int]:
+    """`walk_block`, compiled where numba (extra `fast`) is at hand: the same bits either way."""
+    try:
+        import numba
+    except ImportError:
+        return walk_block
+    compiled: Any = numba.njit(_walk_block_loop)
+    return compiled
+
+
+def spread_walks(
+    vectors: Array, origins: Array, copies: int, graph: Graph, length: int, rng: np.random.Generator
+) -> Spread:
+    """Walks of `length` steps of every copy: from bits bool[A, K] of the agents `origins` int64[A], `copies` each."""
+    n, tokens = graph.num_nodes, np.full(len(vectors), copies)
+    if graph.is_complete:
+        return _spread_complete(vectors, origins, copies, n, length, rng)
+    owners = np.repeat(np.arange(len(vectors)), tokens)
+    walk = walker() if len(owners) * length > 10**6 else walk_block
+    counts, received, hops = np.zeros((n, vectors.shape[1]), np.int64), np.zeros(n, np.int64), 0
+    for start in range(0, len(owners), BLOCK):
+        some = owners[start : start + BLOCK]
+        place = origins[some]
+        hops += walk(place, rng.random((length, len(some))), graph.indptr, graph.indices, graph.degrees)
+        more = gather(place, some, vectors, n)
+        counts, received = counts + more[0], received + more[1]
+    return Spread(counts, received, float(hops), length)
+
+
+def _spread_complete(
+    vectors: Array, origins: Array, copies: int, num_agents: int, length: int, rng: np.random.Generator
+) -> Spread:
+    """The walks of a complete graph, every step of which moves, by the law of their ends.
+
+    After L steps, P(back at the origin) = 1/N + (1 - 1/N) (-1/(N-1))^L, and the other agents are equally likely. So with probability
+    (N-1)^-L (L even) a copy is at its origin, or with probability (N-1)^(1-L) (L odd) uniformly elsewhere; otherwise it is uniform.
+    """
+    even = length % 2 == 0
+    special = rng.binomial(copies, float(num_agents - 1) ** (-length if even else 1 - length), len(vectors))
+    counts, received = spread_uniform(vectors, copies - special, num_agents, rng)
+    if special.any():
+        owners = np.repeat(np.arange(len(vectors)), special)
+        ends = origins[owners]
+        if not even:
+            ends = (ends + rng.integers(1, num_agents, len(ends))) % num_agents
+        more = gather(ends, owners, vectors, num_agents)
+        counts, received = counts + more[0], received + more[1]
+    return Spread(counts, received, float(len(vectors) * copies * length), length)
+
+
+def spread_queued(
+    vectors: Array,
+    origins: Array,
+    copies: int,
+    graph: Graph,
+    length: int,
+    slots: int | None,
+    rng: np.random.Generator,
+) -> Spread:
+    """`spread_walks`, where an agent forwards in a slot only the `copies` tokens that came first (section 4.2).
+
+    Tokens that reached it in one slot are in random order. Those on their way after `slots` slots are lost.
+    """
+    n = graph.num_nodes
+    owners = np.repeat(np.arange(len(vectors)), copies)
+    place, left, arrival = origins[owners], np.full(len(owners), length), np.zeros(len(owners))
+    moves, slot = 0, 0
+    while (slots is None or slot < slots) and left.any():
+        slot += 1
+        queue = np.flatnonzero(left)
+        queue = queue[np.lexsort((arrival[queue], place[queue]))]
+        first = np.searchsorted(place[queue], np.arange(n))
+        goes = queue[np.arange(len(queue)) - first[place[queue]] < copies]
+        moved = walk_step(place[goes], rng.random(len(goes)), graph.indptr, graph.indices, graph.degrees)
+        moves += int((moved != place[goes]).sum())
+        place[goes], left[goes] = moved, left[goes] - 1
+        arrival[goes] = slot + rng.random(len(goes))
+    here = left == 0
+    counts, received = gather(place[here], owners[here], vectors, n)
+    return Spread(counts, received, float(moves), slot)
+
+
+# ---- the world ----
+
+
+class SocialBandit(Population[State]):
+    __doc__ = __doc__
+    name = "social_bandit"
+    params_type = Params
+    params: Params
+
+    def make_roles(self) -> tuple[Role, ...]:
+        p, options = self.params, self.num_options
+        most = float(p.num_agents) * p.copies
+        layout = Layout(
+            counts=(options, 0, most), received=(1, 0, most), own=(options, 0, 1), keep=(1, 0, 1), flip=(1, 0, 1)
+        )
+        plan = [options + 1, 2, 2]
+        space: Any = gymnasium.spaces.MultiDiscrete(plan)
+        if p.flat_actions:
+            space = gymnasium.spaces.Discrete(int(np.prod(plan)))
+        return (Role("agent", p.num_agents, layout, space),)
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        return (Channel("preference", "one_hot", observer="neighbour", unit="event"),)
+
+    @property
+    def num_options(self) -> int:
+        """K."""
+        return len(self.params.qualities)
+
+    @property
+    def rounds(self) -> float:
+        """The run's length: the parameter, or the horizon that `reset` was given."""
+        return self.params.horizon if self.horizon is None else self.horizon
+
+    def check_setup(self, channel: str, setup: Setup) -> None:
+        answers(setup.mechanism)
+        if self.params.perturbation == "per_token":
+            law = setup.mechanism
+            if (
+                setup.faults
+                or setup.budget is not None
+                or (law is not None and (law.stateful or not law.closed_counts))
+            ):
+                raise ValueError(
+                    "perturbation 'per_token' needs a mechanism with perturb_counts that remembers nothing, and no fault or budget, "
+                    f"on channel {channel!r}, not {setup!r}"
+                )
+
+    def initial(self) -> State:
+        p, size = self.params, (self.num_envs, self.params.num_agents)
+        if not isinstance(p.initial_preferences, str):
+            held = np.broadcast_to(np.asarray(p.initial_preferences, np.int64), size).copy()
+        elif p.initial_preferences == "random":
+            held = self.stream("preferences").integers(0, self.num_options, size)
+        else:
+            every = np.arange(p.num_agents) % self.num_options
+            held = np.broadcast_to(every if p.initial_preferences == "even" else self.num_options, size).copy()
+        nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
+        history = np.full((self.num_envs, BANDS, self.num_options), np.nan, np.float32)
+        history[:, 0] = popularity(held, self.num_options)
+        state = State(
+            preference=held, counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
+            signals=np.zeros((self.num_envs, self.num_options)), earned=nothing, expected=nothing, hops=nothing, slots=none, time=none,
+            history=history,
+        )  # fmt: skip
+        return self.disseminate(state)
+
+    def disseminate(self, state: State) -> State:
+        """Stages 1 and 2: perturb the preferences, and spread them, where another round is to come."""
+        p, channel = self.params, self.channels["preference"]
+        senders = (state.preference < self.num_options) & (channel.live & (state.time < self.rounds))[:, None]
+        one_hot = state.preference[:, :, None] == np.arange(self.num_options)
+        if p.perturbation == "per_token":
+            channel.book(each=p.copies * senders)
+            vectors, heard = one_hot, senders
+        else:
+            vectors, heard = channel.send(one_hot, senders)
+        counts, received = np.zeros(state.counts.shape, np.int64), np.zeros(state.received.shape, np.int64)
+        hops, slots = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
+        for b in np.flatnonzero(heard.any(1)):
+            origins = np.flatnonzero(heard[b])
+            spread = self.spread(vectors[b, origins].astype(np.bool_), origins)
+            counts[b], received[b], hops[b], slots[b] = spread
+        mechanism = channel.setup.mechanism
+        if p.perturbation == "per_token" and mechanism is not None:
+            assert channel.rng is not None
+            counts = mechanism.perturb_counts(counts, channel.rng, received)
+        return replace(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
+
+    def spread(self, vectors: Array, origins: Array) -> Spread:
+        """Disseminate one society's bits bool[A, K] of the agents `origins` int64[A]."""
+        p, rng = self.params, self.stream("dissemination")
+        if p.congestion:
+            return spread_queued(vectors, origins, p.copies, p.network, p.walk_length, p.slots, rng)
+        if p.dissemination == "walk":
+            return spread_walks(vectors, origins, p.copies, p.network, p.walk_length, rng)
+        if p.dissemination == "stationary":
+            counts, received = spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
+        else:
+            counts, received = spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below)
+        # What walks that long would have done, on average.
+        hops = float(len(vectors)) * p.copies * p.walk_length * self.mobility
+        return Spread(counts, received, hops, p.walk_length)
+
+    @cached_property
+    def mobility(self) -> float:
+        return mobility(self.params.network)
+
+    def signal(self) -> tuple[Array, Callable[[Array], Array]]:
+        """Stage 4: draw Phi; float64[B, K], and a function that gives agents the signal of an option each [B, N] (of K, none: 0)."""
+        p, size, rng = self.params, self.num_envs, self.stream("signals")
+        none = np.zeros((size, 1), np.bool_)
+        if p.signals == "shared":
+            phi = np.concatenate([rng.random((size, self.num_options)) < p.eta, none], axis=1)
+            return phi[:, :-1].astype(np.float64), lambda options: np.take_along_axis(phi, options, 1)
+        each = rng.random((size, p.num_agents, self.num_options)) < p.eta
+        padded = np.concatenate([each, np.broadcast_to(none[:, None], (size, p.num_agents, 1))], axis=2)
+        return each.mean(1), lambda options: np.take_along_axis(padded, options[:, :, None], 2)[:, :, 0]
+
+    def transition(
+        self, state: State, actions: dict[str, Array]
+    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+        p, plan = self.params, actions["agent"]
+        if p.flat_actions:
+            plan = np.stack(np.unravel_index(plan, (self.num_options + 1, 2, 2)), axis=-1)
+        option = plan[:, :, 0].astype(np.int64)
+        phi, seen_by = self.signal()
+        reward, seen = seen_by(state.preference), seen_by(option)
+        takes = np.where(seen, plan[:, :, 2], plan[:, :, 1]) == 1
+        adopters = np.maximum((state.preference < self.num_options).sum(1), 1)
+        new = replace(
+            state,
+            preference=np.where(takes, option, self.num_options),
+            signals=phi,
+            earned=state.earned + reward.sum(1) / adopters,
+            expected=state.expected + popularity(state.preference, self.num_options) @ p.eta,
+            time=state.time + 1,
+        )
+        new = self.disseminate(self.remember(new))
+        info = {
+            "regret": regret(new.earned, new.time, p.eta),
+            "signals": phi,
+            "adopters": (new.preference < self.num_options).mean(1),
+            "messages": self.messages(),
+            "hops": new.hops,
+            "slots": new.slots,
+        }
+        return (
+            new,
+            {"agent": reward.astype(np.float64)},
+            np.zeros(self.num_envs, np.bool_),
+            new.time >= self.rounds,
+            info,
+        )
+
+    def remember(self, state: State) -> State:
+        """Note the popularity where a round is one of those that a picture shows."""
+        band = np.minimum((BANDS - 1) * state.time // self.rounds, BANDS - 1).astype(np.int64)
+        before = ((BANDS - 1) * (state.time - 1) // self.rounds).astype(np.int64)
+        if (band == before).all():
+            return state
+        history = state.history.copy()
+        history[np.arange(self.num_envs), band] = popularity(state.preference, self.num_options)
+        return replace(state, history=history)
+
+    def messages(self) -> Array:
+        """Perturbed vectors sent so far, int64[B]."""
+        sent = self.channels["preference"].messages()
+        return sent.sum(1) if sent.ndim == 2 else sent * self.params.num_agents
+
+    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
+        own = state.preference[:, :, None] == np.arange(self.num_options)
+        law = answers(self.channels["preference"].setup.mechanism)
+        keep, flip = (np.broadcast_to(np.float64(x), state.received.shape) for x in law)
+        return self.roles[role].layout.pack(counts=state.counts, received=state.received, own=own, keep=keep, flip=flip)
+
+    def clock(self) -> Array:
+        return self.state.time.astype(np.float64)
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        s, p = self.state, self.params
+        return {
+            "popularity": lambda: popularity(s.preference, self.num_options),
+            "adopters": lambda: (s.preference < self.num_options).mean(1),
+            "regret": lambda: regret(s.earned, s.time, p.eta),
+            "pseudo_regret": lambda: regret(s.expected, s.time, p.eta),
+            "signals": lambda: s.signals,
+            "messages": self.messages,
+            "hops": lambda: s.hops,
+        }
+
+    def metrics(self) -> dict[str, Array]:
+        """`regret` (equation 1, with Phi), `pseudo_regret` (with eta), `best_share` (Q of the best), `adopters`, `messages`, `hops`."""
+        p = self.params
+        best = self.measure("popularity")[:, p.eta == p.eta.max()].sum(1)
+        names = ("regret", "pseudo_regret", "adopters", "messages", "hops")
+        return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
+
+    def describe(self, replica: int = 0) -> str:
+        s, i = self.state, replica
+        held = histogram(s.preference[i : i + 1], self.num_options)[0]
+        shares = " ".join(f"{x:.3f}" for x in held / max(held.sum(), 1))
+        value = regret(s.earned, s.time, self.params.eta)[i]
+        return (
+            f"round {s.time[i]:5d}  Q = {shares}  adopters {held.sum()} of {self.params.num_agents}  regret {value:.4f}"
+        )
+
+
+class _World(World[SocialBandit]):
+    copies_of_paper = staticmethod(copies_of_paper)
+    multiplicative_weights = staticmethod(multiplicative_weights)
+
+
+social_bandit_v0 = _World(SocialBandit)
+single_env, vector_env = social_bandit_v0.single_env, social_bandit_v0.vector_env
+parallel_env, aec_env = social_bandit_v0.parallel_env, social_bandit_v0.env

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
@@ -94,7 +94,6 @@ class Levels:
         kind: the mechanism's kind.
         zcdp: rho of a message, per squared epsilon.
         events: how many events a message is about; None: not stated.
-        shape: (B, N).
         sent: int64[B, N], messages, but for those of the last charges.
         epsilon, squares: float64[B, N], sums of epsilon and of its square.
         largest: float64[B, N], the largest epsilon.
@@ -105,17 +104,12 @@ class Levels:
     kind: str
     zcdp: float
     events: int | None
-    shape: InitVar[tuple[int, int]]
-    sent: Array = field(init=False)
-    epsilon: Array = field(init=False)
-    squares: Array = field(init=False)
-    largest: Array = field(init=False)
-    recent: Array = field(init=False)
+    sent: Array
+    epsilon: Array
+    squares: Array
+    largest: Array
+    recent: Array
     charges: int = 0
-
-    def __post_init__(self, shape: tuple[int, int]) -> None:
-        self.sent, self.recent = np.zeros(shape, np.int64), np.zeros(shape, np.uint8)
-        self.epsilon, self.squares, self.largest = np.zeros((3, *shape))
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -242,7 +236,9 @@ class Ledger:
         if account is None:
             number("zcdp", zcdp, above=0, at_most=0.5)
             _check_events(events)
-            account = Levels(channel, kind, zcdp, events, shape)
+            sent, recent = np.zeros(shape, np.int64), np.zeros(shape, np.uint8)
+            epsilon, squares, largest = np.zeros((3, *shape))
+            account = Levels(channel, kind, zcdp, events, sent, epsilon, squares, largest, recent)
             self.accounts.append(account)
             self._levels[channel, kind, zcdp, events] = account
         account.add(epsilons)

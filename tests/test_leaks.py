@@ -1,0 +1,188 @@
+"""The table of docs/privacy.md: what the papers' settings leak, by the ledger. `--regenerate-golden` writes it."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.envs import federated_training_v0
+from tacit.envs.core import Channel
+from tacit.envs.core.channel import Unit
+from tacit.policies import FixedCount
+from tacit.wrappers import (
+    BitwiseRandomizedResponse,
+    Exponential,
+    Gaussian,
+    KaryRandomizedResponse,
+    Laplace,
+    Ledger,
+    NoPrivacy,
+    PrivacyLoss,
+    TreeAggregation,
+)
+from tacit.wrappers.privacy.composition import Method
+
+PAGE = Path(__file__).parent.parent / "docs" / "privacy.md"
+BEGIN, END = "<!-- what is leaked: written by tests/test_leaks.py -->\n", "<!-- end -->\n"
+DELTA = 1e-6
+Sent = list[tuple[PrivacyLoss, int, int | None]]  # what one message costs, how many, and how many events each is about
+
+
+@dataclass(frozen=True)
+class Row:
+    setting: str
+    read: str
+    changes: str
+    message: str
+    messages: int
+    basic: float
+    best: float
+
+    def __str__(self) -> str:
+        cells = (
+            self.setting,
+            self.read,
+            self.changes,
+            self.message,
+            f"{self.messages:,}",
+            said(self.basic),
+            said(self.best),
+        )
+        return "| " + " | ".join(cells) + " |\n"
+
+
+def said(epsilon: float) -> str:
+    if math.isinf(epsilon):
+        return "∞"
+    return f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
+
+
+def spent(setting: str, read: str, changes: str, ledger: Ledger, channel: str = "c", unit: Unit | None = None) -> Row:
+    """What the agent who sent most on `channel` has spent: the basic sum, and the least of all bounds."""
+    loss, messages = ledger.per_message[channel], int(ledger.messages(channel).max())
+    methods: tuple[Method, ...] = ("basic", "advanced", "rdp")
+    total = [float(ledger.total(DELTA, "max", method, channel=channel, unit=unit)[0]) for method in methods]
+    message = said(loss.epsilon) if loss.kind != "gaussian" else f"ρ = {loss.rho:.3g}"
+    return Row(setting, read, changes, message, messages, total[0], min(total))
+
+
+def ledger_of(sent: Sent, disjoint: bool = False) -> Ledger:
+    ledger = Ledger(1, 1, [Channel("c", "vector", observer="server", unit="event", disjoint=disjoint)])
+    for loss, count, events in sent:
+        ledger.charge("c", loss, everyone=np.array([count]), events=events)
+    return ledger
+
+
+def gossip(num_agents: int = 400, rate: float = 1.0, until: float = 50.0, epsilon: float = 3.0) -> Iterator[Row]:
+    """Paper 000: at every tick of every agent all reply. Expected counts."""
+    loss, asked = BitwiseRandomizedResponse(epsilon).loss(), round(rate * until)
+    everybody, one = ledger_of([(loss, num_agents * asked, None)]), ledger_of([(loss, asked, None)])
+    setting = f"gossip (000): N = {num_agents}, ε = {epsilon:g} a reply, t = {until:g}"
+    yield spent(setting, "replies, all requesters together", "user", everybody, unit="user")
+    yield spent(setting, "replies, one requester alone", "user", one, unit="user")
+
+
+def social(rounds: int = 10_000) -> Iterator[Row]:
+    """Paper 003: an adopter perturbs its option once a round."""
+    for epsilon in (0.5, 1.0, 2.0):
+        ledger = ledger_of([(BitwiseRandomizedResponse(epsilon).loss(), rounds, None)])
+        setting = f"social learning (003): ε = {epsilon:g}, {rounds:,} rounds"
+        yield spent(setting, "preferences, neighbours", "user", ledger, unit="user")
+
+
+def pulls(num_agents: int, epsilon: float, num_arms: int, horizon: int) -> list[int]:
+    """Paper 001: pulls of an arm in each epoch that fits before the horizon, while no arm is eliminated."""
+    ends = [0]
+    while num_arms * ends[-1] <= horizon:
+        r, gap = len(ends), 2.0 ** -len(ends)
+        statistical = 8 * math.log(8 * num_arms * r**2 * horizon) / (num_agents * gap**2)
+        private = 8 * r * math.sqrt(2 * math.log(8 * num_arms * r**2 * horizon)) / (num_agents**1.5 * epsilon * gap)
+        ends.append(max(math.ceil(max(statistical, private)), ends[-1] + 1))
+    return np.diff(ends[:-1]).tolist()
+
+
+def elimination(num_agents: int = 50, epsilon: float = 1.0, num_arms: int = 2, horizon: int = 100_000) -> Iterator[Row]:
+    """Paper 001: an upload is a mean of n rewards an arm with noise Lap(1 / (N epsilon n)), so N epsilon, and not epsilon."""
+    epochs = pulls(num_agents, epsilon, num_arms, horizon)
+    ledger = ledger_of([(Laplace(num_agents * epsilon).loss(), 1, num_arms * n) for n in epochs], disjoint=True)
+    setting = f"arm elimination (001): M = N = {num_agents}, ε = {epsilon:g}, {num_arms} arms, T = {horizon:,}"
+    yield spent(setting, "means, server", "event: one reward", ledger, unit="event")
+    yield spent(setting, "means, server", "one reward of every epoch", ledger)
+    yield spent(setting, "means, server", "user: all rewards", ledger, unit="user")
+
+
+def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
+    """Paper 002: the sums of a cluster are one stream, charged once; counts pass as they are; a cluster is selected each round."""
+    setting = f"recommender (002): ε = {epsilon:g}, {rounds:,} rounds"
+    stream = TreeAggregation(epsilon, horizon=rounds).loss()
+    yield spent(setting, "sums of rewards, neighbours", "event: one feedback", ledger_of([(stream, 1, 1)]))
+    counts = ledger_of([(NoPrivacy().loss(), rounds, 1)])
+    yield spent(setting, "counts of rewards, neighbours", "event: one feedback", counts)
+    selections = ledger_of([(Exponential(epsilon).loss(), rounds, 1)])
+    yield spent(setting, "selections, public", "event: one feedback", selections)
+
+
+def elicitation(level: float = 1.0, num_values: int = 4) -> Iterator[Row]:
+    """Paper 004, chapter 2: one report at the level log(1 + e)."""
+    ledger = ledger_of([(KaryRandomizedResponse(level, num_values=num_values).loss(), 1, None)])
+    setting = f"elicitation (004, ch. 2): budget e = {level:g}, one campaign"
+    yield spent(setting, "report, platform", "user", ledger, unit="user")
+
+
+def training(updates: int = 10, until: float = 345.0, seed: int = 0) -> Iterator[Row]:
+    """Paper 004, chapter 3: as published, and with our channel."""
+    env = federated_training_v0.population(num_envs=1, clip_norm=0.1, time_budget=until)
+    setting = f"federated training (004, ch. 3): {updates} of 100 updates a round, {until:g} s"
+    for title, mechanism in (("as published", NoPrivacy()), ("ours: ε = 4 at 1e-6", Gaussian(epsilon=4.0, delta=1e-6))):
+        run = tacit.simulate(env, FixedCount(updates), seed=seed, privacy={"update": mechanism})
+        yield spent(f"{setting}, {title}", "updates, server", "user", run.ledger, "update")
+
+
+def rows() -> list[Row]:
+    return [*gossip(), *social(), *elimination(), *recommender(), *elicitation(), *training()]
+
+
+def table() -> str:
+    heads = (
+        "setting (paper)",
+        "who reads what",
+        "what changes",
+        "ε of one message",
+        "messages",
+        "ε of the run: basic sum",
+        "least bound",
+    )
+    return "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads) + "\n" + "".join(map(str, rows()))
+
+
+def test_the_page_says_what_the_ledger_computes(request: pytest.FixtureRequest) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    fresh = before + BEGIN + table() + END + after
+    if request.config.getoption("--regenerate-golden"):
+        PAGE.write_text(fresh, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == fresh, "pytest tests/test_leaks.py --regenerate-golden writes the table"
+
+
+def test_the_table_by_hand() -> None:
+    everybody, one = gossip()
+    assert (everybody.messages, everybody.basic) == (20_000, 60_000.0)
+    assert (one.messages, one.basic) == (50, 150.0)
+    assert 20_000 * 3 * math.tanh(3 / 4) < everybody.best < everybody.basic, "above its mean loss"
+    assert [row.basic for row in social()] == [5_000.0, 10_000.0, 20_000.0]
+    event, epochs, user = elimination()
+    assert event.basic == 50.0
+    assert epochs.basic == 50.0 * epochs.messages
+    assert user.basic == 50.0 * 2 * sum(pulls(50, 1.0, 2, 100_000)) > 1e6
+    sums, counts, selections = recommender()
+    assert (sums.basic, counts.basic, selections.basic) == (2.0, math.inf, 140_000.0)
+    assert next(elicitation()).basic == pytest.approx(math.log(2))
+    published, ours = training()
+    assert published.basic == published.best == math.inf
+    assert ours.messages == published.messages
+    assert ours.best < ours.basic < math.inf

@@ -6,13 +6,24 @@ from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction
 from tacit.policies.classic.social import FollowMajority, ImitateIfBetter, Uniform, Voter
 from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
 from tacit.policies.learned.shared import SharedPPO
+from tacit.policies.reference.arm_elimination import (
+    CDPMAB,
+    DDPMAB,
+    HDPMAB,
+    CommunicationEfficientCDPMAB,
+    SingleAgent,
+)
 from tacit.policies.reference.optimal_stopping import OptimalStopping
 from tacit.policies.reference.ppcl import CBL, PPCL
 from tacit.policies.reference.private_social_learning import PrivateSocialLearning, Replicator
 
 __all__ = [
     "CBL",
+    "CDPMAB",
+    "DDPMAB",
+    "HDPMAB",
     "PPCL",
+    "CommunicationEfficientCDPMAB",
     "Deadline",
     "FixedCount",
     "FollowMajority",
@@ -27,6 +38,7 @@ __all__ = [
     "Random",
     "Replicator",
     "SharedPPO",
+    "SingleAgent",
     "TabularQ",
     "Uniform",
     "Voter",

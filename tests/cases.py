@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "round_stopping_v0": FEW_SLOTS,
     "federated_training_v0": FEW_SLOTS,
     "social_bandit_v0": FEW_AGENTS,
+    "federated_bandit_v0": {"num_agents": 3, "num_arms": 4, "horizon": 40},
 }
 
 

@@ -552,9 +552,7 @@ class TestWorld:
 
     def test_what_is_not_delivered_is_not_learned(self) -> None:
         class Deaf(Channel):
-            def send(
-                self, x: Array, senders: Array | None = None, sensitivity: float | None = None, **options: Any
-            ) -> Any:
+            def send(self, x: Array, senders: Array | None = None, sensitivity: Any = None, **options: Any) -> Any:
                 y, delivered = super().send(x, senders, sensitivity)
                 return np.full_like(y, 1e3), delivered & (np.arange(10) < 0)
 
@@ -566,9 +564,7 @@ class TestWorld:
         seen: list[tuple[Array, float | None]] = []
 
         class Tripled(Channel):
-            def send(
-                self, x: Array, senders: Array | None = None, sensitivity: float | None = None, **options: Any
-            ) -> Any:
+            def send(self, x: Array, senders: Array | None = None, sensitivity: Any = None, **options: Any) -> Any:
                 y, delivered = super().send(x, senders, sensitivity)
                 seen.append((np.linalg.norm(x[delivered], axis=-1), sensitivity))
                 return 3 * y, delivered

@@ -19,9 +19,9 @@ from cases import fingerprint
 from scipy.stats import binom
 from worlds import Consensus, Params, auction_v0, consensus_v0
 
-from tacit.auditing import adjacent_pair, audit_command, parse_mechanism
+from tacit.auditing import Site, adjacent_messages, adjacent_pair, audit_command, parse_mechanism
 from tacit.envs import federated_training_v0
-from tacit.envs.core import Array, Controlled, Setup
+from tacit.envs.core import Array, Channel, Controlled, Setup
 from tacit.policies import FixedCount, Random
 from tacit.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
 from tacit.wrappers.channels import on_channel
@@ -632,3 +632,71 @@ def test_the_command_prints_one_document(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_command_names_mistakes(spec: str, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         audit_command([spec], trials=100)
+
+
+def test_the_command_audits_an_environment(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    site = Site(consensus_v0.population(), Outspoken(), "opinion", steps=3)
+    specs = ["Laplace:0.5", "Laplace:0.5,sensitivity=0.5", "TreeAggregation:2.0,horizon=12", "NoPrivacy"]
+    found = audit_command(specs, site=site, trials=20_000, confidence=0.999, plot=tmp_path / "audit.svg")
+    assert capsys.readouterr().out.rstrip("\n") == audit_table(found)
+    assert [one.name for one in found] == [f"opinion={spec}" for spec in specs]
+    assert [one.verdict for one in found] == ["consistent"] * 3 + ["no claim"]
+    assert [one.claimed for one in found[:2]] == pytest.approx([1.5, 1.5])
+    assert found[0].certified == pytest.approx(found[1].certified)
+    assert found[0].share > 0.6
+    (site_of_votes,) = audit_command(["UnaryEncoding:2.0"], site=Site(consensus_v0.population(), Random(), "vote", 1))
+    assert (site_of_votes.trials, site_of_votes.verdict) == (10_000, "consistent")
+    assert site_of_votes.share > 0.7
+
+
+class Talk(Consensus):
+    """Consensus with a channel for what is said to it, of one payload or another."""
+
+    payload: Any = "scores"
+    shape: tuple[int, ...] = (3,)
+    stated: float | None = 0.5
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        return (*super().make_channels(), Channel("talk", self.payload, observer="public", unit="event"))
+
+    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
+        self.channels["talk"].send(np.zeros((*actions["agent"].shape, *self.shape)), None, self.stated, norm=2)
+        return super().transition(state, actions)
+
+
+@pytest.mark.parametrize(
+    ("payload", "shape", "expected"),
+    [
+        ("scores", (3,), ([0.5, 0, 0], [0, 0.5, 0.5])),
+        ("vector", (4,), ([-0.125] * 4, [0.125] * 4)),
+        ("stream", (), (0.0, 0.5)),
+    ],
+)
+def test_adjacent_messages(
+    payload: Any, shape: tuple[int, ...], expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Talk, "payload", payload)
+    monkeypatch.setattr(Talk, "shape", shape)
+    site = Site(Talk(Params()), Random(), "talk", 1)
+    for message, one in zip(adjacent_messages(site, LAPLACE), expected, strict=True):
+        np.testing.assert_allclose(message, one)
+    monkeypatch.setattr(Talk, "stated", None)
+    with pytest.raises(ValueError, match="env must bound what is said on channel 'talk'"):
+        adjacent_messages(site, LAPLACE)
+
+
+@pytest.mark.parametrize(
+    ("site", "named"),
+    [
+        (Site(consensus_v0.population(), Random()), "channel must be one of opinion, vote, not left open"),
+        (Site(consensus_v0.population(), Random(), "gossip"), "channel must be one of opinion, vote, not 'gossip'"),
+        (Site(consensus_v0.population(), Mute(), "opinion"), "steps must let agent 0 be heard on channel 'opinion'"),
+        (
+            Site(federated_training_v0.population(clip_norm=1.0), FixedCount(5), steps=1),
+            "steps must let somebody speak on channel 'update', not 1",
+        ),
+    ],
+)
+def test_the_command_names_mistakes_about_environments(site: Site, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        audit_command(["Laplace:1"], site=site)

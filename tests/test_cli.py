@@ -106,6 +106,8 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["run", "FederatedTraining", "--policy", "Random", "--privacy", "Laplace:1"], ["clip_norm"]),
         (["audit", "Laplace:0"], ["epsilon", "0"]),
         (["audit", "Gauss:1"], ["Gauss", "Gaussian"]),
+        (["audit", "Laplace:1", "--env", "round_stopping"], ["channel", "(none)"]),
+        (["audit", "Laplace:1", "--env", "FederatedTraining"], ["clip_norm"]),
         (["run", "round_stopping", "--policy", "Random", "--until", "-3"], ["until", "-3"]),
         (["run", "round_stopping"], ["--policy"]),
         (["run", "round_stopping", "--policy", "Random", "--seeds", "0"], ["--seeds", "0"]),
@@ -215,6 +217,17 @@ def test_audit_of_a_true_claim(run: Run, tmp_path: Path) -> None:
     assert 0.7 < found["certified"] <= 1 == found["claimed"]
     assert (tmp_path / "audit.png").stat().st_size > 1000
     assert "consistent" in run(*words)[1]
+
+
+def test_audit_of_an_environment(run: Run) -> None:
+    world = ("--env", "FederatedTraining", "--set", "clip_norm=1", "--set", "num_clients=2", "--set", "time_budget=2")
+    words = ("audit", "Laplace:100", *world, "--policy", "FixedCount", "--set", "policy.k=2", "--trials", "200")
+    code, out, err = run(*words, "--json")
+    (found,) = json.loads(out)["audits"]
+    assert (code, err) == (0, "")
+    assert (found["name"], found["trials"], found["verdict"]) == ("update=Laplace:100", 200, "consistent")
+    assert found["claimed"] % 100 == 0
+    assert "--policy" in run("audit", "--help")[1]
 
 
 @pytest.mark.parametrize("backend", ["serial", "process"])

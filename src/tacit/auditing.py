@@ -1,24 +1,53 @@
-"""`tacit audit`: what a mechanism's claim is worth, from its name on the command line."""
+"""`tacit audit`: what a mechanism's claim is worth, by itself or in an environment, from its name on the command line."""
 
 import inspect
 import json
 import math
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.envs.core import number
+from tacit.envs.core import Array, Population, as_policies, number
 from tacit.registry import UnknownName
 from tacit.wrappers.privacy import mechanisms
 from tacit.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
+from tacit.wrappers.privacy.canary import play
+from tacit.wrappers.privacy.privatize import Privatize
 
-__all__ = ["adjacent_pair", "audit_command", "parse_mechanism"]
+__all__ = ["Site", "adjacent_messages", "adjacent_pair", "audit_command", "parse_mechanism"]
 
 NUM_VALUES = 10
 DEFAULT_TRIALS = 100_000
+DEFAULT_RUNS = 10_000
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where mechanisms are audited, if not by themselves.
+
+    Attributes:
+        env: a population.
+        policy: who acts in it, a policy or `{role: policy}`.
+        channel: where the mechanisms stand; None: on the only one.
+        steps: turns of a run; None: until it ends.
+    """
+
+    env: Population[Any]
+    policy: Any
+    channel: str | None = None
+    steps: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The channel's name; ValueError if there are several, or none."""
+        known = list(self.env.channels)
+        if self.channel is None and len(known) != 1:
+            raise ValueError(f"channel must be one of {', '.join(known) or '(none)'}, not left open")
+        return self.channel or known[0]
 
 
 def parse_mechanism(spec: str) -> mechanisms.Mechanism:
@@ -93,9 +122,55 @@ def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
     return 0.0, reach
 
 
+@dataclass(frozen=True)
+class _Overheard(mechanisms.NoPrivacy):
+    """Leaves messages as they are, and notes their shape and the sensitivity that the world states."""
+
+    closed_counts: ClassVar[bool] = False
+    notes: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list, compare=False)
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        self.notes.append((np.shape(x)[1:], sensitivity))
+        return super().perturb(x, rng, sensitivity)
+
+
+def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
+    """Two adjacent messages of a channel, as far apart as the world says, in a run of its own, that they can be.
+
+    One-hot vectors of two options; two categories; numbers a sensitivity apart; scores as in `adjacent_pair`; vectors half a sensitivity
+    from zero either way, in the direction (1, ..., 1).
+
+    Raises:
+        ValueError: nobody speaks in the run, or the world bounds no numbers.
+    """
+    overheard = _Overheard()
+    private = Privatize(site.env, site.name, overheard)
+    play(private, 1, private.setups, as_policies(site.env, site.policy), 0, site.steps)
+    if not overheard.notes:
+        raise ValueError(f"steps must let somebody speak on channel {site.name!r}, not {site.steps!r}")
+    shape, stated = overheard.notes[0]
+    reach = getattr(mechanism, "sensitivity", None) or stated
+    payload = site.env.channels[site.name].payload
+    if payload == "one_hot":
+        one_hot = np.eye(shape[0], dtype=np.int64)
+        return one_hot[0], one_hot[1]
+    if payload == "categorical":
+        return 0, 1
+    if reach is None:
+        raise ValueError(f"env must bound what is said on channel {site.name!r}: it states no sensitivity")
+    if payload == "scores":
+        best = np.eye(shape[0])[0]
+        return reach * best, reach * (1 - best)
+    if not shape:
+        return 0.0, reach
+    half = np.full(shape, reach / 2 / math.prod(shape) ** 0.5)
+    return -half, half
+
+
 def audit_command(
     specs: Sequence[str],
     *,
+    site: Site | None = None,
     trials: int | None = None,
     confidence: float = 0.95,
     method: str | None = None,
@@ -109,7 +184,8 @@ def audit_command(
 
     Args:
         specs: as `parse_mechanism` takes them.
-        trials: of each; default: enough to certify 80% of what is claimed, at most 4 million (`trials_for`).
+        site: where to put each, to audit what the ledger totals after a run; None: audit single messages.
+        trials: of each; default: enough to certify 80% of what is claimed, at most 4 million (`trials_for`), or 10,000 runs.
         confidence: of each certificate.
         method: `white`, `black`, `one-run`; default: `white` where the mechanism has a log-likelihood ratio.
         delta: of the certificate; default: the mechanism's own.
@@ -128,9 +204,10 @@ def audit_command(
     chosen = [parse_mechanism(spec) for spec in specs]
     if not chosen:
         raise ValueError("specs must name at least one mechanism, as in BitwiseRandomizedResponse:1.0")
-    counts = [_trials(one, confidence) if trials is None else trials for one in chosen]
+    subjects = [_subject(spec, one, site) for spec, one in zip(specs, chosen, strict=True)]
+    counts = [_trials(one, confidence, site) if trials is None else trials for one in chosen]
     results = []
-    for place, (spec, mechanism, count) in enumerate(zip(specs, chosen, counts, strict=True)):
+    for place, (spec, (subject, pair, known), count) in enumerate(zip(specs, subjects, counts, strict=True)):
 
         def tell(done: int, spec: str = spec, place: int = place, count: int = count) -> None:
             if progress is not None:
@@ -138,16 +215,14 @@ def audit_command(
 
         results.append(
             audit(
-                mechanism,
-                adjacent_pair(mechanism),
+                subject,
+                pair,
                 count,
                 confidence,
                 seed,
                 method,  # type: ignore[arg-type]  # audit checks it
-                delta=delta,
-                sensitivity=1.0,
-                name=spec,
                 progress=tell,
+                **known if delta is None else known | {"delta": delta},
             )
         )
     if plot is not None:
@@ -160,8 +235,19 @@ def audit_command(
     return results
 
 
-def _trials(mechanism: Any, confidence: float) -> int:
+def _subject(spec: str, mechanism: Any, site: Site | None) -> tuple[Any, Any, dict[str, Any]]:
+    """What is audited, on which pair, and what else `audit` should know."""
+    if site is None:
+        return mechanism, adjacent_pair(mechanism), {"name": spec, "sensitivity": 1.0}
+    private = Privatize(site.env, site.name, mechanism)
+    known = {"policy": site.policy, "steps": site.steps, "delta": getattr(mechanism, "delta", 0.0)}
+    return private, {site.name: adjacent_messages(site, mechanism)}, {"name": f"{site.name}={spec}", **known}
+
+
+def _trials(mechanism: Any, confidence: float, site: Site | None) -> int:
     claimed = getattr(mechanism, "epsilon", math.inf)
+    if site is not None:
+        return DEFAULT_RUNS
     return min(trials_for(claimed, confidence), 4_000_000) if math.isfinite(claimed) else DEFAULT_TRIALS
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +70,10 @@ def _app() -> Any:
     Backend = Annotated[str, typer.Option("--backend", help="serial, process or ray.")]
     Workers = Annotated[int | None, typer.Option("--workers", help="Processes (default: one per core).")]
     Resume = Annotated[bool, typer.Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
+    Settings = Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter, key=value: of the environment, or of the policy as policy.key=value."),
+    ]
     Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
     @app.command("list")
@@ -94,12 +99,7 @@ def _app() -> Any:
     def run(
         env: Annotated[str, typer.Argument(help="An environment: its id or name.")],
         policy: Annotated[str, typer.Option("--policy", help="A policy's name.")],
-        settings: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set", help="A parameter, key=value: of the environment, or of the policy as policy.key=value."
-            ),
-        ] = None,
+        settings: Settings = None,
         privacy: Annotated[
             str | None,
             typer.Option(
@@ -135,47 +135,57 @@ def _app() -> Any:
             as_json,
         )
 
-    @app.command()
-    def bench(
-        study: Annotated[list[str] | None, typer.Argument(help="Studies to run (default: all).")] = None,
-        out: Out = Path("results"),
-        quick: Quick = False,
-        backend: Backend = "process",
-        workers: Workers = None,
-        resume: Resume = False,
-        as_json: Json = False,
-    ) -> None:
-        """Run studies and write their report."""
-        studies = _studies()
-        names = study or [name for name, one in studies.items() if not one.figures]
-        _bench([_named("study", name, studies) for name in names], out, quick, backend, workers, resume, as_json)
+    def runs(name: str, help_: str, argument: Any, folder: str, choose: Callable[[list[str]], "list[Study]"]) -> None:
+        """A command that runs the studies that its arguments choose, and writes their report."""
 
-    @app.command()
-    def reproduce(
-        figure: Annotated[list[str] | None, typer.Argument(help="Figures, as 3.3 or 004/3.3 (default: all).")] = None,
-        out: Out = Path("results/reproduction"),
-        quick: Quick = False,
-        backend: Backend = "process",
-        workers: Workers = None,
-        resume: Resume = False,
-        as_json: Json = False,
-    ) -> None:
-        """Run the papers' figures again, and set the papers' numbers beside ours."""
-        known = _figures(_studies())
-        chosen = [_figure(name, known) for name in figure or known]
-        _bench(list({one.name: one for one in chosen}.values()), out, quick, backend, workers, resume, as_json)
+        @app.command(name, help=help_)
+        def command(
+            names: list[str] | None = argument,
+            out: Out = Path(folder),
+            quick: Quick = False,
+            backend: Backend = "process",
+            workers: Workers = None,
+            resume: Resume = False,
+            as_json: Json = False,
+        ) -> None:
+            _bench(choose(names or []), out, quick, backend, workers, resume, as_json)
+
+    runs(
+        "bench",
+        "Run studies and write their report.",
+        typer.Argument(None, metavar="STUDY", help="Studies to run (default: all)."),
+        "results",
+        _chosen_studies,
+    )
+    runs(
+        "reproduce",
+        "Run the papers' figures again, and set the papers' numbers beside ours.",
+        typer.Argument(None, metavar="FIGURE", help="Figures, as 3.3 or 004/3.3 (default: all)."),
+        "results/reproduction",
+        _of_figures,
+    )
 
     @app.command()
     def audit(
         mechanism: Annotated[list[str], typer.Argument(help="Mechanisms, as Laplace:1.0,sensitivity=0.5.")],
         trials: Annotated[
-            int | None, typer.Option("--trials", help="Messages a mechanism (default: what its claim needs).")
+            int | None,
+            typer.Option("--trials", help="Messages of a mechanism (default: what its claim needs), or runs (10,000)."),
         ] = None,
         confidence: Annotated[float, typer.Option("--confidence", help="Of what is certified.")] = 0.95,
         method: Annotated[str | None, typer.Option("--method", help="white, black or one-run.")] = None,
         delta: Annotated[
             float | None, typer.Option("--delta", help="Of the claim (default: the mechanism's own).")
         ] = None,
+        env: Annotated[
+            str | None, typer.Option("--env", help="Audit what runs of this environment tell, not single messages.")
+        ] = None,
+        policy: Annotated[str, typer.Option("--policy", help="Who acts in it.")] = "Random",
+        settings: Settings = None,
+        channel: Annotated[
+            str | None, typer.Option("--channel", help="Where the mechanisms stand (default: on the only channel).")
+        ] = None,
+        steps: Annotated[int | None, typer.Option("--steps", help="Turns of a run (default: until it ends).")] = None,
         seed: Annotated[int, typer.Option("--seed")] = 0,
         plot: Annotated[
             Path | None, typer.Option("--plot", help="Where to draw claimed against certified epsilon.")
@@ -183,12 +193,17 @@ def _app() -> Any:
         as_json: Json = False,
     ) -> None:
         """Try to break mechanisms' claims: how much epsilon an attacker proves, beside how much is claimed."""
-        from tacit.auditing import audit_command
+        from tacit.auditing import Site, audit_command
         from tacit.bench.progress import bar, stderr
 
+        site = None
+        if env is not None:
+            own, others = _settings(settings or [])
+            site = Site(make_world(env).population(**others), make_policy(policy, **own), channel, steps)
         with bar(stderr(), 1, shown=not as_json) as shown:
             results = audit_command(
                 mechanism,
+                site=site,
                 trials=trials,
                 confidence=confidence,
                 method=method,
@@ -220,6 +235,19 @@ def _studies() -> "dict[str, Study]":
     from tacit.bench.study import load_studies
 
     return load_studies()
+
+
+def _chosen_studies(names: list[str]) -> "list[Study]":
+    """The studies of these names; without any, all but those that are figures only."""
+    studies = _studies()
+    return [_named("study", name, studies) for name in names or [n for n, one in studies.items() if not one.figures]]
+
+
+def _of_figures(names: list[str]) -> "list[Study]":
+    """The studies behind these figures; without any, behind all."""
+    known = _figures(_studies())
+    chosen = [_figure(name, known) for name in names or known]
+    return list({one.name: one for one in chosen}.values())
 
 
 def _figures(studies: "dict[str, Study]") -> "dict[str, Study]":

@@ -12,7 +12,7 @@ from tacit.envs.core.channel import Fault, Observer, Payload, Unit
 from tacit.wrappers.channels import population_of
 from tacit.wrappers.privacy.ledger import Ledger
 
-__all__ = ["Canary", "Runs"]
+__all__ = ["Canary", "Runs", "play"]
 
 
 class Canary(Fault):
@@ -62,6 +62,23 @@ class Canary(Fault):
         order = np.argsort(~arrived, axis=1, kind="stable")
         arrived = np.take_along_axis(arrived, order, 1)
         return messages[np.arange(rows)[:, None], order], arrived
+
+
+def play(
+    env: Population[Any],
+    num_envs: int,
+    setups: dict[str, Setup],
+    policies: Mapping[str, Any],
+    seed: int,
+    steps: int | None,
+) -> Population[Any]:
+    """A population like `env` of so many replicas, with `setups` on its channels, after so many turns (None: at its end)."""
+    population = type(env)(env.params, num_envs)
+    population.reset(seed=seed, options={"channels": setups})
+    for role, policy in policies.items():
+        policy.reset(population, population.stream(f"policy/{role}"), role)
+    population.advance(policies, steps=steps)
+    return population
 
 
 @dataclass
@@ -155,12 +172,8 @@ class Runs:
         agents = np.arange(self.senders) if everybody else np.array([self.agent])
         worlds = np.reshape(world, (1, -1)) if everybody else np.full((count, 1), world)
         canaries = {name: Canary(said, worlds, agents, self.unit) for name, said in self.pair.items()}
-        population = type(self.env)(self.env.params, len(worlds))
-        channels = join(self.setups, {name: Setup(faults=(canary,)) for name, canary in canaries.items()})
-        population.reset(seed=int(rng.integers(2**63)), options={"channels": channels})
-        for role, policy in self.policies.items():
-            policy.reset(population, population.stream(f"policy/{role}"), role)
-        population.advance(self.policies, steps=self.steps)
+        setups = join(self.setups, {name: Setup(faults=(canary,)) for name, canary in canaries.items()})
+        population = play(self.env, len(worlds), setups, self.policies, int(rng.integers(2**63)), self.steps)
         self.claimed = max(self.claimed, self._claim(population, agents))
         return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
 

@@ -3,6 +3,7 @@
 All cases take turns within one process. Prints nanoseconds per draw (per bit of a one-hot vector; per histogram for perturb_counts).
 """
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -37,10 +38,23 @@ def one_call_a_message(values: list[int], q: float, rng: np.random.Generator) ->
     return [[answer(int(value == k)) for k in range(OPTIONS)] for value in values]
 
 
+def one_call_a_number(values: list[float], scale: float, rng: np.random.Generator) -> list[float]:
+    """Laplace noise likewise: a call, a check and a draw by inversion per number."""
+
+    def noisy(value: float) -> float:
+        if not math.isfinite(value):
+            raise ValueError(f"value must be finite, not {value}")
+        centred = rng.random() - 0.5
+        return value - scale * math.copysign(math.log1p(-2 * abs(centred)), centred)
+
+    return [noisy(value) for value in values]
+
+
 def cases(rng: np.random.Generator) -> Cases:
     values = rng.integers(0, OPTIONS, SIZE // OPTIONS)
     one_hot = (values[:, None] == np.arange(OPTIONS)).astype(np.uint8)
     bitwise, numbers, k_ary_values = BitwiseRandomizedResponse(1.0), rng.random(SIZE), rng.integers(0, OPTIONS, SIZE)
+    k_ary, several = KaryRandomizedResponse(2.0, OPTIONS), numbers[:FEW].tolist()
     some = values[: FEW // OPTIONS].tolist()
     tree, memoized = TreeAggregation(1.0, 10**9, 1.0), Memoized(bitwise)
     streams, memory = tree.start((SIZE,)), memoized.start((SIZE // OPTIONS,))
@@ -52,9 +66,10 @@ def cases(rng: np.random.Generator) -> Cases:
         "bitwise, exact": (SIZE, lambda: BitwiseRandomizedResponse(1.0, "exact").perturb(one_hot, rng)),
         "bitwise, one call a bit": (FEW, lambda: one_call_a_message(some, bitwise.q, rng)),
         "bitwise, memoized, nothing changed": (SIZE, lambda: memoized.step(one_hot, rng, memory)),
-        "k-ary, fast": (SIZE, lambda: KaryRandomizedResponse(2.0, OPTIONS).perturb(k_ary_values, rng)),
+        "k-ary, fast": (SIZE, lambda: k_ary.perturb(k_ary_values, rng)),
         "k-ary, exact": (SIZE, lambda: KaryRandomizedResponse(2.0, OPTIONS, "exact").perturb(k_ary_values, rng)),
         "Laplace, fast": (SIZE, lambda: Laplace(1.0, 1.0).perturb(numbers, rng)),
+        "Laplace, one call a number": (FEW, lambda: one_call_a_number(several, 1.0, rng)),
         "Laplace, exact": (SIZE, lambda: Laplace(1.0, 1.0, "exact").perturb(numbers, rng)),
         "Gaussian, fast": (SIZE, lambda: Gaussian.from_rho(0.5, 1.0).perturb(numbers, rng)),
         "Gaussian, exact": (SIZE, lambda: Gaussian.from_rho(0.5, 1.0, "exact").perturb(numbers, rng)),
@@ -62,7 +77,7 @@ def cases(rng: np.random.Generator) -> Cases:
     }
     for exponent in (4, 5, 6):
         histogram = rng.multinomial(10**exponent, np.full(OPTIONS, 1 / OPTIONS), HISTOGRAMS)
-        for name, mechanism in (("bitwise", bitwise), ("k-ary", KaryRandomizedResponse(2.0, OPTIONS))):
+        for name, mechanism in (("bitwise", bitwise), ("k-ary", k_ary)):
 
             def draw(mechanism: Any = mechanism, histogram: Any = histogram) -> Any:
                 return mechanism.perturb_counts(histogram, rng)
@@ -72,6 +87,10 @@ def cases(rng: np.random.Generator) -> Cases:
         few = numbers[:FEW]
         found |= {
             "bitwise, opendp": (SIZE, lambda: BitwiseRandomizedResponse(1.0, "opendp").perturb(one_hot, rng)),
+            "k-ary, opendp": (
+                FEW,
+                lambda: KaryRandomizedResponse(2.0, OPTIONS, "opendp").perturb(k_ary_values[:FEW], rng),
+            ),
             "Laplace, opendp": (FEW, lambda: Laplace(1.0, 1.0, "opendp").perturb(few, rng)),
             "Gaussian, opendp": (FEW, lambda: Gaussian.from_rho(0.5, 1.0, "opendp").perturb(few, rng)),
         }
@@ -96,6 +115,12 @@ def main() -> None:
         "ns_per_draw": medians,
         "fast_bits_over_numpy": ratio("bitwise, fast", "NumPy: Generator.random < q"),
         "exact_bits_over_numpy": ratio("bitwise, exact", "NumPy: Generator.random < q"),
+        "fast_k_ary_over_numpy": ratio("k-ary, fast", "NumPy: Generator.random < q"),
+        "fast_k_ary_over_numpy_binomial": ratio("k-ary, fast", "NumPy: Generator.binomial(1, q)"),
+        "fast_times_faster_than_one_call": {
+            "bitwise": ratio("bitwise, one call a bit", "bitwise, fast"),
+            "Laplace": ratio("Laplace, one call a number", "Laplace, fast"),
+        },
         "counts_of_a_million_over_ten_thousand": ratio(
             "perturb_counts, bitwise, N=10^6", "perturb_counts, bitwise, N=10^4"
         ),
@@ -110,7 +135,7 @@ def main() -> None:
     if find_spec("opendp") is not None:
         packages += ("opendp",)
         result["exact_times_faster_than_opendp"] = {
-            law: ratio(f"{law}, opendp", f"{law}, exact") for law in ("Laplace", "Gaussian", "bitwise")
+            law: ratio(f"{law}, opendp", f"{law}, exact") for law in ("Laplace", "Gaussian", "k-ary", "bitwise")
         }
     width = max(map(len, medians))
     for name, median in medians.items():

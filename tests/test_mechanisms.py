@@ -1060,6 +1060,11 @@ def test_input_is_left_alone_and_its_dtype_kept() -> None:
         y = BitwiseRandomizedResponse(1.0).perturb(x, generator())
         assert y.dtype == dtype
         assert (x == one_hot(np.arange(4), 4)).all()
+    for kind, sampler in product((np.uint8, np.uint64, np.int32), ("fast", "exact")):
+        y = KaryRandomizedResponse(1e9, 4, sampler).perturb(np.arange(4, dtype=kind), generator())
+        assert y.dtype == np.int64
+        assert y.tolist() == [0, 1, 2, 3]
+    assert k_ary_response(2, 1e9, 4, generator()) == 2
     wide = one_hot(np.arange(300), 300)
     assert BitwiseRandomizedResponse(50.0).perturb(wide, generator()).sum() == 300
 

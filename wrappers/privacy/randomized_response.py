@@ -170,8 +170,14 @@ def k_ary_response(values: Any, budget: Any, num_values: int, rng: np.random.Gen
         raise ValueError(f"budget must hold numbers >= 0, not {budget[~(budget >= 0)][0]}")
     if budget.ndim and budget.shape != values.shape:
         raise ValueError(f"budget must be a number or of the shape of values {values.shape}, not {budget.shape}")
-    kept = rng.random(values.shape) < budget / (budget + num_values)
-    return np.where(kept, values, rng.integers(0, num_values, size=values.shape))
+    return _keep(values, rng.random(values.shape) < budget / (budget + num_values), num_values, rng)
+
+
+def _keep(values: Array, kept: Array, num_values: int, rng: np.random.Generator) -> Array:
+    """int64: `values` where `kept`, else uniform over [0, num_values)."""
+    answers = np.asarray(rng.integers(0, num_values, size=values.shape))
+    np.copyto(answers, values, where=kept)
+    return answers
 
 
 @dataclass(frozen=True)
@@ -225,8 +231,7 @@ class KaryRandomizedResponse(Mechanism):
         if self.sampler == "exact":
             budget = Fraction(self.budget)
             keep = partial(ratio_digits, budget / (budget + self.num_values))
-            kept = exact_bernoulli(keep, values.shape, rng)
-            return np.where(kept, values, rng.integers(0, self.num_values, size=values.shape))
+            return _keep(values, exact_bernoulli(keep, values.shape, rng), self.num_values, rng)
         answer = load_opendp().m.make_randomized_response(list(range(self.num_values)), self.p)
         return np.array([answer(int(value)) for value in values.flat], np.int64).reshape(values.shape)
 

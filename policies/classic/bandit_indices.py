@@ -22,6 +22,8 @@ __all__ = [
     "kl_ucb_index",
     "moss_index",
     "ucb1_index",
+    "ucb1_narrow",
+    "ucb1_width",
 ]
 
 TINY = 1e-300
@@ -34,10 +36,18 @@ def ucb1_index(counts: Array, means: Array, t: Array | float) -> Array:
         counts, means: [..., K].
         t: pulls so far, a number or [..., 1]; below 2, where an arm is always unpulled or the only one, it counts as 2.
     """
+    return means + ucb1_width(t) * ucb1_narrow(counts)
+
+
+def ucb1_width(t: Array | float) -> Array:
+    """sqrt(2 ln t)."""
+    return np.sqrt(2.0 * np.log(np.maximum(t, 2.0)))
+
+
+def ucb1_narrow(counts: Array) -> Array:
+    """1 / sqrt(n)."""
     with np.errstate(divide="ignore"):
-        index = np.sqrt(2.0 * np.log(np.maximum(t, 2.0)) / counts)
-    index += means
-    return index
+        return 1.0 / np.sqrt(counts)
 
 
 def bernoulli_divergence(p: Array, q: Array) -> Array:
@@ -136,7 +146,7 @@ def fed2_ucb_radius(admitted: Array, pulls: Array, horizon: float, sigma: float,
 
 
 def coop_ucb2_index(
-    pulls: Array, rewards: Array, t: float, agents: int, gamma: float, sigma: float, eta: float
+    pulls: Array, rewards: Array, t: Array | float, agents: int, gamma: float, sigma: float, eta: float
 ) -> Array:
     """s / n + sigma sqrt(2 gamma / G(eta) (n + f(t)) / (M n) ln t / n) (Landgren, Srivastava & Leonard 2016).
 
@@ -144,33 +154,35 @@ def coop_ucb2_index(
 
     Args:
         pulls, rewards: n and s, [..., K].
-        t: slots so far.
+        t: slots so far, a number or [..., 1, 1].
         agents: M.
         gamma: > 1.
         sigma: of a reward, for its sub-Gaussian tail.
         eta: in (0, 4).
     """
-    log_t = np.log(max(t, 2.0))
+    log_t = np.log(np.maximum(t, 2.0))
     n = np.where(pulls > 0, pulls, 1.0)
     width = 2 * gamma / (1 - eta**2 / 16) * (n + np.sqrt(log_t)) / (agents * n) * log_t / n
     return np.where(pulls > 0, rewards / n + sigma * np.sqrt(width), np.inf)
 
 
-def dducb_index(pulls: Array, rewards: Array, t: float, agents: int, sigma: float, eta: float) -> Array:
+def dducb_index(pulls: Array, rewards: Array, t: Array | float, agents: int, sigma: float, eta: float) -> Array:
     """rewards / pulls + sqrt(2 eta sigma^2 ln t / (M pulls)) (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1).
 
     Args:
         pulls, rewards: delayed averages over the agents, [..., K].
-        t: pulls of all agents that they cover.
+        t: pulls of all agents that they cover, a number or [..., 1, 1].
         agents: M.
         sigma: of a reward, for its sub-Gaussian tail.
         eta: > 1.
     """
     n = np.where(pulls > 0, pulls, 1.0)
-    return np.where(pulls > 0, rewards / n + np.sqrt(2 * eta * sigma**2 * np.log(max(t, 2.0)) / (agents * n)), np.inf)
+    return np.where(
+        pulls > 0, rewards / n + np.sqrt(2 * eta * sigma**2 * np.log(np.maximum(t, 2.0)) / (agents * n)), np.inf
+    )
 
 
-def gossip_ucb_index(counts: Array, estimates: Array, t: float, agents: int) -> Array:
+def gossip_ucb_index(counts: Array, estimates: Array, t: Array | float, agents: int) -> Array:
     """estimate + sqrt(2 M ln t / n) + alpha, with n an agent's own pulls (Zhu, Zhu, Liu & Liu 2021).
 
     The paper adds a constant alpha = 64 / M^17 to every index, which changes no choice and is left out.
@@ -178,8 +190,8 @@ def gossip_ucb_index(counts: Array, estimates: Array, t: float, agents: int) -> 
     Args:
         counts: own pulls, [..., K].
         estimates: of the mean over agents, by gossip, [..., K].
-        t: slots so far.
+        t: slots so far, a number or [..., 1, 1].
         agents: M.
     """
     with np.errstate(divide="ignore"):
-        return estimates + np.sqrt(2 * agents * np.log(max(t, 2.0)) / counts)
+        return estimates + np.sqrt(2 * agents * np.log(np.maximum(t, 2.0)) / counts)

@@ -1,0 +1,348 @@
+"""Baselines in the federated bandit: alone against river's, by talk against what talk must conserve, and all against chance."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tacit
+from tacit.envs.core.graph import Graph, random_graph
+from tacit.envs.federated_bandit import FederatedBandit, federated_bandit_v0
+from tacit.envs.round_stopping import round_stopping_v0
+from tacit.policies.classic import bandit_indices, bandits
+from tacit.policies.classic.bandits import (
+    DDUCB,
+    KLUCB,
+    MOSS,
+    UCB1,
+    ArmPolicy,
+    CentralisedUCB1,
+    CoopUCB2,
+    DPSuccessiveElimination,
+    Fed2UCB,
+    GossipUCB,
+    SuccessiveElimination,
+    ThompsonSampling,
+    communication_matrix,
+)
+from tacit.wrappers import Laplace
+
+MEANS = (0.1, 0.3, 0.9, 0.5)
+ALONE: tuple[Any, ...] = (
+    UCB1(), KLUCB(), KLUCB(3.0), MOSS(), ThompsonSampling(), SuccessiveElimination(0.1), DPSuccessiveElimination(5.0, 0.1),
+    CentralisedUCB1(),
+)  # fmt: skip
+ON_GRAPHS: tuple[Any, ...] = (CoopUCB2(), DDUCB(), GossipUCB())
+EVERY = (*ALONE, Fed2UCB(), Fed2UCB(admit_all=True), *ON_GRAPHS)
+each = pytest.mark.parametrize("policy", EVERY, ids=repr)
+
+
+def world(policy: Any, **params: Any) -> FederatedBandit:
+    topology = "ring" if policy in ON_GRAPHS else "server"
+    size: dict[str, Any] = {"num_envs": 5, "num_agents": 5, "qualities": MEANS, "horizon": 3000, "topology": topology}
+    return federated_bandit_v0.population(**size | params)
+
+
+def by_steps(env: FederatedBandit) -> FederatedBandit:
+    env.leap = lambda policies, until: False  # type: ignore[method-assign]
+    return env
+
+
+@each
+def test_better_than_chance(policy: Any) -> None:
+    # Private elimination has hardly begun to drop arms after 3,000 slots.
+    env = world(policy, horizon=12_000 if isinstance(policy, DPSuccessiveElimination) else 3000)
+    ours = tacit.simulate(env, policy, seed=1).metrics["regret_per_agent"]
+    chance = env.steps * (0.9 - np.mean(MEANS))
+    assert ours.max() < 0.8 * chance
+    assert ours.min() > 0
+
+
+@each
+def test_planned_as_by_steps(policy: Any) -> None:
+    # The same draws for the same arms; phases are played at once, by binomial draws, with the same law only.
+    planned = tacit.simulate(world(policy), policy, seed=2, until=700)
+    stepped = tacit.simulate(by_steps(world(policy)), policy, seed=2, until=700)
+    if isinstance(policy, Fed2UCB):
+        assert planned.metrics.keys() == stepped.metrics.keys()
+        return
+    for name, values in planned.metrics.items():
+        assert (values == stepped.metrics[name]).all(), name
+
+
+def test_phases_have_the_law_of_their_steps() -> None:
+    # False alarm 1e-4 (Welch); a threshold of one radius in place of two is told from it.
+    policy = Fed2UCB()
+    planned = tacit.simulate(world(policy, num_envs=200), policy, seed=3, until=600).metrics["regret"]
+    stepped = tacit.simulate(by_steps(world(policy, num_envs=200)), policy, seed=4, until=600).metrics["regret"]
+    assert stats.ttest_ind(planned, stepped, equal_var=False).pvalue > 1e-4
+    hasty = Fed2UCB()
+    hasty.radius = lambda phase: Fed2UCB.radius(hasty, phase) / 2  # type: ignore[method-assign]
+    wrong = tacit.simulate(world(policy, num_envs=200), hasty, seed=3, until=600).metrics["regret"]
+    assert stats.ttest_ind(wrong, stepped, equal_var=False).pvalue < 1e-4
+
+
+@each
+def test_reset_replicas_begin_afresh(policy: Any) -> None:
+    # Replica 1 begins again after 40 slots; what it then does on fresh draws is what a new run would do, whatever it did before.
+    env = world(policy, num_envs=2, qualities=(0.0, 1.0, 0.0))
+    env.reset(seed=0)
+    policy.reset(env, np.random.default_rng(0))
+    env.advance(policy, steps=40)
+    env.reset(where=np.array([False, True]))
+    env.advance(policy, steps=60)
+    again = np.array(env.state.counts[1])
+    alone = world(policy, num_envs=2, qualities=(0.0, 1.0, 0.0))
+    alone.reset(seed=0)
+    policy.reset(alone, np.random.default_rng(1))
+    alone.advance(policy, steps=60)
+    assert again.sum() == alone.state.counts[1].sum() == 5 * 60
+    if not isinstance(policy, ThompsonSampling | GossipUCB | DPSuccessiveElimination):
+        assert (again == alone.state.counts[1]).all()
+
+
+def rows(policy: ArmPolicy, rewards: np.ndarray) -> np.ndarray:
+    """The arms that one agent pulls, int64[T], if arm k pays `rewards[t, k]` in slot t."""
+    slots, arms = rewards.shape
+    policy.start((1, 1, arms), slots)
+    policy.rng = np.random.default_rng(0)
+    counts, sums, pulled = np.zeros((1, 1, arms)), np.zeros((1, 1, arms)), np.zeros(slots, np.int64)
+    for t in range(slots):
+        arm = pulled[t] = policy.choose(counts, sums / np.maximum(counts, 1)).item()
+        counts[0, 0, arm] += 1
+        sums[0, 0, arm] += rewards[t, arm]
+    return pulled
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ucb1_pulls_as_rivers(seed: int) -> None:
+    bandit = pytest.importorskip("river.bandit")
+    # Rewards of many digits: no index ties, which river breaks at random.
+    rewards = np.random.default_rng(seed).beta([1, 2, 3, 2], [3, 2, 2, 2.5], (2000, 4))
+    theirs, pulled = bandit.UCB(delta=1, burn_in=1, seed=0), []
+    for row in rewards:
+        arm = theirs.pull(range(4))
+        theirs.update(arm, row[arm])
+        pulled.append(arm)
+    assert rows(UCB1(), rewards).tolist() == pulled
+    assert len(set(pulled)) == 4
+
+
+def test_a_wrong_index_does_not_pull_as_rivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bandit_indices, "ucb1_width", lambda t: np.sqrt(np.log(np.maximum(t, 2.0))))
+    with pytest.raises(AssertionError):
+        test_ucb1_pulls_as_rivers(0)
+
+
+def test_thompson_sampling_as_rivers() -> None:
+    bandit, proba = pytest.importorskip("river.bandit"), pytest.importorskip("river.proba")
+    # Pulls of the best of three arms in 200 slots, over 150 runs; false alarm 1e-4 (Welch).
+    best = []
+    for run in range(150):
+        rewards = np.random.default_rng(run).random((200, 3)) < [0.3, 0.5, 0.6]
+        theirs, count = bandit.ThompsonSampling(reward_obj=proba.Beta(1, 1), seed=run), 0
+        for row in rewards:
+            arm = theirs.pull(range(3))
+            theirs.update(arm, bool(row[arm]))
+            count += arm == 2
+        best.append(count)
+    env = world(None, num_envs=150, num_agents=1, qualities=(0.3, 0.5, 0.6), horizon=200)
+    for policy, agrees in ((ThompsonSampling(), True), (UCB1(), False)):
+        tacit.simulate(env, policy, seed=0)
+        pulls = env.state.counts[:, 0, 2]
+        assert (stats.ttest_ind(pulls, best, equal_var=False).pvalue > 1e-4) == agrees
+
+
+def test_elimination_drops_when_radii_part() -> None:
+    # Arms that always pay 1, 0 and 0: both are dropped once two radii are at most 1, and not before.
+    rewards = np.tile([1.0, 0.0, 0.0], (500, 1))
+    pulled = rows(SuccessiveElimination(0.01), rewards)
+    n = np.arange(1, 200)
+    last = int(n[2 * bandit_indices.elimination_radius(n, 3, 0.01) <= 1][0])
+    assert np.bincount(pulled).tolist() == [500 - 2 * last, last, last]
+    assert (pulled[: 3 * last] == np.tile([0, 1, 2], last)).all()
+
+
+def test_private_elimination_by_its_epochs() -> None:
+    # With little noise an epoch's threshold is 2^-e / 4: an arm 1 below the best goes in the first, one 0.1 below in the second.
+    rewards = np.tile([0.0, 1.0, 0.9], (12_000, 1))
+    policy = DPSuccessiveElimination(1e6, 0.01)
+    pulled = rows(policy, rewards)
+    first = int(bandit_indices.dp_elimination_epoch(np.array(1), np.array(3), 1e6, 0.01).pulls)
+    second = int(bandit_indices.dp_elimination_epoch(np.array(2), np.array(2), 1e6, 0.01).pulls)
+    assert np.bincount(pulled).tolist() == [first, 12_000 - 2 * first - second, first + second]
+
+
+@pytest.mark.parametrize(("scale", "right"), [(1.0, True), (0.5, False)])
+def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # An arm that lies the threshold and one noise scale s below survives if the difference of two Laplace(s) exceeds s: with
+    # probability (1/4) (2 + 1) / e. False alarm 1e-4 (binomial); half the noise is told from it.
+    epoch = bandit_indices.dp_elimination_epoch(np.array(1), np.array(2), 0.02, 0.01)
+    shape, pulls = (400, 5, 2), float(epoch.pulls)
+    policy = DPSuccessiveElimination(0.02, 0.01)
+    policy.rng = np.random.default_rng(0)
+    policy.start(shape, 10**6)
+    means = np.broadcast_to(np.array([0.0, np.rint((epoch.threshold + epoch.scale) * pulls) / pulls]), shape)
+    policy.choose(np.zeros(shape), means)
+    true = bandit_indices.dp_elimination_epoch
+    monkeypatch.setattr(bandits, "dp_elimination_epoch", lambda *a: (e := true(*a))._replace(scale=e.scale * scale))
+    policy.choose(np.full(shape, pulls), means)
+    survived = int((policy._active.sum(-1) == 2).sum())
+    assert (stats.binomtest(survived, 2000, 0.75 / np.e).pvalue > 1e-4) == right
+
+
+def test_all_together_learn_faster_than_alone() -> None:
+    alone, pooled = (
+        tacit.simulate(world(policy, num_agents=20), policy, seed=5).metrics["regret_per_agent"].mean()
+        for policy in (UCB1(), CentralisedUCB1())
+    )
+    assert pooled < alone / 5
+
+
+def test_unpulled_arms_are_shared_out() -> None:
+    env = world(None, num_agents=3, qualities="grid", num_arms=7)
+    env.reset(seed=0)
+    policy = CentralisedUCB1()
+    policy.reset(env, np.random.default_rng(0))
+    env.advance(policy, steps=3)
+    assert (env.state.counts.sum(1) >= 1).all()
+
+
+def test_fed2_ucb_admits_and_counts() -> None:
+    policy = Fed2UCB(pulls=2.0)
+    env = world(policy, num_agents=20, qualities=(0.5, 0.5), horizon=1000)
+    each_phase = int(np.ceil(2 * np.log(1000)))
+    times = [2 * each_phase * p for p in (1, 2, 3, 4, 5)]
+    run = tacit.simulate(env, policy, seed=0, until=[*times, 1000], record=("messages", "rounds"))
+    # M(p) = 2, 6, 14, and then all 20.
+    policy.start((5, 20, 2), 1000)
+    assert policy.admitted(np.arange(1, 6)).tolist() == [2, 6, 14, 20, 20]
+    assert (run.trace["messages"][:5] == np.cumsum([2, 6, 14, 20, 20])[:, None]).all()
+    assert (run.trace["rounds"][:5] == np.arange(1, 6)[:, None]).all()
+    pulls = np.full(3, float(each_phase))
+    assert policy.radius(3) == bandit_indices.fed2_ucb_radius(np.array([2.0, 4.0, 8.0]), pulls, 1000, 0.5, 0.0)
+
+
+def test_client_sampling_counts_until_all_are_in() -> None:
+    wary = Fed2UCB(sigma_c=0.3)
+    wary.start((1, 20, 2), 1000)
+    sure = Fed2UCB()
+    sure.start((1, 20, 2), 1000)
+    differs = [wary.radius(p) > sure.radius(p) for p in (1, 2, 3, 4, 5)]
+    assert differs == [True, True, True, False, False]
+
+
+def prepared(policy: Any, graph: Graph, arms: int = 3, size: int = 2) -> Any:
+    env = federated_bandit_v0.population(
+        num_envs=size, num_agents=graph.num_nodes, num_arms=arms, horizon=500, topology=graph
+    )
+    env.reset(seed=1)
+    policy.reset(env, np.random.default_rng(2))
+    return env
+
+
+@pytest.mark.parametrize("kind", ["ring", "complete", "star", "erdos_renyi"])
+def test_mixing_is_doubly_stochastic_over_the_edges(kind: str) -> None:
+    graph = random_graph(kind, 9, 1)
+    mix = communication_matrix(graph)
+    assert mix.sum(0) == pytest.approx(np.ones(9))
+    assert mix == pytest.approx(mix.T)
+    assert (mix >= -1e-12).all()
+    assert ((mix > 1e-12) <= (graph.matrix().toarray() + np.eye(9) > 0)).all()
+
+
+def test_consensus_conserves_what_was_pulled() -> None:
+    coop = CoopUCB2()
+    env = prepared(coop, Graph.of("star", 6))
+    env.advance(coop, steps=50)
+    before = np.array(env.state.counts)
+    env.advance(coop, steps=1)
+    assert coop._pulls.sum(1) == pytest.approx(before.sum(1))
+
+
+def test_gossip_keeps_the_mean_of_means() -> None:
+    gossip = GossipUCB()
+    env = prepared(gossip, Graph.of("ring", 6))
+    env.advance(gossip, steps=60)
+    means, counts = env.state.sums / np.maximum(env.state.counts, 1), np.array(env.state.counts)
+    env.advance(gossip, steps=1)
+    assert gossip._estimates.mean(1) == pytest.approx(means.mean(1))
+    assert (gossip._most >= counts).all()
+    assert (gossip._most <= counts.max(1, keepdims=True)).all()
+
+
+@pytest.mark.parametrize("kind", ["ring", "star", "complete"])
+def test_a_stage_mixes_to_the_accuracy_it_names(kind: str) -> None:
+    agents, policy = 8, DDUCB(accuracy=0.05)
+    prepared(policy, Graph.of(kind, agents))
+    policy._mixing = begun = np.random.default_rng(3).random((2, 2, agents, 3))
+    for step in range(policy._stage):
+        policy._mixing_before, policy._mixing = policy._mixing, policy.mix(step)
+    values = np.linalg.eigvalsh(communication_matrix(Graph.of(kind, agents)))
+    second = policy._second
+    chebyshev = np.polynomial.chebyshev.Chebyshev.basis(policy._stage)
+    assert np.abs(chebyshev(values[:-1] / second) / chebyshev(1 / second)).max() <= 0.05 / agents + 1e-9
+    assert policy._mixing.sum(2) == pytest.approx(begun.sum(2))
+    spread = np.linalg.norm(begun - begun.mean(2, keepdims=True), axis=2)
+    left = np.linalg.norm(policy._mixing - begun.mean(2, keepdims=True), axis=2)
+    assert (left <= 0.05 / agents * spread + 1e-12).all()
+
+
+def test_stages_count_everything_in_time() -> None:
+    policy = DDUCB()
+    env = prepared(policy, Graph.of("ring", 5))
+    stage = policy._stage
+    env.advance(policy, steps=3 + 3 * stage + 1)
+    # Known in full: the first pulls and two stages, the last of which was mixed during the third.
+    assert policy._mixed[0].sum((1, 2)) == pytest.approx(5 * (3 + 2 * stage) * np.ones(2))
+    assert (policy._covered == 5 * (3 + 2 * stage)).all()
+
+
+def test_neighbours_messages_are_counted() -> None:
+    policy = CoopUCB2()
+    env = prepared(policy, Graph.of("ring", 6))
+    env.advance(policy, steps=11)
+    assert policy.messages.tolist() == [2 * 6 * 10] * 2
+
+
+def test_who_cannot_act_where() -> None:
+    server, ring = world(None), world(CoopUCB2())
+    ring = federated_bandit_v0.population(num_agents=5, qualities=MEANS, horizon=50, topology="ring")
+    hybrid = federated_bandit_v0.population(
+        num_agents=5, qualities=MEANS, horizon=50, topology=[("ring", 3), ("ring", 2)]
+    )
+    with pytest.raises(ValueError, match="Fed2UCB needs the topology 'server', not 'ring'"):
+        tacit.simulate(ring, Fed2UCB(), seed=0)
+    for env in (server, hybrid):
+        with pytest.raises(ValueError, match="CoopUCB2 needs one graph as topology"):
+            tacit.simulate(env, CoopUCB2(), seed=0)
+    with pytest.raises(ValueError, match="DDUCB exchanges mixed sums, for which no mechanism on 'means' accounts"):
+        tacit.simulate(ring, DDUCB(), seed=0, privacy={"means": Laplace(1.0)})
+    with pytest.raises(ValueError, match="UCB1 acts in the federated bandit, not in 'round_stopping'"):
+        tacit.simulate(round_stopping_v0.population(1), UCB1(), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: KLUCB(-1), "c must be a finite number >= 0"),
+        (lambda: SuccessiveElimination(1.0), "delta must be a finite number > 0 and < 1"),
+        (lambda: DPSuccessiveElimination(0), "epsilon must be a finite number > 0"),
+        (lambda: Fed2UCB(pulls=0), "pulls must be a finite number > 0"),
+        (lambda: CoopUCB2(eta=4), "eta must be a finite number > 0 and < 4"),
+        (lambda: DDUCB(accuracy=1), "accuracy must be a finite number > 0 and < 1"),
+    ],
+)
+def test_parameters_out_of_range(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("policy", EVERY, ids=repr)
+@pytest.mark.parametrize("size", [{"num_agents": 1}, {"qualities": (0.5,)}, {"horizon": 1}])
+def test_the_smallest_worlds(policy: Any, size: dict[str, Any]) -> None:
+    env = world(policy, **{"horizon": 40} | size)
+    run = tacit.simulate(env, policy, seed=0)
+    assert np.isfinite(run.metrics["regret"]).all()
+    assert (env.state.counts.sum(2) == env.steps).all()

@@ -346,10 +346,11 @@ def test_low_bits_of_fast_laplace_tell_inputs_apart_and_those_of_exact_do_not() 
 # ---- what the receiver makes of it ----
 
 
+@pytest.mark.parametrize("sampler", ["fast", "exact"])
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_bits_debias_and_variance(epsilon: float) -> None:
+def test_bits_debias_and_variance(epsilon: float, sampler: str) -> None:
     x = one_hot(np.full(60_000, 1), 3)
-    for mechanism, _, _ in bit_mechanisms(epsilon):
+    for mechanism, _, _ in bit_mechanisms(epsilon, sampler):
         y = mechanism.perturb(x, generator())
         estimate = mechanism.debias(y)
         assert z(estimate, x[0]).max() < 5.5
@@ -360,8 +361,9 @@ def test_bits_debias_and_variance(epsilon: float) -> None:
         assert z(wrong, x[0]).max() > 5.5  # power: debiased with e^eps
 
 
-def test_k_ary_debias_and_variance() -> None:
-    mechanism, x = KaryRandomizedResponse(2.0, 4), np.full(60_000, 2)
+@pytest.mark.parametrize("sampler", ["fast", "exact"])
+def test_k_ary_debias_and_variance(sampler: str) -> None:
+    mechanism, x = KaryRandomizedResponse(2.0, 4, sampler), np.full(60_000, 2)
     y = mechanism.perturb(x, generator())
     estimate = mechanism.debias(y)
     assert estimate.shape == (60_000, 4)
@@ -378,6 +380,18 @@ def test_noise_is_unbiased_and_of_the_variance_stated(mechanism: Any) -> None:
     assert z(y, 0.3) < 5.5
     assert z_variance(y, mechanism.variance(x)[0]) < 5.5
     assert z_variance(y, 1.1 * mechanism.variance(x)[0]) > 5.5  # power
+
+
+def test_receivers_of_memoized_answers_and_of_bare_values() -> None:
+    x = one_hot(np.full(60_000, 1), 3)
+    mechanism, rng = Memoized(UnaryEncoding(1.0)), generator()
+    state = mechanism.start((60_000,))
+    mechanism.step(x, rng, state)
+    estimate = mechanism.debias(mechanism.step(x, rng, state))
+    assert z(estimate, x[0]).max() < 5.5
+    assert z_variance(estimate, mechanism.variance(x)[0]).max() < 5.5
+    assert (NoPrivacy().debias(NoPrivacy().perturb(x, rng)) == x).all()
+    assert (NoPrivacy().variance(x) == np.zeros(x.shape)).all()
 
 
 # ---- sums drawn at once ----
@@ -661,6 +675,37 @@ def test_tree_error_grows_as_a_power_of_the_logarithm() -> None:
         assert y.std(0).max() < 1.3 * math.sqrt(2) * levels**1.5
     alone = Laplace(1.0 / 511, 1.0).perturb(np.zeros(2000), generator())  # every sum by itself, at epsilon / T
     assert alone.std() > 10 * math.sqrt(2) * 9**1.5
+
+
+def test_exponent_of_the_trees_error() -> None:
+    """Over horizons 2^4 - 1 to 2^12 - 1 the last error grows as log T to the power 1.5; the tolerance is 7 standard errors."""
+    levels = np.arange(4, 13, 2)
+    last = [
+        TreeAggregation(1.0, sensitivity=1.0).perturb(np.zeros((4000, 2**n - 1)), generator())[:, -1] for n in levels
+    ]
+    assert np.polyfit(np.log(levels), np.log(np.std(last, axis=1)), 1)[0] == pytest.approx(1.5, abs=0.1)
+
+
+@pytest.mark.parametrize("sampler", ["fast", "exact"])
+def test_first_answer_of_a_tree_is_one_laplace_draw(sampler: str) -> None:
+    tree = TreeAggregation(0.5, 100, 2.0, sampler)
+    law = stats.laplace(scale=7 * 2.0 / 0.5)
+    first = tree.perturb(np.full((40_000, 2), 1.5), generator())[:, 0] - 1.5
+    state = tree.start((40_000,))
+    stepped = tree.step(np.full(40_000, 1.5), generator(1), state) - 1.5
+    assert stats.kstest(first, law.cdf).pvalue > ALPHA
+    assert stats.kstest(stepped, law.cdf).pvalue > ALPHA
+    assert stats.kstest(stepped, stats.laplace(scale=6 * 2.0 / 0.5).cdf).pvalue < ALPHA  # power: a level forgotten
+
+
+@pytest.mark.parametrize("horizon", [1, 10, 1000, 10**6, 10**12])
+def test_state_of_a_tree_grows_with_the_logarithm_of_its_horizon(horizon: int) -> None:
+    tree, rng = TreeAggregation(1.0, horizon, 1.0), generator()
+    state = tree.start((5,))
+    for _ in range(min(horizon, 40)):
+        tree.step(np.ones(5), rng, state)
+    arrays = [value for value in vars(state).values() if isinstance(value, np.ndarray)]
+    assert sum(array.size for array in arrays) == 5 * (math.floor(math.log2(horizon)) + 1 + 3)
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 8, 16])

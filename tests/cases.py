@@ -19,6 +19,7 @@ CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probabi
 FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "time_budget": 1.0}
 FEW_AGENTS = {"num_agents": 6, "copies": 3, "walk_length": 4, "horizon": 20}
 SMALL: dict[str, dict[str, Any]] = {
+    "elicitation_v0": {"num_individuals": 5, "campaigns": 12},
     "gossip_bandit_v0": {"num_agents": 6, "horizon": 20.0},
     "round_stopping_v0": FEW_SLOTS,
     "federated_training_v0": FEW_SLOTS,

@@ -29,6 +29,11 @@ def _one(info: Info, replica: int = 0) -> Info:
     return out
 
 
+def _whole(info: Info) -> Info:
+    """An info without what it says of each agent of a role, which has no place in the view of one."""
+    return {key: value for key, value in info.items() if not isinstance(value, dict)}
+
+
 def _sole_role(population: Population[Any], view: str) -> str:
     if len(population.roles) != 1 or next(iter(population.roles.values())).num_agents != 1:
         agents = ", ".join(f"{role.num_agents} x {role.name}" for role in population.roles.values())
@@ -140,6 +145,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 f"replicas {ended} are done: reset(options={{'reset_mask': ...}}) them first"
             )
         observation, reward, terminated, truncated, info = population.step(actions)
+        info = _whole(info)
         self._ended = ended = terminated | truncated
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
             final: Array = np.full(self.num_envs, None, dtype=object)
@@ -166,7 +172,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
             observation, _ = population.reset(where=fresh)
         self._ended = population.done.copy()
         terminated, truncated = step.terminated & ~fresh, step.truncated & ~fresh
-        info = masked(step.info, ~fresh) | self._mask()
+        info = masked(_whole(step.info), ~fresh) | self._mask()
         return observation[:, 0], step.reward[:, 0], terminated, truncated, info
 
     def _mask(self) -> Info:

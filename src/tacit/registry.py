@@ -26,13 +26,17 @@ class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
 
 @dataclass(frozen=True)
 class Entry:
-    """A world: its name in `tacit.envs`, the module that holds it, its id, and which standard registries list it."""
+    """A world: its name in `tacit.envs`, the module that holds it, its id, and which standard registries list it.
+
+    `single` is the module of its Gymnasium forms, where that is another: where policies of the suite play the other roles.
+    """
 
     name: str
     module: str
     id: str
     gymnasium: bool = True
     pettingzoo: bool = True
+    single: str = ""
 
 
 WORLDS = (
@@ -41,6 +45,7 @@ WORLDS = (
     Entry("federated_bandit_v0", "tacit.envs.federated_bandit", "tacit/FederatedBandit-v0", gymnasium=False),
     Entry("gossip_bandit_v0", "tacit.envs.gossip_bandit", "tacit/GossipBandit-v0", gymnasium=False),
     Entry("social_bandit_v0", "tacit.envs.social_bandit", "tacit/SocialBandit-v0", gymnasium=False),
+    Entry("elicitation_v0", "tacit.envs.elicitation", "tacit/Elicitation-v0", single="tacit.elicitation"),
 )
 
 
@@ -92,8 +97,8 @@ def register() -> None:
         if entry.gymnasium and entry.id not in gymnasium.registry:
             gymnasium.register(
                 entry.id,
-                entry_point=f"{entry.module}:single_env",
-                vector_entry_point=f"{entry.module}:vector_env",
+                entry_point=f"{entry.single or entry.module}:single_env",
+                vector_entry_point=f"{entry.single or entry.module}:vector_env",
             )
         if entry.pettingzoo and entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):
             pettingzoo.register("parallel", entry.id, f"{entry.module}:parallel_env")

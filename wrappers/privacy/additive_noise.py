@@ -124,7 +124,7 @@ class Laplace(_Additive):
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Pure epsilon, rho = epsilon^2/2 (Bun & Steinke 2016, Proposition 1.4); the RDP is in closed form (Mironov 2017, Table II)."""
+        """Pure epsilon, rho = epsilon^2/2 (Bun & Steinke 2016, Proposition 1.4); closed-form RDP (Mironov 2017, Proposition 6)."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
 
@@ -169,7 +169,7 @@ class Gaussian(_Additive):
 
     `from_rho` and `from_sigma` state the noise instead; then `epsilon` is inf, and `gaussian_delta(epsilon, noise_multiplier)` gives the
     curve.
-    The exact sampler's discrete Gaussian has the same rho (Canonne, Kamath & Steinke 2020, Theorem 4).
+    The exact sampler's discrete Gaussian has the same rho (Canonne, Kamath & Steinke 2020, on concentrated differential privacy).
 
     Args:
         epsilon: > 0, of one message, at delta.

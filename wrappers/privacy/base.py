@@ -82,7 +82,7 @@ class PrivacyLoss:
 
 
 def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
-    """Renyi divergence between Laplace laws `epsilon` scales apart: Mironov 2017, Table II; on a grid, `reach` steps apart.
+    """Renyi divergence between Laplace laws `epsilon` scales apart: Mironov 2017, Proposition 6; on a grid, `reach` steps apart.
 
     With r = e^(-(2 alpha - 1) epsilon / reach) and s = e^(-epsilon / reach) the sum over the grid is
     [e^((alpha-1) epsilon) (1 + (1-s)/(1-r) (r - r^reach)) + e^(-alpha epsilon)] / (1+s); reach = inf gives the integral.

@@ -136,7 +136,7 @@ class BitwiseRandomizedResponse(_Bits):
 @dataclass(frozen=True)
 class UnaryEncoding(_Bits):
     """Unary encoding of a categorical value: Wang, Blocki, Li & Jha 2017, "Locally differentially private protocols for frequency
-    estimation", Section 4.
+    estimation".
 
     Args:
         epsilon: > 0, of one message.

@@ -47,7 +47,8 @@ def _last_block(time: Array) -> Array:
 
 @dataclass(frozen=True)
 class TreeAggregation(Mechanism):
-    """Running sums of a stream of bounded values, released at every step: the binary mechanism of Chan, Shi & Song 2011, Algorithm 2.
+    """Running sums of a stream of bounded values, released at every step: the Binary Mechanism of Chan, Shi & Song 2011, "Private and
+    continual release of statistics".
 
     The first t values are cut into blocks, one for each 1 in the binary form of t, the shortest last; the sum of a block is noised once,
     with Laplace noise of scale levels * sensitivity / epsilon. A value lies in at most one block of each level, and there are
@@ -198,7 +199,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Memoized(Mechanism):
-    """The answer stays while the value stays: the permanent response of Erlingsson, Pihur & Korolova 2014, Section 2.
+    """The answer stays while the value stays: the permanent randomized response of RAPPOR (Erlingsson, Pihur & Korolova 2014).
 
     An agent draws, and is charged, only when its value differs from that of its last answer; repeating an answer costs nothing. A value
     that changes c times costs c + 1 messages. What that count does not cover: a new answer that differs from the last shows that the value

@@ -420,6 +420,20 @@ def test_strikes_and_the_bare_environment_stays_bare(form: str, fault: Any) -> N
     assert rewards(Privatize(faulty, "update", NoPrivacy())) == found
 
 
+@pytest.mark.parametrize("form", forms())
+def test_every_interface_nests_in_any_order(form: str) -> None:
+    layers: list[Callable[[Any], Any]] = [lambda env, f=f: Faulty(env, "update", f) for f in FAULTS.values()]  # type: ignore[misc]
+    layers.append(lambda env: Privatize(env, "update", NOISE))
+    runs = []
+    for order in itertools.islice(itertools.permutations(layers), 0, None, 17):
+        env = forms()[form]
+        for layer in order:
+            env = layer(env)
+        runs.append((rewards(env), env.ledger.messages("update").tolist()))
+    assert len(runs) == 8
+    assert all(one == runs[0] for one in runs)
+
+
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("form", forms())
 def test_survives_pickling(form: str, fault: Any) -> None:

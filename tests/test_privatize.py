@@ -158,6 +158,24 @@ def test_a_budget_stops_an_agent_before_it_overspends(when_spent: Any) -> None:
     assert env.truncated.any() == (when_spent == "truncate")
 
 
+@pytest.mark.parametrize("form", forms())
+@pytest.mark.parametrize("when_spent", ["silent", "truncate", "raise"])
+def test_a_spent_budget_in_every_interface(form: str, when_spent: Any) -> None:
+    """One update a client, in rounds of twelve slots: then a client is not heard, or the run is over, or somebody is told."""
+    env = Privatize(forms()[form], "update", NOISE, Budget(1.5, 1e-5, when_spent, "zcdp"))
+    if when_spent == "silent":
+        rewards(env)
+        free = Privatize(forms()[form], "update", NOISE)
+        rewards(free)
+        np.testing.assert_array_equal(env.ledger.messages("update"), np.minimum(free.ledger.messages("update"), 1))
+        assert free.ledger.messages("update").max() > 1
+        return
+    told = "cannot send on update" if when_spent == "raise" else "done"
+    with pytest.raises((BudgetSpent, gymnasium.error.ResetNeeded, ValueError), match=told):
+        rewards(env)
+    assert env.ledger.messages("update").max() == 1
+
+
 def test_counts_keep_their_law_and_everyone_pays() -> None:
     """The Consensus world tallies votes: replies are perturbed as sums, and each agent is charged once a step."""
     law = BitwiseRandomizedResponse(1.0)

@@ -114,7 +114,7 @@ def chosen(population: Population[Any], actions: dict[str, Array]) -> Any:
     picked = {}
     for role in population.turn:
         rows, taken = population.acting(role), actions[role]
-        picked[role] = taken if rows is None else np.take_along_axis(taken, rows, 1)
+        picked[role] = taken if rows is None else taken[np.arange(len(rows))[:, None], rows]
     return picked if len(population.roles) > 1 else picked[population.turn[0]]
 
 

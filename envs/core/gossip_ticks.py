@@ -14,8 +14,8 @@ from tacit.envs.core.validation import Array
 
 __all__ = ["Rule", "Tally", "choose", "compiled", "play"]
 
-# Uniform numbers drawn at a time: they fit the processor's cache.
-BLOCK = 2**16
+# Uniform numbers drawn at a time, for all replicas: 64 MB.
+BLOCK = 2**23
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,10 @@ class Tally:
     agreed_on: Array  # int64[B]
     departed: Array  # int64[B]
 
+    def of(self, part: slice) -> "Tally":
+        """Some replicas, as views."""
+        return Tally(*(getattr(self, field.name)[part] for field in fields(self)))
+
 
 def play(
     tally: Tally,
@@ -116,45 +120,40 @@ def play(
         fast: whether to use numba.
     """
     replicas, options = tally.holders.shape
-    who, noise, choices, signals = streams
     levels = 0 if sums is None else sums.levels
-    asks = 2 if one_peer else 1
-    length = max(1, BLOCK // (replicas * (asks + options * levels + 2)))
-    run = _compiled_block if fast else _numpy_block
-    done, last = 0, int(ticks.max(initial=0))
-    while done < last:
-        size = min(length, last - done)
-        uniforms = (
-            who.random((size, replicas, asks)),
-            noise.random((size, replicas, options, levels)),
-            choices.random((size, replicas)),
-            signals.random((size, replicas)),
-        )
-        run(tally, done, ticks, rule, sums, qualities, one_peer, chance, uniforms)
-        done += size
-
-
-Uniforms = tuple[Array, Array, Array, Array]
+    shapes = ((2 if one_peer else 1,), (options, levels), (), ())
+    each = sum(int(np.prod(shape)) for shape in shapes)
+    length = min(max(BLOCK // (replicas * each), 16), 4096)
+    last = int(ticks.max(initial=0))
+    for done in range(0, last, length):
+        # Group after group draws what all replicas would draw at once.
+        group = max(1, BLOCK // 128 // (length * each)) if fast else replicas
+        for first in range(0, replicas, group):
+            part = slice(first, first + group)
+            size = (len(ticks[part]), min(length, last - done))
+            uniforms = [rng.random((*size, *shape)) for rng, shape in zip(streams, shapes, strict=True)]
+            run = _compiled_block if fast else _numpy_block
+            run(tally.of(part), ticks[part] - done, done, rule, sums, qualities, one_peer, chance, uniforms)
 
 
 def _numpy_block(
     tally: Tally,
-    done: int,
     ticks: Array,
+    done: int,
     rule: Rule,
     sums: ReplySums | None,
     qualities: Array,
     one_peer: bool,
     chance: int,
-    uniforms: Uniforms,
+    uniforms: list[Array],
 ) -> None:
-    who, noise, choices, signals = uniforms
+    who, noise, choices, signals = (np.ascontiguousarray(part.swapaxes(0, 1)) for part in uniforms)
     preference, holders, agreed, departed = tally.preference, tally.holders, tally.agreed, tally.departed
     replicas, agents = preference.shape
     options, rows, everyone = holders.shape[1], np.arange(replicas), np.arange(holders.shape[1])
     takes = np.array(rule.take_up)
     for t in range(len(who)):
-        alive = done + t < ticks
+        alive = t < ticks
         i = (who[t, :, 0] * agents).astype(np.int64)
         own = preference[rows, i].astype(np.int64)
         tally.requests[rows, i] += alive
@@ -194,14 +193,14 @@ def _numpy_block(
 
 def _compiled_block(
     tally: Tally,
-    done: int,
     ticks: Array,
+    done: int,
     rule: Rule,
     sums: ReplySums | None,
     qualities: Array,
     one_peer: bool,
     chance: int,
-    uniforms: Uniforms,
+    uniforms: list[Array],
 ) -> None:
     none, sure = np.zeros(1, np.int64), np.ones((1, 1))
     tables: Any = (0, none, none, sure, none[:, None], none, sure, none[:, None])
@@ -210,12 +209,12 @@ def _compiled_block(
         tables = (sums.gap, sums.anchors, o.first, o.stay, o.alias, i.first, i.stay, i.alias)
     arrays = (getattr(tally, field.name) for field in fields(tally))
     behaviour = (rule.weights, rule.threshold, rule.explore, rule.take_up)
-    compiled()(*arrays, done, ticks, *behaviour, *tables, qualities, one_peer, chance, *uniforms)
+    compiled()(*arrays, ticks, done, *behaviour, *tables, qualities, one_peer, chance, *uniforms)
 
 
 def _kernel(
     preference: Array, holders: Array, requests: Array, replies: Array, pulls: Array, held: Array, earned: Array, blanks: Array,
-    departures: Array, agreed: Array, agreed_on: Array, departed: Array, done: int, ticks: Array, weights: Array, threshold: float,
+    departures: Array, agreed: Array, agreed_on: Array, departed: Array, ticks: Array, done: int, weights: Array, threshold: float,
     explore: float, take_up: tuple[bool, bool], gap: int, anchors: Array, first0: Array, stay0: Array, alias0: Array, first1: Array,
     stay1: Array, alias1: Array, qualities: Array, one_peer: bool, chance: int, who: Array, noise: Array, choices: Array, signals: Array,
 ) -> None:  # fmt: skip
@@ -224,16 +223,14 @@ def _kernel(
     noisy = noise.shape[3] > 0
     width0, width1 = stay0.shape[1], stay1.shape[1]
     weight = np.empty(options)
-    for t in range(who.shape[0]):
-        for b in range(replicas):
-            if done + t >= ticks[b]:
-                continue
-            i = int(who[t, b, 0] * agents)
+    for b in range(replicas):
+        for t in range(min(who.shape[1], ticks[b])):
+            i = int(who[b, t, 0] * agents)
             own = preference[b, i]
             requests[b, i] += 1
             said = -1
             if one_peer:
-                peer = int(who[t, b, 1] * agents)
+                peer = int(who[b, t, 1] * agents)
                 said = preference[b, peer]
                 if said >= 0:
                     replies[b, peer] += 1
@@ -245,23 +242,21 @@ def _kernel(
                     x = 1 if said == k else 0
                 if noisy and (not one_peer or said >= 0):
                     row = x // (gap + 1) if gap > 0 else x
-                    place = noise[t, b, k, 0] * width0
+                    place = noise[b, t, k, 0] * width0
                     cell = int(place)
-                    if place - cell >= stay0[row, cell]:
-                        cell = alias0[row, cell]
-                    count = first0[row] + cell
+                    other = alias0[row, cell]
+                    count = first0[row] + (cell if place - cell < stay0[row, cell] else other)
                     if gap > 0:
                         row = x - anchors[row]
-                        place = noise[t, b, k, 1] * width1
+                        place = noise[b, t, k, 1] * width1
                         cell = int(place)
-                        if place - cell >= stay1[row, cell]:
-                            cell = alias1[row, cell]
-                        count += first1[row] + cell
+                        other = alias1[row, cell]
+                        count += first1[row] + (cell if place - cell < stay1[row, cell] else other)
                     x = count
                 blank = blank and x <= chance
                 weight[k] = weights[x]
                 total += weight[k]
-            uniform = choices[t, b]
+            uniform = choices[b, t]
             option = options
             blanks[b] += blank
             if own < 0 and explore > 0.0 and uniform < explore:
@@ -274,12 +269,11 @@ def _kernel(
                 option = 0
                 for k in range(options - 1):
                     below += weight[k]
-                    if below <= mark:
-                        option += 1
+                    option += below <= mark
             if option == options:
                 continue
             pulls[b, option] += 1
-            signal = 1 if signals[t, b] < qualities[option] else 0
+            signal = 1 if signals[b, t] < qualities[option] else 0
             earned[b] += signal
             if option == own or not take_up[signal]:
                 continue

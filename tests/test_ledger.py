@@ -487,6 +487,7 @@ def test_chosen_levels_of_a_thousand_rounds_are_all_counted() -> None:
     sent_, spent = np.zeros((2, 3), np.int64), np.zeros((2, 3))
     for i in range(1000):
         levels = rng.choice([0.0, 0.25, 0.5], (2, 3))
+        levels[:, 0] = 0.25
         ledger.charge_levels("vote", levels)
         sent_, spent = sent_ + (levels > 0), spent + levels
         if i % 300 == 0:
@@ -598,6 +599,10 @@ def test_at_user_level_all_events_of_a_message_change() -> None:
     ledger.charge_levels("mean", np.array([[0.5, 0.0]]), kind="laplace", events=4)
     ledger.charge_levels("vote", np.array([[0.0, 0.5]]), kind="laplace")
     np.testing.assert_allclose(ledger.total(method="basic", unit="user", channel="mean"), [[2.0, 0.0]])
+    for _ in range(100):
+        ledger.charge_levels("mean", np.array([[0.0, 0.01]]), kind="laplace", events=4)
+    of_four = zcdp_epsilon(np.array([100 * 0.04**2 / 2]), DELTA)[0]
+    assert ledger.total(method="zcdp", unit="user", channel="mean")[0, 1] == pytest.approx(of_four)
     np.testing.assert_array_equal(ledger.total(unit="user", channel="vote"), [[0.0, np.inf]])
 
 

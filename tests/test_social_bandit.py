@@ -1,0 +1,827 @@
+"""The social bandit: the walks, the dissemination laws against one another, what agents do with what they hear, and what it costs them.
+
+Every statistical check has a fixed seed and a false-alarm rate of at most 1e-4 by itself (ALARM); where a mistake is easily made, the same
+check is shown to find it.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tacit
+from tacit.envs import social_bandit as world
+from tacit.envs import social_bandit_v0
+from tacit.envs.core import Array
+from tacit.envs.core.graph import Graph, random_graph
+from tacit.policies import PrivateSocialLearning, Random, Replicator
+from tacit.policies.reference import private_social_learning as policy_module
+from tacit.wrappers import (
+    BitwiseRandomizedResponse,
+    Budget,
+    Byzantine,
+    Churn,
+    Faulty,
+    Laplace,
+    LossyChannel,
+    Memoized,
+    NoPrivacy,
+    Privatize,
+    Stragglers,
+    UnaryEncoding,
+)
+
+ALARM = 1e-4
+Spreader = Callable[[Array, int, int, np.random.Generator], tuple[Array, Array]]
+
+
+def chi_square(observed: Array, probabilities: Array) -> float:
+    """p-value of counts under a law; cells that expect fewer than 8 are put together."""
+    expected = observed.sum() * probabilities
+    rare = expected < 8
+    seen = np.append(observed[~rare], observed[rare].sum())
+    wanted = np.append(expected[~rare], expected[rare].sum())
+    if wanted[-1] < 1e-9:
+        assert seen[-1] == 0
+        seen, wanted = seen[:-1], wanted[:-1]
+    return float(stats.chisquare(seen, wanted * seen.sum() / wanted.sum()).pvalue)
+
+
+def same_law(first: Array, second: Array) -> float:
+    """p-value that two samples of whole numbers [n] come from one law, by chi-square; rare values are put together."""
+    width = int(max(first.max(), second.max())) + 1
+    table = np.stack([np.bincount(first, minlength=width), np.bincount(second, minlength=width)])
+    common = table.sum(0) >= 16
+    table = np.concatenate([table[:, common], table[:, ~common].sum(1, keepdims=True)], axis=1)
+    return float(stats.chi2_contingency(table[:, table.sum(0) > 0]).pvalue)
+
+
+def moments_differ(first: Array, second: Array) -> float:
+    """p-value that two samples [n, d] share all their means and second moments, between every two of the d (Bonferroni, normal)."""
+    centre = first.mean(0)
+    spread = first.std(0) + 1e-12
+
+    def features(x: Array) -> Array:
+        z = (x - centre) / spread
+        i, j = np.triu_indices(z.shape[1])
+        return np.concatenate([z, z[:, i] * z[:, j]], axis=1)
+
+    a, b = features(first), features(second)
+    error = np.sqrt(a.var(0) / len(a) + b.var(0) / len(b)) + 1e-12
+    worst = float((np.abs(a.mean(0) - b.mean(0)) / error).max())
+    return min(1.0, 2 * stats.norm.sf(worst) * a.shape[1])
+
+
+# ---- the walks ----
+
+GRAPHS: dict[str, Graph] = {
+    "star and triangle": random_graph("star_triangle", 6),
+    "odd ring": random_graph("ring", 7),
+    "complete": Graph.of("complete", 5),
+    "triangle": Graph.of("complete", 3),
+    "Erdos-Renyi": random_graph("erdos_renyi", 12, 3),
+    "Barabasi-Albert": random_graph("barabasi_albert", 10, 1),
+    "Watts-Strogatz": random_graph("watts_strogatz", 11, 2),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_transition_matrix_of_equation_2(name: str) -> None:
+    graph = GRAPHS[name]
+    psi = world.metropolis_hastings(graph)
+    for i, j in itertools.product(range(graph.num_nodes), repeat=2):
+        if i != j:
+            linked = j in graph.neighbours(i).tolist()
+            assert psi[i, j] == (min(1 / graph.degrees[i], 1 / graph.degrees[j]) if linked else 0)
+    np.testing.assert_allclose(psi, psi.T)
+    np.testing.assert_allclose(psi.sum(0), 1)
+    assert (psi >= -1e-15).all()
+    assert world.mobility(graph) == pytest.approx(1 - np.trace(psi) / graph.num_nodes)
+
+
+def ends(graph: Graph, length: int, copies: int, spread: Callable[..., Any] = world.spread_walks, **more: Any) -> Any:
+    """Where walks from every agent end, int64[N, N] by origin and end: each agent's vector names it."""
+    n = graph.num_nodes
+    rng = np.random.default_rng(5)
+    return spread(np.eye(n, dtype=bool), np.arange(n), copies, graph, length, *more.values(), rng)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 6])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_walks_follow_the_powers_of_the_matrix(name: str, length: int) -> None:
+    graph = GRAPHS[name]
+    got = ends(graph, length, 20_000)
+    power = np.linalg.matrix_power(world.metropolis_hastings(graph), length)
+    np.testing.assert_array_equal(got.counts.sum(0), 20_000)
+    np.testing.assert_array_equal(got.counts.sum(1), got.received)
+    for origin in range(graph.num_nodes):
+        assert chi_square(got.counts[:, origin], np.maximum(power[origin], 0)) > ALARM / graph.num_nodes
+    moves = graph.num_nodes * 20_000 * length
+    assert abs(got.hops - moves * world.mobility(graph)) <= 4 * np.sqrt(moves)
+
+
+def test_a_walk_that_always_accepts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simple random walk prefers hubs."""
+
+    def simple(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
+        return indices[indptr[place] + (uniform * degrees[place]).astype(np.int64)]
+
+    monkeypatch.setattr(world, "walk_step", simple)
+    monkeypatch.setattr(world, "walker", lambda: world.walk_block)
+    graph = GRAPHS["star and triangle"]
+    got = ends(graph, 6, 20_000)
+    power = np.linalg.matrix_power(world.metropolis_hastings(graph), 6)
+    assert chi_square(got.counts[:, 0], power[0]) < ALARM
+
+
+@pytest.mark.parametrize("name", ["star and triangle", "Erdos-Renyi"])
+def test_compiled_walks_have_the_same_bits(name: str) -> None:
+    graph, rng = GRAPHS[name], np.random.default_rng(0)
+    start, uniform = rng.integers(0, graph.num_nodes, 500), rng.random((9, 500))
+    kernels: list[Callable[..., int]] = [world.walk_block, world._walk_block_loop]
+    if world.walker() is not world.walk_block:
+        kernels.append(world.walker())
+    found = []
+    for kernel in kernels:
+        place = start.copy()
+        hops = kernel(place, uniform, graph.indptr, graph.indices, graph.degrees)
+        found.append((hops, place.tolist()))
+    assert all(one == found[0] for one in found)
+
+
+def test_walks_are_stationary_where_they_have_mixed_and_only_there() -> None:
+    rng = np.random.default_rng(1)
+
+    def p_values(graph: Graph, length: int) -> tuple[float, float]:
+        """Of the copies of one agent against a uniform law, and of how many end with agent 0 in many rounds against `spread_uniform`."""
+        n = graph.num_nodes
+        one = np.ones((1, 2), np.bool_)
+        got = world.spread_walks(one, np.zeros(1, np.int64), 20_000, graph, length, rng)
+        vectors, copies = np.eye(n, 3, dtype=bool), 4
+        walked = [
+            world.spread_walks(vectors, np.arange(n), copies, graph, length, rng).counts[0, 0] for _ in range(800)
+        ]
+        thrown = [world.spread_uniform(vectors, np.full(n, copies), n, rng)[0][0, 0] for _ in range(800)]
+        return chi_square(got.received, np.full(n, 1 / n)), same_law(np.array(walked), np.array(thrown))
+
+    for graph, length in ((Graph.of("complete", 15), 20), (random_graph("erdos_renyi", 15, 2, probability=0.6), 40)):
+        assert min(p_values(graph, length)) > ALARM
+    assert max(p_values(random_graph("ring", 15), 4)) < ALARM
+
+
+def test_queues_delay_walks_and_do_not_bend_them() -> None:
+    graph = GRAPHS["star and triangle"]
+    got = ends(graph, 3, 3_000, world.spread_queued, slots=None)
+    power = np.linalg.matrix_power(world.metropolis_hastings(graph), 3)
+    assert got.slots > 3
+    for origin in range(graph.num_nodes):
+        assert chi_square(got.counts[:, origin], np.maximum(power[origin], 0)) > ALARM
+    late = ends(graph, 3, 3_000, world.spread_queued, slots=3)
+    assert late.slots == 3
+    assert 0 < late.received.sum() < got.received.sum() == 6 * 3_000
+
+
+def test_an_agent_forwards_no_more_than_its_share_of_a_slot() -> None:
+    """On a ring every step moves. In the first slot each agent forwards its own T copies; after it, T tokens an agent at most."""
+    graph = random_graph("ring", 5)
+    for slots in range(1, 8):
+        got = ends(graph, 6, 50, world.spread_queued, slots=slots)
+        assert got.hops <= slots * 5 * 50
+        assert (got.received.sum() == 0) == (slots < 6)
+
+
+# ---- dissemination: what the closed laws keep ----
+
+
+def one_by_one(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """`stationary`, copy by copy."""
+    counts, received = np.zeros((num_agents, vectors.shape[1]), np.int64), np.zeros(num_agents, np.int64)
+    for vector in vectors:
+        for end in rng.integers(0, num_agents, copies):
+            counts[end] += vector
+            received[end] += 1
+    return counts, received
+
+
+def thrown(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    return world.spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng)
+
+
+def samples(spread: Spreader, vectors: Array, copies: int, num_agents: int, size: int, seed: int) -> Array:
+    """Draws of all that the agents receive, int64[size, N (K + 1)]."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(size):
+        counts, received = spread(vectors, copies, num_agents, rng)
+        rows.append(np.concatenate([counts, received[:, None]], axis=1).ravel())
+    return np.array(rows)
+
+
+BITS = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]], np.bool_)
+
+
+@pytest.mark.parametrize("copies", [2, 40])
+def test_thrown_copies_have_the_law_of_single_ones(copies: int) -> None:
+    """Few copies are thrown one by one, many as counts by pattern and agent; the exact joint law of agents 0 and 1 by chi-square."""
+    assert (copies * len(BITS) > 4 * 3) == (copies == 40)
+    sets = [samples(s, BITS, copies, 3, 6000, seed) for seed, s in enumerate((thrown, one_by_one))]
+    assert moments_differ(*(s.astype(float) for s in sets)) > ALARM
+    for columns in ((0, 1), (0, 4), (3, 7), (2, 6)):
+        joint = [np.unique(s[:, columns], axis=0, return_inverse=True)[1].ravel() for s in (np.concatenate(sets),)]
+        assert same_law(joint[0][:6000], joint[0][6000:]) > ALARM
+
+
+def test_throws_add_up() -> None:
+    rng = np.random.default_rng(0)
+    for balls in (0, 1, 7, 100, 12345, 10**6):
+        assert world.throw(balls, 10, rng).sum() == balls
+    cells = np.array([world.throw(1000, 10, rng)[0] for _ in range(4000)])
+    assert chi_square(np.bincount(cells, minlength=1001), stats.binom.pmf(np.arange(1001), 1000, 0.1)) > ALARM
+
+
+def perturbed(adopters: int, epsilon: float, seed: int, options: int = 4) -> Array:
+    one_hot = np.arange(adopters)[:, None] % options == np.arange(options)
+    return BitwiseRandomizedResponse(epsilon).perturb(one_hot, np.random.default_rng(seed))
+
+
+def test_gaussian_form_keeps_the_joint_law_of_options_and_agents() -> None:
+    """Given the perturbed bits: means and all covariances, over options and agents, are those of the tokens; totals are as sent."""
+    vectors, copies, agents = perturbed(60, 1.0, 3), 60, 5
+    exact = samples(thrown, vectors, copies, agents, 5000, 0).astype(float)
+    close = samples(world.spread_gaussian, vectors, copies, agents, 5000, 1).astype(float)
+    assert moments_differ(exact, close) > ALARM
+    totals = close.reshape(5000, agents, -1).sum(1) - copies * np.append(vectors.sum(0), len(vectors))
+    assert np.abs(totals).max() <= agents / 2
+
+    bits = np.concatenate([vectors, np.ones((60, 1))], axis=1)
+    law = np.kron(np.eye(agents) - 1 / agents, copies / agents * bits.T @ bits)
+    scale = np.sqrt(np.diag(law))
+    assert np.abs((np.cov(close.T) - law) / np.outer(scale, scale)).max() < 5 / np.sqrt(5000)
+    assert stats.ks_2samp(exact[:, 0], close[:, 0]).pvalue > ALARM
+
+
+def shuffled(drawn: tuple[Array, Array], rng: np.random.Generator) -> tuple[Array, Array]:
+    """Options drawn independently of one another: each option's counts from agents of other draws."""
+    counts, received = drawn
+    return np.stack([rng.permutation(column) for column in counts.T], axis=1), received
+
+
+def by_option(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    received = thrown(vectors, copies, num_agents, rng)[1]
+    return rng.binomial(received[:, None], vectors.mean(0)), received
+
+
+def by_agent(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    drawn = [thrown(vectors, copies, num_agents, rng) for _ in range(num_agents)]
+    return np.stack([c[0] for c, _ in drawn]), np.array([r[0] for _, r in drawn])
+
+
+@pytest.mark.parametrize("wrong", [by_option, by_agent, lambda *a: shuffled(thrown(*a), a[-1])])
+def test_options_or_agents_drawn_independently_are_found(wrong: Spreader) -> None:
+    vectors, copies, agents = perturbed(60, 1.0, 3), 60, 5
+    exact = samples(thrown, vectors, copies, agents, 3000, 0).astype(float)
+    assert moments_differ(exact, samples(wrong, vectors, copies, agents, 3000, 1).astype(float)) < ALARM
+
+
+def choices(
+    spread: Spreader, adopters: int, copies: int, agents: int, rounds: int, seed: int, epsilon: float = 1.0
+) -> Array:
+    """What the agents of many societies draw from their estimates, int64[rounds, agents], each round with fresh noise."""
+    rng, law = np.random.default_rng(seed), BitwiseRandomizedResponse(epsilon)
+    one_hot = np.arange(adopters)[:, None] % 4 == np.arange(4)
+    found = []
+    for _ in range(rounds):
+        counts, received = spread(law.perturb(one_hot, rng), copies, agents, rng)
+        weights = policy_module.popularity_estimate(counts, received, law.p, law.q)
+        found.append(policy_module.sample(weights, rng)[0])
+    return np.array(found)
+
+
+def joint_choice(chosen: Array) -> Array:
+    """What two agents draw, as one number."""
+    return 4 * chosen[:, 0] + chosen[:, 1]
+
+
+def agreement(chosen: Array) -> Array:
+    """How many of a society draw its first option: what noise that agents share spreads out."""
+    return (chosen == 0).sum(1)
+
+
+@pytest.mark.parametrize("statistic", [joint_choice, agreement])
+def test_what_agents_draw_has_the_law_of_the_tokens(statistic: Callable[[Array], Array]) -> None:
+    exact = statistic(choices(thrown, 40, 60, 10, 3000, 0))
+    close = statistic(choices(world.spread_gaussian, 40, 60, 10, 3000, 1))
+    assert same_law(exact, close) > ALARM
+
+
+def fresh_copies(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Independent bits in each copy, with the same chances: the noise that agents share is gone."""
+    every = (rng.random((len(vectors) * copies, vectors.shape[1])) < 0.25 * 0.6225 + 0.75 * 0.3775).astype(bool)
+    return world.spread_uniform(every, np.ones(len(every), np.int64), num_agents, rng)
+
+
+@pytest.mark.parametrize("wrong", [fresh_copies, by_option])
+def test_agents_share_the_noise_of_the_bits_they_hear(wrong: Spreader) -> None:
+    exact = agreement(choices(thrown, 40, 60, 10, 1500, 0))
+    found = same_law(exact, agreement(choices(wrong, 40, 60, 10, 1500, 1)))
+    # Given the bits, options drawn apart keep the shared noise, so only fresh bits change how much agents agree.
+    assert (found < ALARM) == (wrong is fresh_copies)
+
+
+def test_aggregated_form_is_exact_where_it_says_so() -> None:
+    rng = np.random.default_rng
+    few = np.arange(400)[:, None] % 4 == np.arange(4)
+    for vectors, copies, below in ((few, 3000, 0), (perturbed(400, 1.0, 0, options=12), 2, 10)):
+        exact = thrown(vectors, copies, 200, rng(1))
+        drawn = world.spread_aggregated(vectors, copies, 200, rng(1), below)
+        np.testing.assert_array_equal(exact[0], drawn[0])
+        np.testing.assert_array_equal(exact[1], drawn[1])
+    many = perturbed(400, 1.0, 0, options=12)
+    drawn = world.spread_aggregated(many, 3000, 200, rng(1), 10)
+    np.testing.assert_array_equal(drawn[0], world.spread_gaussian(many, 3000, 200, rng(1))[0])
+    assert (drawn[0] >= 0).all()
+    assert (drawn[0] <= drawn[1][:, None]).all()
+
+
+def test_many_options_are_told_apart() -> None:
+    vectors = np.random.default_rng(0).random((50, 200)) < 0.5
+    twice = np.concatenate([vectors, vectors])
+    rows, tokens = world.distinct(twice, np.full(100, 3))
+    assert len(rows) == 50
+    np.testing.assert_array_equal(tokens, 6)
+    assert {row.tobytes() for row in rows} == {row.tobytes() for row in vectors}
+
+
+# ---- rounds ----
+
+
+def population(num_envs: int = 1, **params: Any) -> Any:
+    return social_bandit_v0.population(
+        num_envs, **{"num_agents": 30, "copies": 20, "walk_length": 5, "horizon": 40} | params
+    )
+
+
+def plans(option: Any, zero: Any, one: Any, shape: tuple[int, int]) -> Array:
+    return np.stack([np.broadcast_to(x, shape) for x in (option, zero, one)], axis=-1)
+
+
+def test_contract() -> None:
+    for dissemination in ("walk", "stationary", "aggregated"):
+        env = social_bandit_v0.population(
+            num_envs=2, graph="complete", num_agents=200, qualities=(0.9, 0.5, 0.1), copies=40, walk_length=20,
+            dissemination=dissemination, perturbation="per_round",
+        )  # fmt: skip
+        noise = {"preference": BitwiseRandomizedResponse(2.0)}
+        run = tacit.simulate(env, PrivateSocialLearning(beta=0.65, mu=0.05), privacy=noise, seed=0, until=50)
+        assert run.metrics["regret"].shape == run.metrics["pseudo_regret"].shape == (2,)
+        assert np.isfinite(run.metrics["regret"]).all()
+
+
+def test_what_becomes_of_a_plan() -> None:
+    env = population(num_agents=8, qualities=(1.0, 0.0), initial_preferences=[0, 0, 1, 1, 2, 2, 0, 1])
+    env.reset(seed=0)
+    option, zero, one = np.array([[0, 0, 0, 0, 1, 1, 2, 1]]), [[0, 1, 0, 1, 1, 0, 1, 0]], [[1, 1, 0, 0, 0, 1, 1, 0]]
+    step = env.step(plans(option, zero, one, (1, 8)))
+    np.testing.assert_array_equal(env.state.preference, [[0, 0, 2, 2, 1, 2, 2, 2]])
+    np.testing.assert_array_equal(step.reward, [[1, 1, 0, 0, 0, 0, 1, 0]])
+    np.testing.assert_array_equal(step.info["signals"], [[1, 0]])
+    assert step.info["adopters"] == 3 / 8
+    assert step.info["regret"] == pytest.approx(1 - 3 / 6)
+
+
+def test_flat_actions_are_the_same_plans() -> None:
+    rng = np.random.default_rng(0)
+    wide, flat = population(2), population(2, flat_actions=True)
+    wide.reset(seed=3)
+    flat.reset(seed=3)
+    for _ in range(5):
+        plan = rng.integers(0, [6, 2, 2], (2, 30, 3))
+        a, b = wide.step(plan), flat.step(plan @ np.array([4, 2, 1]))
+        np.testing.assert_array_equal(a.observation, b.observation)
+        np.testing.assert_array_equal(a.reward, b.reward)
+
+
+def regret_by_hand(run: Any, lag: int) -> Array:
+    """Equation 1 from the recorded path; lag 1 is the paper's Q^{r-1}."""
+    popularity, signals = run.trace["popularity"], run.trace["signals"]
+    start = np.full_like(popularity[:1], 0.2)
+    before = np.concatenate([start, popularity])[1 - lag :][: len(signals)]
+    return 0.9 - (before * signals).sum(-1).mean(0)
+
+
+def test_regret_is_equation_1() -> None:
+    env = population(4, num_agents=50)
+    run = tacit.simulate(
+        env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=1, until=np.arange(1, 41), record=["popularity", "signals"]
+    )
+    np.testing.assert_allclose(run.metrics["regret"], regret_by_hand(run, 1))
+    assert (np.abs(run.metrics["regret"] - regret_by_hand(run, 0)) > 0.01).all()
+    eta = np.array([0.9, 0.7, 0.5, 0.3, 0.1])
+    before = np.concatenate([np.full((1, 4, 5), 0.2), run.trace["popularity"][:-1]])
+    np.testing.assert_allclose(run.metrics["pseudo_regret"], 0.9 - (before @ eta).mean(0))
+    assert (run.metrics["regret"] != run.metrics["pseudo_regret"]).all()
+
+
+def test_signals_are_shared_or_each_agents_own() -> None:
+    for signals in ("shared", "per_agent"):
+        env = population(50, signals=signals, qualities=(0.5, 0.5))
+        env.reset(seed=0)
+        step = env.step(plans(0, 0, 1, (50, 30)))
+        held = (env.state.preference == 0).mean(1)
+        np.testing.assert_allclose(step.info["signals"][:, 0], held)
+        assert set(held) <= {0.0, 1.0} if signals == "shared" else ((held > 0) & (held < 1)).all()
+    assert abs(held.mean() - 0.5) < 4 * 0.5 / np.sqrt(50 * 30)
+
+
+def test_who_holds_nothing_is_silent() -> None:
+    env = population(3, initial_preferences="none")
+    env.reset(seed=0)
+    channel = env.channels["preference"]
+    assert channel.messages().sum() == 0
+    assert env.state.received.sum() == env.state.counts.sum() == env.observe()[:, :, :-2].sum() == 0
+    option = np.where(np.arange(30) < 7, 1, 5)
+    step = env.step(plans(option, 1, 1, (3, 30)))
+    np.testing.assert_array_equal(channel.messages(), np.tile(np.arange(30) < 7, (3, 1)))
+    np.testing.assert_array_equal(step.info["messages"], 7)
+    np.testing.assert_array_equal(env.state.received.sum(1), 7 * 20)
+    assert step.info["regret"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("dissemination", ["walk", "stationary", "aggregated"])
+def test_all_copies_of_an_agent_carry_the_same_bits(dissemination: str) -> None:
+    held = np.full(30, 5)
+    held[4] = 2
+    flips = []
+    for perturbation in ("per_round", "per_token"):
+        env = population(
+            200, dissemination=dissemination, perturbation=perturbation, initial_preferences=held, graph="complete"
+        )
+        env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(1.0))
+        env.reset(seed=0)
+        s = env.state
+        assert (s.received.sum(1) == 20).all()
+        alike = ((s.counts == 0) | (s.counts == s.received[:, :, None])).all()
+        assert alike == (perturbation == "per_round")
+        flips.append(s.counts.sum((0, 1)) / (200 * 20))
+    q = 1 / (np.exp(0.5) + 1)
+    for share, error in zip(flips, (0.5 / np.sqrt(200), 0.5 / np.sqrt(200 * 20)), strict=True):
+        np.testing.assert_array_less(np.abs(share - np.where(np.arange(5) == 2, 1 - q, q)), 4.5 * error)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_bits_flip_with_half_of_epsilon(epsilon: float) -> None:
+    """q = 1 / (e^(epsilon/2) + 1), against a mechanism that flips with e^epsilon."""
+    p_values = []
+    for mechanism in (BitwiseRandomizedResponse(epsilon), BitwiseRandomizedResponse(2 * epsilon)):
+        env = Privatize(
+            population(40, initial_preferences=np.zeros(30, int)), channel="preference", mechanism=mechanism
+        )
+        env.reset(seed=0)
+        # Column sums over the agents are T times the adopters' bits.
+        ones = env.state.counts.sum(1)[:, 1:].sum() // 20
+        p_values.append(stats.binomtest(int(ones), 40 * 30 * 4, 1 / (np.exp(epsilon / 2) + 1)).pvalue)
+    assert p_values[0] > ALARM > p_values[1]
+
+
+def test_per_token_noise_of_each_copy_is_its_own() -> None:
+    """Given what an agent received, option j is Binomial(copies for j, 1 - q) + Binomial(other copies, q); options are independent."""
+    law = BitwiseRandomizedResponse(1.0)
+    env = population(
+        1, num_agents=3, copies=1000, perturbation="per_token", qualities=(0.5, 0.5), initial_preferences=[0, 0, 1]
+    )
+    drawn = []
+    env = Privatize(env, channel="preference", mechanism=law)
+    for seed in range(400):
+        env.reset(seed=seed)
+        s = env.state
+        drawn.append((s.counts[0] - s.received[0, :, None] * law.q) / 1000 / law.gap)
+    scaled = np.array(drawn)
+    expected = np.array([2 / 3, 1 / 3])
+    # Variance of debiased noise, and of how many copies come.
+    error = np.sqrt((law.q * (1 - law.q) / law.gap**2 + 1) / 1000 / 400)
+    np.testing.assert_array_less(np.abs(scaled.mean(0) - expected), 5 * error)
+    assert np.abs(np.corrcoef(scaled[:, 0, 0], scaled[:, 1, 1])[0, 1]) < 0.25
+
+
+def test_nothing_is_sent_beyond_the_horizon() -> None:
+    policy = PrivateSocialLearning(beta=0.6, mu=0.1)
+    noise = {"preference": BitwiseRandomizedResponse(1.0)}
+    env = population(2)
+    for until in (1, 7):
+        run = tacit.simulate(env, policy, seed=0, until=until, privacy=noise)
+        assert env.state.received.sum() == 0
+        sent = env.channels["preference"].messages()
+        assert sent.max() <= until
+        np.testing.assert_array_equal(run.metrics["messages"], sent.sum(1))
+    assert sent.max() > 1
+
+
+# ---- privacy and faults ----
+
+
+def test_a_message_costs_epsilon_whatever_its_copies() -> None:
+    policy = PrivateSocialLearning(beta=0.6, mu=0.1, epsilon=0.7)
+    for perturbation, each in (("per_round", 1), ("per_token", 20)):
+        env = population(2, perturbation=perturbation)
+        run = tacit.simulate(env, policy, seed=0, until=10, privacy="paper")
+        assert env.channels["preference"].setup.mechanism == BitwiseRandomizedResponse(0.7)
+        sent = env.channels["preference"].messages()
+        assert each < sent.max() <= 10 * each
+        assert (sent % each == 0).all()
+        assert run.ledger.per_message["preference"].epsilon == pytest.approx(0.7)
+        np.testing.assert_allclose(run.ledger.total(by="agent", method="basic", unit=None), 0.7 * sent)
+
+
+MECHANISMS = [NoPrivacy(), BitwiseRandomizedResponse(1.0), UnaryEncoding(1.0), Memoized(BitwiseRandomizedResponse(1.0))]
+FAULTS = [LossyChannel(0.3), Churn(0.2, 0.5), Byzantine(0.2), Stragglers((0.5, 0.3))]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("fault", [None, *FAULTS], ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize("dissemination", ["walk", "stationary", "aggregated"])
+def test_with_mechanisms_and_faults(mechanism: Any, fault: Any, dissemination: str) -> None:
+    env = Privatize(population(3, dissemination=dissemination), channel="preference", mechanism=mechanism)
+    if fault is not None:
+        env = Faulty(env, channel="preference", fault=fault)
+    run = tacit.simulate(env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=0, until=15)
+    assert np.isfinite(run.metrics["regret"]).all()
+    assert (run.metrics["messages"] > 0).all()
+
+
+def test_a_lost_message_is_lost_with_its_copies() -> None:
+    env = Faulty(population(20), channel="preference", fault=LossyChannel(0.5))
+    env.reset(seed=0)
+    received = env.state.received.sum(1)
+    assert (received % 20 == 0).all()
+    assert stats.binomtest(int(received.sum()) // 20, 20 * 30, 0.5).pvalue > ALARM
+    env = Faulty(population(1), channel="preference", fault=LossyChannel(1.0))
+    env.reset(seed=0)
+    assert env.state.received.sum() == 0
+    assert env.channels["preference"].messages().sum() == 30
+
+
+def test_channels_refuse_what_cannot_work() -> None:
+    with pytest.raises(ValueError, match="channel 'preference' needs a mechanism that answers bit by bit"):
+        Privatize(population(), channel="preference", mechanism=Laplace(1.0, sensitivity=2.0))
+    env = population(perturbation="per_token")
+    with pytest.raises(ValueError, match="perturbation 'per_token' needs a mechanism with perturb_counts"):
+        Privatize(env, channel="preference", mechanism=Memoized(BitwiseRandomizedResponse(1.0)))
+    with pytest.raises(ValueError, match="and no fault or budget"):
+        Faulty(env, channel="preference", fault=LossyChannel(0.1))
+
+
+def test_a_budget_ends_a_society() -> None:
+    law = BitwiseRandomizedResponse(1.0)
+    env = Privatize(
+        population(2), channel="preference", mechanism=law, budget=Budget(epsilon=3.0, when_spent="truncate")
+    )
+    tacit.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0)
+    assert env.channels["preference"].messages().max() <= 3
+
+
+# ---- what agents do ----
+
+
+def heard(counts: Any, received: int, keep: float, flip: float, size: int = 40_000) -> Array:
+    """An observation of many agents who received the same."""
+    counts = np.asarray(counts, np.float32)
+    row = np.concatenate([counts, [received], np.zeros(len(counts)), [keep, flip]]).astype(np.float32)
+    return np.broadcast_to(row, (1, size, len(row)))
+
+
+def acting(policy: Any, mechanism: Any = None, options: int = 4, **params: Any) -> Any:
+    env = population(num_agents=3, qualities=np.linspace(0.9, 0.1, options), copies=100, **params)
+    if mechanism is not None:
+        env = Privatize(env, channel="preference", mechanism=mechanism)
+    env.reset(seed=0)
+    policy.reset(env, np.random.default_rng(4))
+    return policy
+
+
+def equation_8(counts: Array, received: int, epsilon: float, mu: float) -> Array:
+    e = np.exp(epsilon / 2)
+    raw = np.maximum((e + 1) / (e - 1) * counts / received - 1 / (e - 1), 0)
+    return (1 - mu) * raw / raw.sum() + mu / len(raw)
+
+
+CASES = {"clipped below": ([52, 41, 30, 45], 100), "above one": ([9, 8, 3, 1], 10)}
+
+
+def sampling(policy: Any, case: str, epsilon: float = 1.0, mu: float = 0.1) -> float:
+    """p-value of the options tried against equations 7, 8 and 13."""
+    counts, received = CASES[case]
+    law = BitwiseRandomizedResponse(epsilon)
+    option = acting(policy, law).act(heard(counts, received, law.p, law.q))[0, :, 0]
+    return chi_square(np.bincount(option, minlength=4), equation_8(np.array(counts), received, epsilon, mu))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_options_are_drawn_by_equations_7_8_and_13(case: str) -> None:
+    assert sampling(PrivateSocialLearning(beta=0.6, mu=0.1), case) > ALARM
+
+
+def test_mistakes_of_the_estimate_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = PrivateSocialLearning(beta=0.6, mu=0.1)
+    right = policy_module.popularity_estimate
+    assert sampling(Replicator(0.6, 0.1), "clipped below") < ALARM  # no debiasing
+    assert sampling(PrivateSocialLearning(beta=0.6, mu=0.2), "clipped below") < ALARM
+    monkeypatch.setattr(policy_module, "popularity_estimate", lambda *a: np.minimum(right(*a), 1.0))  # an upper clip
+    assert sampling(policy, "above one") < ALARM
+    monkeypatch.setattr(policy_module, "popularity_estimate", lambda *a: np.abs(right(*a) + 0.05))  # no clip below
+    assert sampling(policy, "clipped below") < ALARM
+    doubled = BitwiseRandomizedResponse(2.0)  # e^epsilon in place of e^(epsilon/2)
+    monkeypatch.setattr(policy_module, "popularity_estimate", lambda c, v, p, q: right(c, v, doubled.p, doubled.q))
+    assert sampling(policy, "clipped below") < ALARM
+
+
+@pytest.mark.parametrize("beta", [0.505, 0.65, 0.9])
+def test_options_are_taken_up_by_equation_9(beta: float) -> None:
+    plan = acting(PrivateSocialLearning(beta=beta, mu=0.1)).act(heard([5, 5, 5, 5], 20, 1.0, 0.0))[0]
+    zero, one = int(plan[:, 1].sum()), int(plan[:, 2].sum())
+    assert stats.binomtest(one, 40_000, beta).pvalue > ALARM
+    assert stats.binomtest(zero, 40_000, 1 - beta).pvalue > ALARM
+    if beta > 0.6:
+        assert stats.binomtest(zero, 40_000, beta).pvalue < ALARM  # beta swapped
+
+
+@pytest.mark.parametrize("counts", [[0, 0, 0, 0], [30, 31, 20, 10]])
+def test_an_empty_estimate_means_any_option_or_none(counts: list[int]) -> None:
+    """Nothing received, or nothing above what noise alone would bring."""
+    law, received = BitwiseRandomizedResponse(1.0), 100 if any(counts) else 0
+    uniform = acting(PrivateSocialLearning(beta=0.6, mu=0.0), law).act(heard(counts, received, law.p, law.q))
+    assert chi_square(np.bincount(uniform[0, :, 0], minlength=4), np.full(4, 0.25)) > ALARM
+    null = acting(PrivateSocialLearning(beta=0.6, mu=0.0, empty="null"), law).act(heard(counts, received, law.p, law.q))
+    assert (null[:, :, 0] == 4).all()
+
+
+def test_pooled_rounds_add_up() -> None:
+    policy = acting(PrivateSocialLearning(beta=0.6, mu=0.0, pool=2))
+    for counts, likely in (([10, 0, 0, 0], {0}), ([0, 10, 0, 0], {0, 1}), ([0, 0, 10, 0], {1, 2})):
+        assert set(policy.act(heard(counts, 10, 1.0, 0.0))[0, :, 0].tolist()) == likely
+
+
+def test_parameters_of_the_policies() -> None:
+    assert PrivateSocialLearning(delta=0.02).beta == pytest.approx(0.505, abs=1e-5)
+    with pytest.raises(ValueError, match="beta and delta say the same"):
+        PrivateSocialLearning(beta=0.6, delta=0.1)
+    for wrong in (
+        {"beta": 0.5},
+        {"beta": 1.1},
+        {"mu": -0.1},
+        {"mu": float("nan")},
+        {"empty": "keep"},
+        {"pool": 0},
+        {"epsilon": 0},
+        {"delta": 0},
+    ):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            PrivateSocialLearning(**wrong)
+    for wrong in ({"beta": 0.0}, {"alpha": 0.9}, {"mu": 2}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Replicator(**wrong)
+
+
+def test_policies_need_a_world_where_agents_tell_what_they_prefer() -> None:
+    from tacit.envs import round_stopping_v0
+
+    with pytest.raises(
+        ValueError, match="PrivateSocialLearning needs a world with a channel 'preference', not round_stopping"
+    ):
+        tacit.simulate(round_stopping_v0.population(), PrivateSocialLearning(), seed=0)
+    with pytest.raises(ValueError, match="Replicator prescribes no mechanism"):
+        tacit.simulate(population(), Replicator(), seed=0, privacy="paper")
+
+
+# ---- what comes of it ----
+
+FAST: dict[str, Any] = {"num_agents": 2000, "copies": 400, "walk_length": 20, "dissemination": "aggregated"}
+
+
+def test_agents_learn_in_the_fast_setting() -> None:
+    """beta = .65, 2,000 agents, 5 options: far better than acting at random, with and without noise; noise taken at its word ruins it."""
+    runs = {}
+    for name, policy, epsilon in (
+        ("private", PrivateSocialLearning(beta=0.65, mu=0.05), 2.0),
+        ("open", PrivateSocialLearning(beta=0.65, mu=0.05), None),
+        ("gullible", Replicator(0.65, 0.05), 2.0),
+        ("random", Random(), None),
+    ):
+        privacy = None if epsilon is None else {"preference": BitwiseRandomizedResponse(epsilon)}
+        env = social_bandit_v0.population(4, **FAST)
+        runs[name] = tacit.simulate(env, policy, seed=1, until=120, privacy=privacy).metrics["pseudo_regret"]
+    assert runs["private"].max() < 0.2 < 0.35 < runs["random"].min()
+    assert runs["open"].mean() < runs["private"].mean() + 0.03
+    assert runs["gullible"].min() > 0.3
+
+
+def test_replicator_without_noise_is_the_papers_dynamics() -> None:
+    env = population(2, num_agents=200)
+    runs = [
+        tacit.simulate(env, p, seed=3, until=20) for p in (Replicator(0.65, 0.05), PrivateSocialLearning(0.65, 0.05))
+    ]
+    np.testing.assert_array_equal(runs[0].metrics["regret"], runs[1].metrics["regret"])
+
+
+def test_multiplicative_weights_by_hand() -> None:
+    weights, beta, mu = np.ones(3), 0.7, 0.1
+    phi = np.array([[1, 0, 1], [0, 0, 1], [1, 1, 0]])
+    path = world.multiplicative_weights(phi, beta, mu)
+    np.testing.assert_allclose(path[0], 1 / 3)
+    for row, now in zip(phi, path[1:], strict=True):
+        weights = ((1 - mu) * weights + mu / 3 * weights.sum()) * beta**row * (1 - beta) ** (1 - row)
+        np.testing.assert_allclose(now, weights / weights.sum())
+
+
+def distance_to_limit(num_agents: int, seed: int, rounds: int = 30) -> float:
+    """sup over rounds and options of |Q - P|, without noise, given the same signals."""
+    env = social_bandit_v0.population(1, num_agents=num_agents, copies=60, dissemination="aggregated")
+    times = np.arange(1, rounds + 1)
+    policy = PrivateSocialLearning(beta=0.6, mu=0.1)
+    run = tacit.simulate(env, policy, seed=seed, until=times, record=["popularity", "signals"])
+    limit = world.multiplicative_weights(run.trace["signals"][:, 0], 0.6, 0.1)[1:]
+    return float(np.abs(run.trace["popularity"][:, 0] - limit).max())
+
+
+def test_many_agents_follow_multiplicative_weights() -> None:
+    """Equation 34 is what N = infinity does: the distance shrinks as N^-1/2."""
+    sizes = (100, 1600, 25_600)
+    table = {n: float(np.mean([distance_to_limit(n, seed) for seed in range(3)])) for n in sizes}
+    print("sup |Q - P|:", ", ".join(f"N={n}: {gap:.4f}" for n, gap in table.items()))
+    for few, many in itertools.pairwise(sizes):
+        assert 2 < table[few] / table[many] < 8
+    assert table[25_600] < 0.03
+
+
+@pytest.mark.parametrize("num_agents", [3, 4, 10_000, 10**6])
+def test_any_number_of_agents_aggregated(num_agents: int) -> None:
+    options = 20 if num_agents == 10_000 else 3
+    copies = social_bandit_v0.copies_of_paper(num_agents)
+    env = social_bandit_v0.population(
+        1, num_agents=num_agents, qualities=np.linspace(1, 0, options), copies=copies, dissemination="aggregated"
+    )
+    noise = {"preference": BitwiseRandomizedResponse(1.0)}
+    run = tacit.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0, until=2, privacy=noise)
+    assert run.metrics["messages"] > 0
+
+
+def test_copies_of_the_paper() -> None:
+    assert social_bandit_v0.copies_of_paper(10_000) == int(485 * np.log(10_000) ** 2) == 41_142
+    assert social_bandit_v0.copies_of_paper(10_000, "root") == 48_500
+    with pytest.raises(ValueError, match="growth must be one of"):
+        social_bandit_v0.copies_of_paper(100, "cube")
+
+
+# ---- hostile input ----
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "few agents": ({"num_agents": 2}, "num_agents must be an integer >= 3, not 2"),
+    "bipartite": ({"graph": "ring"}, "graph must not be bipartite"),
+    "star": ({"graph": "star"}, "graph must not be bipartite"),
+    "in parts": (
+        {"num_agents": 6, "graph": [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]},
+        "graph must be connected",
+    ),
+    "other size": ({"num_agents": 5, "graph": np.ones((4, 4), int)}, "graph must have 5 nodes"),
+    "no graph": ({"graph": "hypercube"}, "graph must be one of"),
+    "one option": ({"qualities": [0.5]}, "qualities must be at least 2 probabilities"),
+    "quality": ({"qualities": [0.5, 1.2]}, "qualities must be at least 2 probabilities"),
+    "nan": ({"qualities": [0.5, float("nan")]}, "qualities must hold finite numbers"),
+    "no copies": ({"copies": 0}, "copies must be an integer >= 1"),
+    "half a copy": ({"copies": 2.5}, "copies must be an integer >= 1"),
+    "many copies": ({"copies": 2**62}, "copies must be an integer >= 1 and <="),
+    "no walk": ({"walk_length": 0}, "walk_length must be an integer >= 1"),
+    "dissemination": ({"dissemination": "flood"}, "dissemination must be one of 'walk', 'stationary', 'aggregated'"),
+    "perturbation": ({"perturbation": "once"}, "perturbation must be one of"),
+    "congestion": ({"congestion": True}, "congestion needs dissemination 'walk'"),
+    "slots": ({"slots": 5}, "slots has no meaning without congestion"),
+    "signals": ({"signals": "none"}, "signals must be one of"),
+    "preferences": (
+        {"initial_preferences": [0, 1]},
+        "initial_preferences must be 'even', 'random', 'none' or 30 options",
+    ),
+    "beyond": ({"initial_preferences": [9] * 30}, "initial_preferences must be"),
+    "odd": ({"initial_preferences": "odd"}, "initial_preferences must be one of"),
+    "horizon": ({"horizon": 0}, "horizon must be an integer >= 1"),
+    "exact": ({"exact_below": -1}, "exact_below must be an integer >= 0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_parameters(name: str) -> None:
+    params, message = WRONG[name]
+    with pytest.raises(ValueError, match=message):
+        population(**params)
+
+
+@pytest.mark.parametrize(
+    "graph", ["complete", "star_triangle", random_graph("erdos_renyi", 30, 1), random_graph("barabasi_albert", 30, 1)]
+)
+@pytest.mark.parametrize("congestion", [False, True])
+def test_walks_on_graphs(graph: Any, congestion: bool) -> None:
+    env = population(2, graph=graph, dissemination="walk", congestion=congestion)
+    run = tacit.simulate(env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=0, until=8)
+    assert (run.metrics["hops"] > 0).all()
+    assert (run.metrics["hops"] <= run.metrics["messages"] * 20 * 5).all()

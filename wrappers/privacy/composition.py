@@ -243,11 +243,6 @@ def _times(counts: Array, values: Array) -> Array:
     return np.multiply(counts, values, out=np.zeros(np.broadcast_shapes(counts.shape, values.shape)), where=counts > 0)
 
 
-def _drift(epsilon: Array) -> Array:
-    """epsilon (e^epsilon - 1) / (e^epsilon + 1)."""
-    return epsilon * np.tanh(epsilon / 2)
-
-
 def _answers(epsilon: float) -> tuple[Array, Array]:
     """log P and log Q of binary randomised response, which dominates any pure message (Kairouz, Oh & Viswanath 2015)."""
     first = np.array([-np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)])
@@ -340,7 +335,7 @@ class History:
         impure = self.add(lambda loss: math.isinf(loss.epsilon))
         each = delta / 2 / np.maximum(impure, 1)
         singles = [g.singles(each) for g in self.groups]
-        moments = (singles, [_drift(x) for x in singles], [x**2 for x in singles])
+        moments = (singles, [x * np.tanh(x / 2) for x in singles], [x**2 for x in singles])
         total, drift, squares = (
             np.sum([self.chosen[:, i], *(g.add(x) for g, x in zip(self.groups, moment, strict=True))], axis=0)
             for i, moment in enumerate(moments)

@@ -354,20 +354,11 @@ class Ledger:
             for name in (name for name in self.channels if self.senders[name] == role):
                 accounts = self._of(name)
                 every += accounts
+                channel = self.channels[name]
+                labels = {"channel": name, "role": role, "observer": channel.observer, "unit": channel.unit}
                 for kind in dict.fromkeys(a.kind for a in accounts):
-                    same = [a for a in accounts if a.kind == kind]
-                    channel = self.channels[name]
-                    rows.append(
-                        {
-                            "channel": name,
-                            "role": role,
-                            "observer": channel.observer,
-                            "unit": channel.unit,
-                            "mechanism": kind,
-                        }
-                        | self._summary(same, role, delta, methods)
-                        | {"note": _note(channel, kind)}
-                    )
+                    summary = self._summary([a for a in accounts if a.kind == kind], role, delta, methods)
+                    rows.append(labels | {"mechanism": kind} | summary | {"note": _note(channel, kind)})
             if every:
                 labels = {"channel": "all", "role": role, "observer": "all", "unit": "", "mechanism": "all"}
                 rows.append(labels | self._summary(every, role, delta, methods) | {"note": ""})

@@ -94,7 +94,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Acts, Array, Channel, Layout, Population, Role, World, choice, integer, number
+from tacit.envs.core import Acts, Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number
 from tacit.envs.core.gossip_protocol import (
     DELAYS,
     Collection,
@@ -266,7 +266,7 @@ def draw_quality(params: Params, size: int, rng: np.random.Generator) -> Array:
         means = (np.arange(arms) + 0.5) / arms
     else:
         return rng.random((size, agents if params.qualities == "heterogeneous" else 1, arms))
-    return np.broadcast_to(np.atleast_2d(means), (size, *np.atleast_2d(means).shape))
+    return np.tile(np.atleast_2d(means), (size, 1, 1))
 
 
 def gaps(quality: Array) -> Array:
@@ -306,9 +306,8 @@ def average(private: Array, known: Array, group: Array | None = None) -> tuple[A
     number_known = known.sum(1)
     if group is None:
         return np.where(known, private, 0.0).sum(1) / np.maximum(number_known, 1), number_known
-    member = group == np.arange(group.max() + 1)[:, None]
-    size = np.einsum("qm,bmk->bqk", member, known)
-    total = np.einsum("qm,bmk->bqk", member, np.where(known, private, 0.0))
+    member = (group == np.arange(group.max() + 1)[:, None]).astype(np.float64)
+    size, total = member @ known, member @ np.where(known, private, 0.0)
     means, some = total / np.maximum(size, 1), size > 0
     return means.sum(1) / np.maximum(some.sum(1), 1), number_known
 
@@ -429,6 +428,7 @@ class FederatedBandit(Population[State]):
         p = self.params
         arms, longest = p.arms, float(p.horizon)
         self.talk = Talk(p)
+        self._replica = np.arange(self.num_envs)[:, None] * arms
         self._row = np.arange(self.num_envs * p.num_agents).reshape(self.num_envs, p.num_agents) * arms
         layout = Layout(
             active=(arms, 0, 1),
@@ -447,6 +447,13 @@ class FederatedBandit(Population[State]):
     def make_channels(self) -> tuple[Channel, ...]:
         observer: Any = "public" if self.params.components and not self.params.hybrid else "server"
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True),)
+
+    def check_setup(self, channel: str, setup: Setup) -> None:
+        law = setup.mechanism
+        if law is not None and (law.stateful or law.kind not in ("none", "laplace", "gaussian")):
+            raise ValueError(
+                f"channel {channel!r} carries means, which need additive noise without memory, not {law!r}"
+            )
 
     @property
     def steps(self) -> int:
@@ -471,16 +478,17 @@ class FederatedBandit(Population[State]):
     # Playing. These write into the arrays of a state, which is their caller's own.
 
     def pull(self, state: State, arms: Array) -> Array:
-        """Everyone pulls once, `arms` int64[B, M]: the rewards, int64[B, M]."""
+        """Everyone pulls once, `arms` int64[B, M]: the rewards, bool[B, M]."""
         at = self._row + arms
-        mu = np.take_along_axis(state.quality, arms[:, None] if state.quality.shape[1] == 1 else arms[:, :, None], -1)
-        drawn = (self.stream("rewards").random(arms.shape) < mu.reshape(arms.shape)).astype(np.int64)
+        alike = state.quality.shape[1] == 1
+        mu = state.quality.reshape(-1)[self._replica + arms if alike else at]
+        drawn = self.stream("rewards").random(arms.shape) < mu
         state.counts.reshape(-1)[at] += 1
         state.sums.reshape(-1)[at] += drawn
-        waiting = state.phase_left > 0
-        if waiting.any():
-            state.used_counts.reshape(-1)[at] += waiting[:, None]
-            state.used_sums.reshape(-1)[at] += drawn * waiting[:, None]
+        if np.count_nonzero(state.phase_left):
+            waiting = state.phase_left[:, None] > 0
+            state.used_counts.reshape(-1)[at] += waiting
+            state.used_sums.reshape(-1)[at] += drawn & waiting
         return drawn
 
     def pull_many(self, state: State, pulls: Array) -> None:
@@ -590,37 +598,38 @@ class FederatedBandit(Population[State]):
         plan = getattr(policies["agent"], "plan", None)
         if plan is None:
             return False
-        channel, live = self.channels["means"], ~self.done
+        channel, live, arms = self.channels["means"], ~self.done, self.params.arms
         state = own(self.state)
         seen = Seen(state, self.steps, self.talk)
-        end = int(min(self.steps, until + 1e-9))
         clock = np.repeat(state.time[:, None], self.params.num_agents, axis=1)
-        while True:
-            room = np.where(live[:, None], end - clock, 0)
-            under_way = state.phase_left[:, None]
-            room = np.where(under_way > 0, np.minimum(room, under_way), room)
-            going = room > 0
-            if not going.any():
-                break
-            pulls, asks = plan(seen, room)
-            channel.live = live
-            if pulls.ndim == 2 and going.all():
-                slots = np.ones(clock.shape, np.int64)
+        end = np.where(live, int(min(self.steps, until + 1e-9)), 0)[:, None]
+        while (room := end - clock).max() > 0:
+            if np.count_nonzero(state.phase_left):
+                left = state.phase_left[:, None]
+                room = np.where(left > 0, np.minimum(room, left), room)
+            pulls, asks = plan(seen, np.maximum(room, 0))
+            all_go = room.min() > 0
+            if pulls.ndim == 2 and all_go:
                 self.pull(state, pulls)
+                clock += 1
+                state.time[:] += 1
+                slots = np.ones(self.num_envs, np.int64)
             else:
                 if pulls.ndim == 2:
-                    pulls = (pulls[:, :, None] == np.arange(self.params.arms)) * going[:, :, None]
-                slots = pulls.sum(-1)
-                if (slots > room).any() or (slots < going).any():
+                    pulls = (pulls[:, :, None] == np.arange(arms)) * (room > 0)[:, :, None]
+                each = pulls.sum(-1)
+                if (each > np.maximum(room, 0)).any() or (each < (room > 0)).any():
                     raise ValueError(
-                        f"{policies['agent']!r} must plan 1 to {room.max()} slots, not {slots.min()} to {slots.max()}"
+                        f"{policies['agent']!r} must plan 1 to {room.max()} slots, not {each.min()} to {each.max()}"
                     )
                 self.pull_many(state, pulls)
-            clock += slots
-            state.time[:] = clock.max(1)
-            if asks.any() or (state.phase_left > 0).any():
-                self.communicate(state, asks & going & self.may_upload(state), slots.max(1))
-                live &= ~channel.stopped
+                clock += each
+                slots, state.time[:] = each.max(1), clock.max(1)
+            if np.count_nonzero(asks) or np.count_nonzero(state.phase_left):
+                channel.live = live
+                self.communicate(state, asks & (room > 0) & self.may_upload(state), slots)
+                live = live & ~channel.stopped
+                end = np.where(live[:, None], end, 0)
         self._state = state
         self.truncated = self.truncated | (state.time >= self.steps) | channel.stopped
         return True

@@ -1,12 +1,791 @@
-"""Federated arm elimination: the equations, the three topologies, slots against epochs, and what goes wrong."""
+"""Federated arm elimination: the equations, the three topologies, slots against epochs, and what goes wrong.
 
+Statistical tests are seeded. Each states its false-alarm rate, and mistakes that it must notice are made on purpose beside it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
 import numpy as np
+import pytest
+from scipy import stats
 
 import tacit
-from tacit.envs import federated_bandit_v0
-from tacit.policies import CDPMAB
+from tacit.envs import federated_bandit, federated_bandit_v0
+from tacit.envs.core import Array, picture
+from tacit.envs.core.gossip_protocol import information_sharing
+from tacit.envs.core.graph import Graph, random_graph
+from tacit.envs.federated_bandit import FederatedBandit, average, gaps, historical_mean, in_play, local_gaps
+from tacit.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
+from tacit.policies.reference.arm_elimination import (
+    ArmElimination,
+    confidence_radius,
+    eliminate,
+    in_turn,
+    participants,
+    samples,
+    target_gap,
+    whole_samples,
+)
+from tacit.wrappers import Budget, Faulty, Laplace, LossyChannel, Privatize
 
 METRICS = {"regret", "regret_per_agent", "cost", "rounds", "active_arms", "identified", "epsilon_max"}
+FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "horizon": 700}
+
+
+def world(num_envs: int = 1, **params: Any) -> FederatedBandit:
+    population: FederatedBandit = federated_bandit_v0.population(num_envs, **FEW | params)
+    return population
+
+
+def by_slots(env: FederatedBandit, policy: Any, seed: int, privacy: Any = "paper") -> tacit.Run:
+    """`simulate`, one slot a step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FederatedBandit, "leap", lambda *_: False)
+        return tacit.simulate(env, policy, seed=seed, privacy=privacy)
+
+
+def same_law(one: Array, other: Array) -> float:
+    """The p-value of a two-sample Kolmogorov-Smirnov test (conservative where values are discrete)."""
+    return float(stats.ks_2samp(one, other, method="asymp").pvalue)
+
+
+def begun(env: FederatedBandit, policy: Any, seed: int = 0) -> FederatedBandit:
+    """Reset the world and the policy, to play by `advance`: the horizon is the world's own."""
+    env.reset(seed=seed)
+    policy.reset(env, env.stream("policy/agent"))
+    return env
+
+
+# The schedule.
+
+# (K, N, T, epsilon, R, Delta), then for each epoch |I|, S_int, n and C, worked out by hand from the formulas of Algorithm 1: the sampling
+# term is the larger in the first and third setting, the privacy term in the second.
+TABLE: list[tuple[tuple[Any, ...], list[tuple[int, int, int, float]]]] = [
+    (
+        (100, 50, 100_000, 1.0, None, 1.0),
+        [(100, 12, 12, 0.125989), (60, 49, 37, 0.063835), (25, 195, 146, 0.031778)],
+    ),
+    (
+        (100, 10, 100_000, 0.01, None, 1.0),
+        [(100, 306, 306, 0.179219), (40, 1267, 961, 0.089623), (3, 3878, 2611, 0.046004)],
+    ),
+    (
+        (10, 5, 10_000, 0.5, 3, 0.1),
+        [(10, 101, 101, 0.134477), (7, 505, 404, 0.061565), (2, 2269, 1764, 0.027657)],
+    ),
+]
+Total = Callable[..., Array]
+
+
+def check_table(total: Total = samples, radius: Total = confidence_radius, whole: Total = whole_samples) -> None:
+    for (arms, uploading, horizon, epsilon, rounds, gap), epochs in TABLE:
+        before = np.array(0)
+        for i, (active, s, n, c) in enumerate(epochs):
+            r, setting = np.array(i + 1), (np.array(active), arms, uploading, horizon, epsilon)
+            found = whole(total(r, target_gap(r, rounds, gap), *setting), before)
+            np.testing.assert_array_equal([found, found - before], [s, n])
+            np.testing.assert_allclose(radius(r, found, *setting), c, atol=6e-7)
+            before = found
+
+
+def test_the_schedule_by_hand() -> None:
+    check_table()
+
+
+@pytest.mark.parametrize("base", [2, 10])
+def test_another_logarithm_is_noticed(base: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = np.log
+    monkeypatch.setattr(np, "log", lambda x: log(x) / log(base))
+    with pytest.raises(AssertionError):
+        check_table()
+
+
+def with_active(f: Total, place: int) -> Total:
+    """The formula with |I| in place of K (2), or K in place of |I| (3)."""
+
+    def wrong(r: Any, x: Any, active: Any, arms: Any, *rest: Any) -> Array:
+        return f(r, x, active, active, *rest) if place == 2 else f(r, x, arms, arms, *rest)
+
+    return wrong
+
+
+def r_for_r_squared(f: Total) -> Total:
+    """log(8 |I| r T): r leaves the logarithms, in which only r^2 |I| and r^2 K stand."""
+
+    def wrong(r: Any, x: Any, active: Any, arms: Any, *rest: Any) -> Array:
+        return f(r, x, active / r, arms / r, *rest)
+
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "mistaken",
+    [
+        {"total": with_active(samples, 2)},
+        {"total": with_active(samples, 3)},
+        {"radius": with_active(confidence_radius, 2)},
+        {"radius": with_active(confidence_radius, 3)},
+        {"total": r_for_r_squared(samples)},
+        {"radius": r_for_r_squared(confidence_radius)},
+        {"whole": lambda total, before: np.maximum(np.floor(total).astype(np.int64), before + 1)},
+        {"whole": lambda total, before: whole_samples(total, before) + before},
+        {"radius": lambda *args: 2 * confidence_radius(*args)},
+    ],
+    ids=["S: I for K", "S: K for I", "C: I for K", "C: K for I", "S: r", "C: r", "floor", "S for n", "2C for C"],
+)
+def test_a_wrong_schedule_is_noticed(mistaken: dict[str, Total]) -> None:
+    with pytest.raises(AssertionError):
+        check_table(**mistaken)
+
+
+def test_samples_grow_though_the_formula_does_not() -> None:
+    np.testing.assert_array_equal(whole_samples(np.array([3.2, 3.2, 7.0]), np.array([0, 9, 7])), [4, 10, 8])
+
+
+def test_participants_are_rounded_up() -> None:
+    assert [participants(p, m) for p, m in ((0.2, 50), (0.1, 30), (1.0, 7), (1e-6, 7), (0.5, 7))] == [10, 3, 7, 1, 4]
+
+
+def test_elimination_takes_twice_the_radius() -> None:
+    active, mean, radius = np.array([True, True, True, True, False]), np.array([0.9, 0.8, 0.7, 0.6, 1.0]), np.array(0.1)
+    assert eliminate(active, mean, radius - 1e-9).tolist() == [True, True, False, False, False]
+    assert eliminate(active, mean, radius + 1e-9).tolist() == [True, True, True, False, False]
+    # With C in place of 2C the second arm would go.
+    assert eliminate(active, mean, radius / 2 - 1e-9).tolist() == [True, False, False, False, False]
+
+
+def test_arms_are_pulled_in_turn() -> None:
+    active = np.array([[[True, False, True, True]]])
+    order = [0, 2, 3] * 5
+    for start in range(8):
+        for slots in range(7):
+            pulls = in_turn(active, np.array([[start]]), np.array([[slots]]))[0, 0]
+            assert pulls.tolist() == np.bincount(order[start : start + slots], minlength=4).tolist()
+
+
+def expected_pulls(p: federated_bandit.Params, policy: ArmElimination, active: list[int]) -> list[int]:
+    """S_int after each epoch with so many arms before it."""
+    total, totals = np.array(0), []
+    for i, number in enumerate(active):
+        r, setting = np.array(i + 1), (np.array(number), p.arms, policy.uploaders(p), p.horizon, policy.epsilon)
+        total = whole_samples(samples(r, target_gap(r), *setting), total)
+        totals.append(int(total))
+    return totals
+
+
+class Increments(CDPMAB):
+    """Pulls S(r) in epoch r, in place of S(r) - S(r-1)."""
+
+    def _begin_epoch(self, which: Array) -> None:
+        super()._begin_epoch(which)
+        self._pulls = np.where(which, self._total, self._pulls)
+
+
+def epochs_as_planned(policy: CDPMAB) -> bool:
+    """Whether agents have uploaded S_int(r) pulls of each arm by round r, which ends in slot |I| S_int(r) while no arm is dropped."""
+    env = world(qualities=[0.5, 0.5, 0.5], num_arms=3, horizon=10_000)
+    totals = expected_pulls(env.params, policy, [3, 3])
+    begun(env, policy)
+    rounds = []
+    for slot in sorted([3 * t - 1 for t in totals] + [3 * t for t in totals]):
+        env.advance(policy, until=slot)
+        rounds.append(int(env.state.rounds[0]))
+    return rounds == [0, 1, 1, 2] and bool((env.state.weight == totals[-1]).all())
+
+
+def test_epochs_pull_the_increment() -> None:
+    assert epochs_as_planned(CDPMAB(1.0))
+    assert not epochs_as_planned(Increments(1.0))
+
+
+# What agents know of each other.
+
+
+def test_historical_mean() -> None:
+    before, weight = np.array([0.5, 0.5, 0.0]), np.array([30.0, 30.0, 0.0])
+    found = historical_mean(before, weight, np.array([0.8, 7.0, 0.3]), np.array([10.0, 0.0, 4.0]))
+    np.testing.assert_allclose(found, [0.575, 0.5, 0.3])
+
+
+def test_averages() -> None:
+    private = np.array([[[0.1, 0.2], [0.3, 0.4], [0.8, 0.6]]])
+    known = np.array([[[True, False], [True, False], [True, True]]])
+    mean, number = average(private, known)
+    np.testing.assert_allclose(mean, [[0.4, 0.6]])
+    np.testing.assert_array_equal(number, [[3, 1]])
+    mean, _ = average(private, known, np.array([0, 0, 1]))
+    np.testing.assert_allclose(mean, [[0.5, 0.6]])
+
+
+def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: int = 1500) -> list[Array]:
+    """The noise that each upload added to what is known of an agent, in units of one reward's: of the first two rounds, [., K] each.
+
+    Arms that always pay 1 leave nothing but noise: S(r) ybar(r) - S(r-1) ybar(r-1) - n(r) is it, times 1 / (N epsilon).
+    """
+    env = world(replicas, qualities=[1.0, 1.0], num_arms=2, num_agents=agents, horizon=4000)
+    level = policy.uploaders(env.params) * policy.epsilon
+    setups = policy.prescribes(env) if privacy is None else privacy
+    with pytest.MonkeyPatch.context() as patch:
+        noise: list[Array] = []
+        upload = FederatedBandit.upload
+
+        def heard(self: FederatedBandit, state: Any, asks: Array) -> None:
+            before, weight, missed = state.private * state.weight, state.weight.copy(), state.missed.copy()
+            upload(self, state, asks)
+            added = (state.private * state.weight - before - (state.weight - weight)) * level
+            if len(noise) < 2:
+                noise.append(added[asks & (missed == 0)])
+
+        patch.setattr(FederatedBandit, "upload", heard)
+        tacit.simulate(env, policy, seed=0, privacy=setups)
+    return noise
+
+
+def laplace_of_one(noise: Array) -> float:
+    """The p-value of a Kolmogorov-Smirnov test against Laplace(1)."""
+    return float(stats.kstest(noise.ravel(), stats.laplace.cdf).pvalue)
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+def test_noise_of_an_epoch(participation: float) -> None:
+    """Lap(1 / (N epsilon n)) on the mean of n rewards, drawn once. False alarms: 2e-6 a setting."""
+    policy = CDPMAB(0.5, participation)
+    for noise in noise_in_uploads(policy, None):
+        assert laplace_of_one(noise) > 1e-6
+        # A fifth too much would show.
+        assert laplace_of_one(noise * 1.2) < 1e-6
+    if participation < 1:
+        mistaken = {"means": Laplace(epsilon=6 * policy.epsilon)}
+        assert laplace_of_one(noise_in_uploads(policy, mistaken)[0]) < 1e-6
+
+
+def test_history_is_not_given_new_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added in round 2 is the noise of its own epoch, whatever round 1 added. False alarms: 1e-6."""
+    policy, rng = CDPMAB(0.5), np.random.default_rng(0)
+    assert laplace_of_one(noise_in_uploads(policy, None)[1]) > 1e-6
+
+    def anew(before: Array, weight: Array, mean: Array, pulls: Array) -> Array:
+        again = 1 + rng.laplace(0, 1, weight.shape) / (3.0 * np.maximum(weight, 1))
+        return historical_mean(np.where(weight > 0, again, 0.0), weight, mean, pulls)
+
+    monkeypatch.setattr(federated_bandit, "historical_mean", anew)
+    assert laplace_of_one(noise_in_uploads(policy, None)[1]) < 1e-6
+
+
+def test_noise_of_missed_epochs_is_kept() -> None:
+    """After r epochs, what is known of an agent holds r noises, however it uploaded. Moments within 5 standard errors: about 1e-5."""
+    policy = CDPMAB(0.5, participation=0.4)
+    env = world(3000, qualities=[1.0, 1.0], num_arms=2, horizon=20_000)
+    tacit.simulate(env, policy, seed=3, privacy="paper")
+    s, uploaded = env.state, env.state.weight[:, :, 0] > 0
+    assert np.unique(s.missed[uploaded]).size > 2
+    assert np.unique(s.rounds).size == 1
+    in_rounds = (s.rounds[:, None] - s.missed)[uploaded]
+    noise = ((s.private - 1) * s.weight * 2 * policy.epsilon)[uploaded]
+    for r in np.unique(in_rounds):
+        some = noise[in_rounds == r]
+        # Laplace(1): variance 2, fourth moment 24; of a sum of r, variance 2 r, fourth moment 12 r + 12 r^2.
+        error = np.sqrt((12 * r + 12 * r**2 - 4 * r**2) / some.size)
+        assert abs((some**2).mean() - 2 * r) < 5 * error
+    assert env.channels["means"].messages().max() == s.rounds.max()
+    np.testing.assert_array_equal(env.channels["means"].messages(), (s.rounds[:, None] - s.missed) * uploaded)
+
+
+def test_as_many_as_asked_upload_and_none_more_often() -> None:
+    """N agents a round, each as likely as any other: chi-square, false alarm 1e-5."""
+    env = world(2000, num_agents=7)
+    run = tacit.simulate(env, CDPMAB(participation=0.3, rounds=1, gap=0.5), seed=1)
+    np.testing.assert_array_equal(run.metrics["rounds"], 1)
+    np.testing.assert_array_equal(run.metrics["upload"], 3)
+    first = (env.channels["means"].messages() > 0).sum(0)
+    expected = np.full(7, first.sum() / 7)
+    assert stats.chisquare(first, expected).pvalue > 1e-5
+
+
+# Slots and epochs.
+
+SETTINGS: dict[str, tuple[dict[str, Any], Any]] = {
+    "homogeneous": ({}, CDPMAB(0.5)),
+    "heterogeneous": ({"qualities": "heterogeneous"}, CDPMAB(1.0)),
+    "participation": ({"num_agents": 8}, CDPMAB(0.3, participation=0.4)),
+    "rounds": ({}, CommunicationEfficientCDPMAB(0.6, 2, epsilon=0.4)),
+    "ring": ({"topology": "ring", "qualities": "heterogeneous"}, DDPMAB(0.5)),
+    "ring, epoch means": ({"topology": "ring", "delay": "diameter"}, DDPMAB(0.5, rounds=3, aggregate="epoch")),
+    "hybrid": ({"topology": [("ring", 3), ("star", 2)], "qualities": "heterogeneous"}, HDPMAB(0.5)),
+    "alone": ({"qualities": "heterogeneous", "num_arms": 2, "horizon": 1500}, SingleAgent()),
+}
+COMPARED = ("regret", "local_regret", "reward", "cost", "rounds", "active_arms")
+
+
+def pvalues(name: str, replicas: int = 400) -> dict[str, float]:
+    """Of two-sample Kolmogorov-Smirnov tests, slots against epochs (conservative where values are discrete)."""
+    params, policy = SETTINGS[name]
+    env = world(replicas, **params)
+    privacy = None if name == "alone" else "paper"
+    epochs = tacit.simulate(env, policy, seed=1, privacy=privacy).metrics
+    slots = by_slots(env, policy, seed=2, privacy=privacy).metrics
+    np.testing.assert_array_equal(epochs["epsilon_max"], slots["epsilon_max"])
+    return {key: same_law(epochs[key], slots[key]) for key in COMPARED}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_slots_and_epochs_have_one_law(name: str) -> None:
+    """False alarms: 6 tests at 1e-6 in each of 8 settings."""
+    for key, p in pvalues(name).items():
+        assert p > 1e-6, key
+
+
+def test_another_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of an epoch without their spread."""
+    draw = FederatedBandit.pull_many
+
+    def even(self: FederatedBandit, state: Any, pulls: Array) -> None:
+        before = state.sums.copy()
+        draw(self, state, pulls)
+        state.sums[:] = np.rint(before + pulls * state.quality).astype(np.int64)
+
+    monkeypatch.setattr(FederatedBandit, "pull_many", even)
+    assert pvalues("homogeneous")["reward"] < 1e-6
+
+
+def test_recording_does_not_change_the_law() -> None:
+    """An epoch played in parts pulls in turn, slot for slot; 12 tests at 1e-6."""
+    env = world(600)
+    parts = tacit.simulate(env, CDPMAB(0.5), seed=1, privacy="paper", until=np.arange(7, 701, 7), record=["regret"])
+    whole = tacit.simulate(env, CDPMAB(0.5), seed=2, privacy="paper")
+    assert parts.trace["regret"].shape == (100, 600)
+    assert (np.diff(parts.trace["regret"], axis=0) >= -1e-9).all()
+    np.testing.assert_allclose(parts.trace["regret"][-1], parts.metrics["regret"])
+    for key in COMPARED:
+        assert same_law(parts.metrics[key], whole.metrics[key]) > 1e-6
+    # The first epoch pulls arms 0, 1, 2, 3 in turn: after 7 slots, 2 2 2 1 times.
+    gap = gaps(env.state.quality)[0]
+    np.testing.assert_allclose(parts.trace["regret"][0], 5 * (gap @ [2, 2, 2, 1]))
+
+
+def test_a_run_goes_no_farther_than_it_is_asked() -> None:
+    env = world(3)
+    run = tacit.simulate(env, CDPMAB(0.5), seed=0, privacy="paper", until=[10.5, 333.0])
+    np.testing.assert_array_equal(env.clock(), 333)
+    assert env.truncated.all()
+    assert run.metrics["rounds"].max() <= 2
+    policy = CDPMAB(0.5)
+    begun(env, policy).advance(policy, until=100)
+    assert (env.clock() == 100).all()
+    assert not env.done.any()
+    env.advance(policy)
+    assert (env.clock() == 700).all()
+    assert env.done.all()
+
+
+def test_a_plan_that_does_not_fit_is_refused() -> None:
+    class Eager(CDPMAB):
+        def plan(self, seen: Any, room: Array) -> tuple[Array, Array]:
+            pulls, asks = super().plan(seen, room)
+            return pulls + 10**6, asks
+
+    with pytest.raises(ValueError, match="must plan 1 to 700 slots"):
+        tacit.simulate(world(), Eager(1.0), seed=0)
+
+
+# Regret.
+
+
+def test_regret_is_of_the_global_means() -> None:
+    quality = np.array([[0.9, 0.1, 0.5], [0.1, 0.3, 0.5]])
+    env = world(qualities=quality, num_agents=2, num_arms=3, horizon=10)
+    env.reset(seed=0)
+    for slot in range(10):
+        step = env.step(np.array([[slot % 3, 0]]))
+    pulls = np.array([[4, 3, 3], [10, 0, 0]])
+    expected = (pulls.sum(0) * np.array([0.0, 0.3, 0.0])).sum()
+    local = (pulls * np.array([[0.0, 0.8, 0.4], [0.4, 0.2, 0.0]])).sum()
+    assert abs(local - expected) > 1
+    np.testing.assert_allclose(env.metrics()["regret"], expected)
+    np.testing.assert_allclose(env.metrics()["regret_per_agent"], expected / 2)
+    np.testing.assert_allclose(step.info["local_regret"], local)
+    np.testing.assert_allclose(local_gaps(env.state.quality)[0], [[0.0, 0.8, 0.4], [0.4, 0.2, 0.0]])
+    assert step.truncated.all()
+    assert not step.terminated.any()
+
+
+# Graphs.
+
+
+def test_a_round_on_a_graph_takes_its_delay() -> None:
+    """Slot by slot on a path of 5 agents: uploads, then three slots of exploitation, whose samples enter no mean."""
+    graph = nx.path_graph(5)
+    sharing = information_sharing(graph)
+    env = world(num_arms=2, topology=graph, qualities=[1.0, 0.0], agent_link_cost=2.0)
+    env.reset(seed=0)
+    env.step(np.array([[0, 1, 0, 1, 0]]))
+    first = env.step(np.array([[2, 2, 3, 3, 2]]))  # all upload
+    assert first.info["phase"] == 1
+    state = env.state
+    assert (state.phase_left[0], sharing.slots) == (3, 4)
+    weight = state.weight.copy()
+    np.testing.assert_array_equal(weight[0], [[2, 0], [1, 1], [1, 1], [0, 2], [2, 0]])
+    paid = -(first.reward - np.array([[1, 1, 0, 0, 1]]))[0]
+    np.testing.assert_allclose(paid, 2.0 * (sharing.adv + sharing.req + sharing.data)[0])
+    for slot in (1, 2, 3):
+        assert (env.action_mask("agent")[0, :, 2:] == 0).all()
+        layout = env.roles["agent"].layout
+        held = layout.unpack(env.observe())["held"][0]
+        np.testing.assert_allclose(held, sharing.known(slot).sum(1) / 5)
+        step = env.step(np.array([[3, 3, 3, 3, 3]]))  # a masked upload is none
+        np.testing.assert_allclose(-step.reward[0], 2.0 * (sharing.adv + sharing.req + sharing.data)[slot])
+    assert step.info["rounds"] == 1
+    assert step.info["phase"] == 0
+    np.testing.assert_allclose(env.state.broadcast[0], [1.0, 0.0])
+    np.testing.assert_array_equal(env.state.weight, weight)
+    # What was pulled meanwhile enters no later mean either.
+    env.step(np.full((1, 5), 2))
+    assert (env.state.weight - weight).tolist() == [[[1.0, 0.0]] * 5]
+    counted = {kind: step.info[kind][0] for kind in ("adv", "req", "data")}
+    assert counted == sharing.counts
+    assert step.info["cost"] == 2 * sum(counted.values()) == 2 * step.info["messages"]
+
+
+def weights_after_rounds(env: FederatedBandit) -> Array:
+    """How often each agent is known to have pulled each arm, after two rounds in which none was dropped."""
+    totals = expected_pulls(env.params, DDPMAB(1.0), [2, 2])
+    policy = DDPMAB(1.0)
+    begun(env, policy).advance(policy, until=2 * totals[1] + 2 * env.talk.delay)
+    assert env.state.rounds[0] == 2
+    return np.asarray(env.state.weight - totals[1])
+
+
+def test_samples_of_exploitation_enter_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = world(topology="ring", num_agents=12, qualities=[0.5, 0.5], num_arms=2, horizon=5000)
+    assert not weights_after_rounds(env).any()
+    draw = FederatedBandit.pull_many
+
+    def kept(self: FederatedBandit, state: Any, pulls: Array) -> None:
+        used = state.used_counts.copy(), state.used_sums.copy()
+        draw(self, state, pulls)
+        state.used_counts[:], state.used_sums[:] = used
+
+    monkeypatch.setattr(FederatedBandit, "pull_many", kept)
+    assert weights_after_rounds(env).any()
+
+
+@pytest.mark.parametrize("kind", ["erdos_renyi", "watts_strogatz", "barabasi_albert", "ring", "star", "complete"])
+def test_messages_on_random_graphs(kind: str) -> None:
+    graph = random_graph(kind, 14, seed=3)
+    sharing = information_sharing(graph)
+    env = world(2, num_agents=14, topology=graph, horizon=1000)
+    run = tacit.simulate(env, DDPMAB(0.5), seed=0, privacy="paper")
+    assert (sharing.known(sharing.slots)).all()
+    assert env.talk.delay == max(graph.distances().max() - 1, 0)
+    rounds = run.metrics["rounds"]
+    assert rounds.min() >= 1
+    for kind_of, count in sharing.counts.items():
+        np.testing.assert_array_equal(run.metrics[kind_of], count * rounds)
+    np.testing.assert_array_equal(run.metrics["cost_bound"], sharing.slots * graph.num_edges * rounds)
+    np.testing.assert_array_equal(run.metrics["cost"], run.metrics["messages"])
+    np.testing.assert_array_equal(run.metrics["broadcast"], 0)
+
+
+@pytest.mark.parametrize("delay", ["diameter-1", "diameter"])
+def test_rewards_pay_for_what_is_sent(delay: str) -> None:
+    """Summed over agents and slots, the rewards are the arms' less the cost that is reported, in every topology."""
+    for params, policy in (
+        ({}, CDPMAB(0.5, 0.5)),
+        ({"topology": "ring"}, DDPMAB(0.5)),
+        ({"topology": [("star", 3), ("complete", 1), ("ring", 1)]}, HDPMAB(0.5)),
+    ):
+        env = world(3, delay=delay, server_link_cost=7.0, agent_link_cost=0.25, **params)
+        begun(env, policy)
+        earned = np.zeros(3)
+        while not env.done.all():
+            earned += env.step(policy.act(env.observe(), env.action_mask("agent"))).reward.sum(1)
+        metrics = env.metrics()
+        assert metrics["cost"].min() > 0
+        np.testing.assert_allclose(earned, metrics["reward"] - metrics["cost"])
+
+
+def test_on_a_graph_agents_exploit_their_own_best_arm_while_they_wait() -> None:
+    quality = np.tile([0.0, 0.0], (6, 1))
+    quality[np.arange(6), np.arange(6) % 2] = 1.0
+    env = world(topology="ring", num_agents=6, qualities=quality, num_arms=2)
+    policy = DDPMAB(1.0)
+    begun(env, policy)
+    while not (env.state.phase_left > 0).any():
+        env.step(policy.act(env.observe()))
+    for _ in range(env.talk.delay):
+        np.testing.assert_array_equal(policy.act(env.observe())[0], np.arange(6) % 2)
+        env.step(policy.act(env.observe()))
+
+
+# Hybrids.
+
+
+def test_sinks_minimise_eccentricity_and_pay_the_server() -> None:
+    path, star = nx.path_graph(5), nx.star_graph(3)
+    env = world(topology=[path, star, ("complete", 1)], num_agents=10, horizon=3000, server_link_cost=50.0)
+    assert env.talk.sinks.tolist() == [2, 5, 9]
+    assert env.talk.delay == 1
+    run = tacit.simulate(env, HDPMAB(0.5), seed=0, privacy="paper")
+    rounds = run.metrics["rounds"]
+    np.testing.assert_array_equal(run.metrics["sac"], (2 * (1 + 2) + 3) * rounds)
+    np.testing.assert_array_equal(run.metrics["upload"], 3 * rounds)
+    np.testing.assert_array_equal(run.metrics["broadcast"], 10 * rounds)
+    np.testing.assert_array_equal(run.metrics["cost"], (9 + 150) * rounds)
+    np.testing.assert_array_equal(run.metrics["cost_bound"], (2 * 4 + 1 * 3 + 150) * rounds)
+
+
+def test_unweighted_components_can_choose_a_wrong_arm() -> None:
+    """Nine agents find arm 0 better, one finds arm 1 much better: the mean over agents says 0, the mean over components 1."""
+    quality = np.tile([0.6, 0.4], (10, 1))
+    quality[9] = [0.0, 1.0]
+    found = {}
+    for weighting in ("agents", "components"):
+        env = world(
+            20, topology=[("complete", 9), ("ring", 1)], num_agents=10, qualities=quality, num_arms=2,
+            weighting=weighting, horizon=20_000,
+        )  # fmt: skip
+        found[weighting] = tacit.simulate(env, HDPMAB(1.0), seed=0, privacy="paper").metrics
+    assert found["agents"]["identified"].all()
+    assert not found["components"]["identified"].any()
+    np.testing.assert_array_equal(found["components"]["active_arms"], 1)
+
+
+def test_a_component_an_agent_is_the_server() -> None:
+    """As case 6 of Table II says: as many components as agents."""
+    alone = world(4, topology=[("ring", 1)] * 5)
+    server = world(4)
+    assert alone.talk.delay == 0
+    one = tacit.simulate(alone, HDPMAB(0.5), seed=0, privacy="paper").metrics
+    other = tacit.simulate(server, CDPMAB(0.5), seed=0, privacy="paper").metrics
+    for key in METRICS:
+        np.testing.assert_array_equal(one[key], other[key])
+
+
+# Privacy, faults.
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.4])
+def test_a_message_is_as_private_as_all_uploaders_together(participation: float) -> None:
+    env = world(3, horizon=5000)
+    run = tacit.simulate(env, CDPMAB(0.25, participation), seed=0, privacy="paper")
+    level = participants(participation, 5) * 0.25
+    assert run.ledger.per_message["means"].epsilon == level
+    np.testing.assert_allclose(run.metrics["epsilon_max"], level)
+    assert run.ledger.total(by="max", method="basic").min() > level
+    assert np.isinf(tacit.simulate(env, CDPMAB(0.25), seed=0).metrics["epsilon_max"]).all()
+    np.testing.assert_array_equal(tacit.simulate(env, SingleAgent(), seed=0).metrics["epsilon_max"], 0)
+
+
+def test_the_channel_says_what_it_carries() -> None:
+    channel = world().channels["means"]
+    assert (channel.observer, channel.unit, channel.disjoint) == ("server", "event", True)
+    assert world(topology="ring").channels["means"].observer == "public"
+
+
+def test_a_mechanism_for_other_messages_is_refused() -> None:
+    env = world()
+    for mechanism in (tacit.wrappers.BitwiseRandomizedResponse(1.0), tacit.wrappers.TreeAggregation(1.0, 8)):
+        with pytest.raises(ValueError, match="channel 'means' carries means, which need additive noise"):
+            Privatize(env, channel="means", mechanism=mechanism).reset(seed=0)
+    with pytest.raises(ValueError, match="SingleAgent prescribes no mechanism"):
+        tacit.simulate(env, SingleAgent(), seed=0, privacy="paper")
+
+
+@pytest.mark.parametrize("topology", ["server", "ring"])
+def test_lost_messages_are_left_out(topology: Any) -> None:
+    policy: Any = CDPMAB(0.5) if topology == "server" else DDPMAB(0.5)
+    env = Faulty(world(200, topology=topology), channel="means", fault=LossyChannel(0.5))
+    run = tacit.simulate(env, policy, seed=0, privacy="paper")
+    whole = expected_pulls(env.params, policy, [4])[0]
+    known = env.state.weight.max(-1)
+    assert ((known == 0) | (known >= whole)).all()
+    assert (known == 0).any()
+    assert (known > 0).any()
+    assert run.metrics["rounds"].min() > 0
+    nothing = Faulty(world(3, topology=topology), channel="means", fault=LossyChannel(1.0))
+    silent = tacit.simulate(nothing, policy, seed=0, privacy="paper")
+    np.testing.assert_array_equal(silent.metrics["identified"], 0)
+
+
+def test_a_budget_stops_uploads_or_the_run() -> None:
+    def spent(when: Any) -> Any:
+        env = Privatize(
+            world(2, horizon=5000), "means", Laplace(epsilon=1.0), budget=Budget(1.5, delta=0.0, when_spent=when)
+        )
+        return tacit.simulate(env, CDPMAB(0.2), seed=0), env
+
+    run, env = spent("silent")
+    assert run.ledger.messages("means").max() == 1
+    assert (run.metrics["rounds"] > 1).all()
+    run, env = spent("truncate")
+    assert run.ledger.messages("means").max() == 1
+    assert (env.clock() < 5000).all()
+    assert env.truncated.all()
+
+
+# At the edges.
+
+
+def test_one_arm_is_played_and_nothing_said() -> None:
+    for run in (
+        tacit.simulate(world(2, num_arms=1), CDPMAB(1.0), seed=0, privacy="paper"),
+        by_slots(world(2, num_arms=1), CDPMAB(1.0), seed=0),
+        tacit.simulate(world(2, num_arms=1, topology="ring"), DDPMAB(1.0), seed=0),
+        tacit.simulate(world(2, num_arms=1), Random(), seed=0),
+    ):
+        np.testing.assert_array_equal(run.metrics["regret"], 0)
+        np.testing.assert_array_equal(run.metrics["identified"], 1)
+        np.testing.assert_array_equal(run.metrics["active_arms"], 1)
+
+
+@pytest.mark.parametrize(
+    ("topology", "policy"), [("server", CDPMAB(1.0)), ("ring", DDPMAB(1.0)), ([("star", 1)], HDPMAB(1.0))]
+)
+def test_one_agent(topology: Any, policy: Any) -> None:
+    env = world(5, num_agents=1, topology=topology, num_arms=2, qualities=[0.1, 0.9], horizon=3000)
+    run = tacit.simulate(env, policy, seed=0, privacy="paper")
+    assert run.metrics["identified"].all()
+    assert env.talk.delay == 0
+    assert run.metrics["cost"].max() == (0 if topology == "ring" else 25 * run.metrics["rounds"].max())
+
+
+def test_no_epoch_fits() -> None:
+    """The arms are explored in turn to the end, and nothing is uploaded."""
+    env = world(3, horizon=10)
+    for run in (tacit.simulate(env, CDPMAB(1.0), seed=0, privacy="paper"), by_slots(env, CDPMAB(1.0), seed=0)):
+        np.testing.assert_array_equal(env.state.counts, np.broadcast_to([3, 3, 2, 2], (3, 5, 4)))
+        np.testing.assert_array_equal(run.metrics["rounds"], 0)
+        np.testing.assert_array_equal(run.metrics["active_arms"], 4)
+        np.testing.assert_array_equal(run.metrics["epsilon_max"], 0)
+
+
+def test_an_epoch_runs_only_if_its_round_fits_too() -> None:
+    for delay, rounds in (("diameter-1", 1), ("diameter", 0)):
+        horizon = next(
+            t for t in range(100, 999)
+            if 4 * expected_pulls(world(horizon=t, topology="ring").params, DDPMAB(100.0), [4])[0] + 1 == t
+        )  # fmt: skip
+        env = world(topology="ring", horizon=horizon, delay=delay)
+        assert tacit.simulate(env, DDPMAB(100.0), seed=0).metrics["rounds"] == rounds
+
+
+def test_tied_best_arms_both_stay() -> None:
+    env = world(50, qualities=[0.8, 0.1, 0.8, 0.2], horizon=20_000)
+    run = tacit.simulate(env, CDPMAB(1.0), seed=0, privacy="paper")
+    np.testing.assert_array_equal(run.metrics["active_arms"], 2)
+    np.testing.assert_array_equal(in_play(env.state)[:, [0, 2]], True)
+    assert run.metrics["identified"].all()
+    limited = tacit.simulate(env, CDPMAB(1.0, rounds=2), seed=0, privacy="paper")
+    np.testing.assert_array_equal(limited.metrics["rounds"], 2)
+    assert limited.metrics["identified"].all()
+    same = world(5, qualities=[0.5] * 4)
+    np.testing.assert_array_equal(tacit.simulate(same, CDPMAB(1.0, rounds=2), seed=0).metrics["regret"], 0)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"topology": Graph.of([(0, 1), (2, 3), (3, 4)], 5)}, "topology must be connected, but it has 2 components"),
+        ({"topology": [("ring", 3), np.eye(2)]}, r"topology\[1\] must be connected"),
+        ({"topology": [("ring", 3), ("ring", 3)]}, "together num_agents=5 agents, not of"),
+        ({"topology": []}, "together num_agents=5 agents, not of"),
+        ({"topology": "torus"}, "topology must be one of"),
+        ({"topology": nx.path_graph(4)}, "topology must have 5 nodes"),
+        ({"topology": [("ring", 0), ("ring", 5)]}, r"topology\[0\] size must be an integer >= 1, not 0"),
+        ({"num_agents": 0}, "num_agents must be an integer >= 1, not 0"),
+        ({"num_arms": 0}, "num_arms must be an integer >= 1, not 0"),
+        ({"horizon": 0}, "horizon must be an integer >= 1"),
+        ({"horizon": 2**25}, "horizon must be an integer >= 1 and <= 16777216"),
+        ({"qualities": "best"}, "qualities must be one of 'grid', 'uniform', 'heterogeneous', not 'best'"),
+        ({"qualities": [0.1, 0.2]}, r"qualities must have the shape \[4\] or \[5, 4\], not \[2\]"),
+        ({"qualities": np.zeros((4, 4))}, r"qualities must have the shape \[4\] or \[5, 4\], not \[4, 4\]"),
+        ({"qualities": [0.1, 0.2, np.nan, 0.4]}, r"qualities must be means in \[0, 1\], not nan"),
+        ({"qualities": [0.1, 0.2, 1.5, 0.4]}, r"qualities must be means in \[0, 1\], not 1.5"),
+        ({"qualities": [[0.1], [0.2, 0.3]]}, "qualities must be one of"),
+        ({"server_link_cost": -1}, "server_link_cost must be a finite number >= 0"),
+        ({"agent_link_cost": np.inf}, "agent_link_cost must be a finite number >= 0"),
+        ({"delay": "none"}, "delay must be one of 'diameter-1', 'diameter', not 'none'"),
+        ({"weighting": "size"}, "weighting must be one of 'agents', 'components', not 'size'"),
+    ],
+)
+def test_bad_parameters(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        world(**params)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CDPMAB(1.0, participation=0), "participation must be a finite number > 0 and <= 1, not 0"),
+        (lambda: CDPMAB(1.0, participation=1.1), "participation must be"),
+        (lambda: CDPMAB(0), "epsilon must be a finite number > 0, not 0"),
+        (lambda: CDPMAB(1.0, rounds=0), "rounds must be an integer >= 1, not 0"),
+        (lambda: DDPMAB(1.0, aggregate="last"), "aggregate must be one of 'history', 'epoch', not 'last'"),
+        (lambda: HDPMAB(1.0, gap=0.0), "gap must be a finite number > 0 and <= 1, not 0.0"),
+    ],
+)
+def test_bad_policies(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("topology", "policy", "message"),
+    [
+        ("ring", CDPMAB(1.0), "CDPMAB needs the topology to be the server, but it is a graph"),
+        ("server", DDPMAB(1.0), "DDPMAB needs the topology to be a graph, but it is the server"),
+        ([("ring", 5)], DDPMAB(1.0), "DDPMAB needs the topology to be a graph, but it is components"),
+        ("ring", HDPMAB(1.0), "HDPMAB needs the topology to be components, but it is a graph"),
+    ],
+)
+def test_policies_know_their_topology(topology: Any, policy: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tacit.simulate(world(topology=topology), policy, seed=0)
+    with pytest.raises(ValueError, match="acts in federated_bandit, not in 'round_stopping'"):
+        tacit.simulate(tacit.envs.round_stopping_v0.population(), policy, seed=0)
+
+
+def test_components_may_be_alike() -> None:
+    graph = nx.path_graph(["a", "b"])
+    env = world(topology=[graph, graph, Graph.of("ring", 1)])
+    assert [g.num_nodes for g in env.params.components] == [2, 2, 1]
+    assert env.talk.group.tolist() == [0, 0, 1, 1, 2]
+
+
+def test_lists_of_edges_and_matrices_are_one_graph() -> None:
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    for topology in (edges, np.array(edges), nx.path_graph(5), nx.to_numpy_array(nx.path_graph(5)).tolist()):
+        env = world(topology=topology)
+        assert not env.params.hybrid
+        assert env.talk.slots == 4
+
+
+def test_means_are_drawn_as_asked() -> None:
+    quality = {}
+    for kind in ("grid", "uniform", "heterogeneous"):
+        env = world(2, qualities=kind)
+        env.reset(seed=0)
+        quality[kind] = env.state.quality
+    np.testing.assert_allclose(quality["grid"][1, 0], [0.125, 0.375, 0.625, 0.875])
+    assert (quality["uniform"].shape, quality["heterogeneous"].shape) == ((2, 1, 4), (2, 5, 4))
+    assert np.unique(quality["heterogeneous"]).size == 40
+    assert world(num_arms=None, qualities=[0.1, 0.2]).params.num_arms == 2
+    assert federated_bandit_v0.population().params.num_arms == 100
+
+
+def test_what_is_seen_tells_no_truth() -> None:
+    """Two worlds alike but for the true means look alike until rewards differ."""
+    one, other = world(qualities=[0.0, 0.0, 0.0, 0.5]), world(qualities=[0.0, 0.0, 0.0, 0.9])
+    for env in (one, other):
+        env.reset(seed=0)
+        for _ in range(30):
+            env.step(np.array([[0, 1, 2, 5, 6]]))
+    np.testing.assert_array_equal(one.observe(), other.observe())
+
+
+# What the paper claims.
 
 
 def test_the_whole_job() -> None:
@@ -22,3 +801,48 @@ def test_the_whole_job() -> None:
     np.testing.assert_array_equal(run.metrics["cost"], 25 * 50 * run.metrics["rounds"])
     np.testing.assert_allclose(run.metrics["epsilon_max"], 50)
     np.testing.assert_array_equal(env.clock(), 100_000)
+
+
+def test_talk_pays() -> None:
+    """Section VII-A3: M agents that talk have about 1/M of the regret of one on its own, each; and Random has far more."""
+    env = world(40, num_agents=5, num_arms=10, qualities="grid", horizon=100_000)
+    together = tacit.simulate(env, CDPMAB(1.0), seed=0, privacy="paper").metrics["regret_per_agent"]
+    alone = tacit.simulate(env, SingleAgent(), seed=0).metrics["regret_per_agent"]
+    nobody = gaps(env.state.quality).mean() * 100_000
+    assert alone.max() < 0.3 * nobody
+    assert 0.15 < together.mean() / alone.mean() < 0.35
+
+
+def test_alone_agents_follow_their_own_best_arm() -> None:
+    """Section VII-A3: with heterogeneous rewards, regret of agents on their own grows for ever, and that of those who talk does not."""
+    quality = np.array([[0.9, 0.2, 0.6], [0.1, 0.9, 0.6], [0.3, 0.2, 0.9]])
+    env = world(10, num_agents=3, num_arms=3, qualities=quality, horizon=60_000)
+    times = [30_000.0, 60_000.0]
+    growth = {}
+    for policy in (CDPMAB(1.0), SingleAgent()):
+        trace = tacit.simulate(env, policy, seed=0, until=times, record=["regret"]).trace["regret"]
+        growth[type(policy).__name__] = np.diff(trace, axis=0)
+    np.testing.assert_array_equal(growth["CDPMAB"], 0)
+    assert growth["SingleAgent"].min() > 1000
+
+
+def test_large() -> None:
+    env = world(num_agents=1000, num_arms=1000, horizon=20)
+    run = tacit.simulate(env, SingleAgent(), seed=0)
+    np.testing.assert_array_equal(run.metrics["active_arms"], 1000)
+    np.testing.assert_array_equal(env.state.counts.sum(1)[0], [1000] * 20 + [0] * 980)
+    env.reset(seed=0)
+    step = env.step(np.arange(1000)[None])
+    assert step.observation.shape == (1, 1000, 5005)
+
+
+def test_pictures() -> None:
+    env = world(num_arms=12, horizon=3000)
+    policy, frames = CDPMAB(1.0), []
+    begun(env, policy)
+    for until in (1, 200, 1500, 3000):
+        env.advance(policy, until=until)
+        frames.append(picture(env))
+    assert len({frame.tobytes() for frame in frames}) == 4
+    assert "regret" in env.describe()
+    assert "rounds" in env.describe()

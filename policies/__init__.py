@@ -1,6 +1,19 @@
 """Who acts: the papers' algorithms, textbook baselines, and learners."""
 
 from tacit.policies.base import Learner, Policy
+from tacit.policies.classic.bandits import (
+    DDUCB,
+    KLUCB,
+    MOSS,
+    UCB1,
+    CentralisedUCB1,
+    CoopUCB2,
+    DPSuccessiveElimination,
+    Fed2UCB,
+    GossipUCB,
+    SuccessiveElimination,
+    ThompsonSampling,
+)
 from tacit.policies.classic.elicitation import (
     FictitiousPlay,
     FlatRate,
@@ -15,9 +28,19 @@ from tacit.policies.classic.elicitation import (
 )
 from tacit.policies.classic.random import Random
 from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
-from tacit.policies.classic.social import FollowMajority, ImitateIfBetter, Uniform, Voter
+from tacit.policies.classic.social import (
+    FollowMajority,
+    ImitateIfBetter,
+    IsolatedEpsilonGreedy,
+    IsolatedThompson,
+    IsolatedUCB,
+    OracleOption,
+    Uniform,
+    Voter,
+)
 from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
 from tacit.policies.learned.shared import SharedPPO
+from tacit.policies.learned.social import SocialQ
 from tacit.policies.reference.arm_elimination import (
     CDPMAB,
     DDPMAB,
@@ -34,11 +57,19 @@ __all__ = [
     "CBL",
     "CDPMAB",
     "DDPMAB",
+    "DDUCB",
     "HDPMAB",
+    "KLUCB",
+    "MOSS",
     "PPCL",
+    "UCB1",
     "BestResponse",
+    "CentralisedUCB1",
     "CommunicationEfficientCDPMAB",
+    "CoopUCB2",
+    "DPSuccessiveElimination",
     "Deadline",
+    "Fed2UCB",
     "FictitiousPlay",
     "FiniteBestResponse",
     "FixedCount",
@@ -47,13 +78,18 @@ __all__ = [
     "Fraction",
     "FreeRider",
     "Genie",
+    "GossipUCB",
     "Hedge",
     "ImitateIfBetter",
+    "IsolatedEpsilonGreedy",
+    "IsolatedThompson",
+    "IsolatedUCB",
     "LearnedStopping",
     "Learner",
     "Mixture",
     "OneStepLookAhead",
     "OptimalStopping",
+    "OracleOption",
     "OutputAgreement",
     "PeerTruthSerum",
     "Policy",
@@ -63,8 +99,11 @@ __all__ = [
     "Replicator",
     "SharedPPO",
     "SingleAgent",
+    "SocialQ",
+    "SuccessiveElimination",
     "TabularQ",
     "TargetQuality",
+    "ThompsonSampling",
     "Truthful",
     "Uniform",
     "Voter",

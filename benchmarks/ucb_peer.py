@@ -22,7 +22,7 @@ from common import record
 
 import tacit
 from tacit.envs.federated_bandit import FederatedBandit, federated_bandit_v0
-from tacit.policies.classic.bandits import UCB1
+from tacit.policies import UCB1
 
 AGENTS, ARMS, SLOTS, REPEATS = 50, 100, 10_000, 5
 MEANS = (np.arange(ARMS) + 0.5) / ARMS

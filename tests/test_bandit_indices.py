@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from tacit.policies import KLUCB
 from tacit.policies.classic import bandit_indices as index
 
 
@@ -41,11 +42,16 @@ def test_kl_ucb_solves_its_equation() -> None:
     assert np.isinf(index.kl_ucb_index(np.array([0, 3]), np.array([0.0, 0.5]), 3)[0])
 
 
-def test_kl_ucb_lies_below_ucb1() -> None:
-    # Pinsker: kl(p, q) >= 2 (p - q)^2, so that the index is at most mean + sqrt(ln t / (2 n)).
-    counts, means = table(7)
-    t = float(counts.sum())
-    assert (index.kl_ucb_index(counts, means, t) <= means + np.sqrt(np.log(t) / (2 * counts)) + 1e-12).all()
+def test_kl_ucb_chooses_by_its_index() -> None:
+    # Though it looks into few arms.
+    for seed in range(50):
+        counts, means = table(seed, (2, 6, 40))
+        means.flat[:3], counts.flat[-3:] = (0.0, 1.0, 1.0), 0
+        t = counts.sum(-1, keepdims=True)
+        for c in (0.0, 3.0):
+            by_index = index.kl_ucb_index(counts, means, t, c)
+            assert (index.pinsker_index(counts, means, t, c) >= by_index - 1e-12).all()
+            assert (KLUCB(c).choose(counts, means) == by_index.argmax(-1)).all()
 
 
 def test_moss_by_hand() -> None:

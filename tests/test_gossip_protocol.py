@@ -1,6 +1,7 @@
 """Who tells whom what on a graph, and what it costs: every count against breadth-first search by networkx."""
 
 import time
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -157,6 +158,36 @@ def test_the_same_whether_in_one_piece_or_many(monkeypatch: pytest.MonkeyPatch) 
     pieces = information_sharing(graph)
     for name in ("adv", "req", "data", "vectors", "links", "arrival"):
         assert (getattr(whole, name) == getattr(pieces, name)).all()
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda graph, active: int(graph.degrees[active].sum()),  # an edge with two active ends counted twice
+        lambda graph, active: graph.num_edges,
+    ],
+)
+def test_wrong_links_are_noticed(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gossip_protocol, "touched", mistake)
+    with pytest.raises((AssertionError, BaseExceptionGroup)):
+        test_sharing_agrees_with_breadth_first_search()
+
+
+def test_asking_everyone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = gossip_protocol.requests
+
+    def everyone(graph: Graph, holders: Any, labels: Any, source: Any) -> Any:
+        """Every advertiser of a vector that is lacking is asked for it."""
+        before = source.copy()
+        right(graph, holders, labels, source)
+        asks = [
+            (j, f, i) for i, f in zip(holders, labels, strict=True) for j in graph.neighbours(i) if before[j, f] < 0
+        ]
+        return tuple(np.array(column, np.int64) for column in zip(*asks, strict=True))
+
+    monkeypatch.setattr(gossip_protocol, "requests", everyone)
+    with pytest.raises((AssertionError, BaseExceptionGroup)):
+        test_sharing_agrees_with_breadth_first_search()
 
 
 def test_a_thousand_agents() -> None:

@@ -19,8 +19,10 @@ __all__ = [
     "elimination_radius",
     "fed2_ucb_radius",
     "gossip_ucb_index",
+    "kl_ucb_budget",
     "kl_ucb_index",
     "moss_index",
+    "pinsker_index",
     "ucb1_index",
     "ucb1_narrow",
     "ucb1_width",
@@ -66,8 +68,7 @@ def kl_ucb_index(counts: Array, means: Array, t: Array | float, c: float = 0.0, 
         counts, means: [..., K].
         t: pulls so far, a number or [..., 1]; below 2 it counts as 2.
     """
-    log_t = np.log(np.maximum(t, 2.0))
-    budget = log_t + (c * np.log(np.maximum(log_t, 1.0)) if c else 0.0)
+    budget = kl_ucb_budget(t, c)
     p = np.clip(means, 0.0, 1.0)
     with np.errstate(divide="ignore"):
         b = np.where(counts > 0, budget / np.maximum(counts, 1), 1.0)
@@ -82,6 +83,18 @@ def kl_ucb_index(counts: Array, means: Array, t: Array | float, c: float = 0.0, 
         excess = np.where(inside, bernoulli_divergence(p, at) - b, 0.0)
         q = q - np.maximum(excess, 0.0) / slope
     return np.where(counts > 0, q, np.inf)
+
+
+def kl_ucb_budget(t: Array | float, c: float) -> Array:
+    """ln t + c ln ln t."""
+    log_t = np.log(np.maximum(t, 2.0))
+    return log_t + c * np.log(np.maximum(log_t, 1.0)) if c else log_t
+
+
+def pinsker_index(counts: Array, means: Array, t: Array | float, c: float = 0.0) -> Array:
+    """mean + sqrt((ln t + c ln ln t) / (2 n)), which is at least the index of KL-UCB: kl(p, q) >= 2 (p - q)^2."""
+    with np.errstate(divide="ignore"):
+        return means + np.sqrt(kl_ucb_budget(t, c) / 2 / counts)
 
 
 def moss_index(counts: Array, means: Array, horizon: float, num_arms: int) -> Array:

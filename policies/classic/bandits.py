@@ -21,6 +21,7 @@ from tacit.policies.classic.bandit_indices import (
     gossip_ucb_index,
     kl_ucb_index,
     moss_index,
+    pinsker_index,
     ucb1_index,
     ucb1_narrow,
     ucb1_width,
@@ -101,13 +102,24 @@ class UCB1(ArmPolicy):
 
 
 class KLUCB(ArmPolicy):
-    """Garivier & Cappe 2011: the bound that Bernoulli's law gives; `c` weighs ln ln t (their proof takes 3, their advice is 0)."""
+    """Garivier & Cappe 2011: the bound that Bernoulli's law gives; `c` weighs ln ln t (their proof takes 3, their advice is 0).
+
+    Only arms are looked into whose bound by Pinsker's inequality, which lies above, reaches the index of the arm where that bound is
+    highest: the others cannot be chosen.
+    """
 
     def __init__(self, c: float = 0.0) -> None:
         self.c = number("c", c, at_least=0)
 
     def choose(self, counts: Array, means: Array) -> Array:
-        return kl_ucb_index(counts, means, counts.sum(-1, keepdims=True), self.c).argmax(-1)
+        t = counts.sum(-1, keepdims=True)
+        above = pinsker_index(counts, means, t, self.c)
+        top = above.argmax(-1)[:, :, None]
+        least = kl_ucb_index(*(np.take_along_axis(x, top, -1) for x in (counts, means)), t, self.c)
+        some = above >= least
+        index = np.full(counts.shape, -np.inf)
+        index[some] = kl_ucb_index(counts[some], means[some], np.broadcast_to(t, counts.shape)[some], self.c)
+        return index.argmax(-1)
 
 
 class MOSS(ArmPolicy):

@@ -959,7 +959,7 @@ def test_wrong_shapes_are_refused_by_every_method(mechanism: Any) -> None:
     y = np.array([0, 1]) if mechanism.kind == "exponential" else x
     mechanism.step(x, generator(), state, sensitivity=1.0)
     longer = np.concatenate([x, x[:1]])
-    for bad in (longer, x[..., :-1]) if mechanism.payload_dims else (longer,):
+    for bad in (longer, x[..., :-1], x[..., :1]) if mechanism.payload_dims else (longer,):
         refuses(mechanism.log_likelihood_ratio, y, bad, x, 1.0)
         refuses(mechanism.log_likelihood_ratio, y, x, bad, 1.0)
         if mechanism.stateful:

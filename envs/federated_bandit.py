@@ -22,10 +22,10 @@ Agents
     `M` agents (`agent_0` ...), all at once. What the server does is fixed: it averages and tells all.
 
 Observation
-    Box float32. For each arm: `active`, whether the last round renewed its mean (1 before the first round); the agent's own `counts` and
-    `means` of all its pulls (0 without any); `private`, the mean that others have of it; `broadcast`, the last round's average. Then
-    `time` and `time_left` in slots, `rounds` so far, `phase_left`, the slots until the round under way ends (0: none is), and `held`,
-    the share of the M agents' means that has reached the agent in that round (1 without one).
+    Box float32. For each arm: the agent's own `counts` and `means` of all its pulls (0 without any); `private`, the mean that others have
+    of it; `broadcast`, the last round's average; `active`, whether that round renewed it (1 before the first). Then `time` and
+    `time_left` in slots, `rounds` so far, `phase_left`, the slots until the round under way ends (0: none is), and `held`, the share of
+    the M agents' means that has reached the agent in that round (1 without one).
 
 Action
     Discrete(2K): pull arm `a mod K`; `a >= K`: and upload at the end of the slot. Uploads are masked while a round is under way, and,
@@ -431,11 +431,11 @@ class FederatedBandit(Population[State]):
         self._replica = np.arange(self.num_envs)[:, None] * arms
         self._row = np.arange(self.num_envs * p.num_agents).reshape(self.num_envs, p.num_agents) * arms
         layout = Layout(
-            active=(arms, 0, 1),
             counts=(arms, 0, longest),
             means=(arms, 0, 1),
             private=(arms, 0, 1),
             broadcast=(arms, 0, 1),
+            active=(arms, 0, 1),
             time=(1, 0, longest),
             time_left=(1, 0, longest),
             rounds=(1, 0, longest),
@@ -638,14 +638,7 @@ class FederatedBandit(Population[State]):
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         layout, seen = self.roles[role].layout, Seen(state, self.steps, self.talk)
-        size, agents, arms = state.counts.shape
-        shapes = {
-            name: (size, agents, arms) if width > 1 else (size, agents) for name, (width, *_) in layout.fields.items()
-        }
-        values = {name: getattr(seen, name) for name in layout.fields}
-        if arms == 1:
-            values = {name: value[:, :, 0] if value.ndim == 3 else value for name, value in values.items()}
-        return layout.pack(**{name: np.broadcast_to(value, shapes[name]) for name, value in values.items()})
+        return layout.pack(**{name: getattr(seen, name) for name in layout.fields})
 
     def action_mask(self, role: str) -> Array:
         state, arms = self.state, self.params.arms
@@ -656,18 +649,15 @@ class FederatedBandit(Population[State]):
     def counted(self, state: State) -> dict[str, Array]:
         """Messages so far by kind, int64[B] each."""
         told = self.params.num_agents if self.params.hybrid or not self.params.components else 0
+        counts = {"upload": state.uploads.copy(), "broadcast": state.rounds * told}
         done = progress(state, self.talk)
-        sent = {kind: state.rounds * total[-1] + total[done] for kind, total in self.talk.sent.items()}
-        return {"upload": state.uploads.copy(), "broadcast": state.rounds * told} | sent
+        return counts | {kind: state.rounds * total[-1] + total[done] for kind, total in self.talk.sent.items()}
 
-    def messages(self, state: State) -> Array:
-        """What agents have sent, int64[B]."""
-        return np.asarray(sum(count for kind, count in self.counted(state).items() if kind != "broadcast"))
-
-    def cost(self, state: State) -> Array:
-        """c1 an upload to the server and c2 a message to an agent (equation 2), float64[B]."""
+    def cost(self, state: State) -> tuple[Array, Array]:
+        """(messages that agents sent int64[B]; c1 an upload to the server and c2 a message to an agent, equation 2, float64[B])."""
         p = self.params
-        return p.server_link_cost * state.uploads + p.agent_link_cost * (self.messages(state) - state.uploads)
+        between = sum(count for kind, count in self.counted(state).items() if kind not in ("upload", "broadcast"))
+        return state.uploads + between, p.server_link_cost * state.uploads + p.agent_link_cost * between
 
     def cost_bound(self, state: State) -> Array:
         """The same by the paper's bound, every edge in every slot of a round (Theorem 3), float64[B]."""
@@ -679,11 +669,12 @@ class FederatedBandit(Population[State]):
         return math.inf if self.ledger is None else float(self.ledger.per_message["means"].epsilon)
 
     def inform(self, state: State) -> dict[str, Any]:
+        messages, cost = self.cost(state)
         return {
             "regret": regret(state),
             "local_regret": local_regret(state),
-            "cost": self.cost(state),
-            "messages": self.messages(state),
+            "cost": cost,
+            "messages": messages,
             **self.counted(state),
             "rounds": state.rounds,
             "phase": (state.phase_left > 0).astype(np.int64),
@@ -702,9 +693,9 @@ class FederatedBandit(Population[State]):
             "regret_per_agent": lambda: regret(s) / agents,
             "local_regret": lambda: local_regret(s),
             "reward": lambda: s.sums.sum((1, 2)).astype(np.float64),
-            "cost": lambda: self.cost(s),
+            "cost": lambda: self.cost(s)[1],
             "cost_bound": lambda: self.cost_bound(s),
-            "messages": lambda: self.messages(s),
+            "messages": lambda: self.cost(s)[0],
             "rounds": lambda: s.rounds,
             "active_arms": lambda: in_play(s).sum(-1),
             "identified": lambda: identified(s),
@@ -722,14 +713,19 @@ class FederatedBandit(Population[State]):
         values = {name: value() for name, value in self.measures().items()} | self.counted(self.state)
         return {name: np.asarray(value, np.float64) for name, value in values.items()} | {"epsilon_max": spent}
 
+    def phase(self, replica: int) -> str:
+        if self.state.phase_left[replica]:
+            return "communicating"
+        return "exploring" if in_play(self.state)[replica].sum() > 1 else "exploiting"
+
     def describe(self, replica: int = 0) -> str:
         s, i = self.state, replica
         playing = in_play(s)[i]
         shown = "".join("#" if arm else "." for arm in playing[:60]) + ("..." if len(playing) > 60 else "")
-        phase = f"communicating, {s.phase_left[i]} slots left" if s.phase_left[i] else "exploring"
+        phase = self.phase(replica)
         return (
             f"t={s.time[i]:6d}  rounds {s.rounds[i]:2d}  {phase}  arms {playing.sum()} [{shown}]  "
-            f"regret {regret(s)[i]:.2f}  cost {self.cost(s)[i]:g}"
+            f"regret {regret(s)[i]:.2f}  cost {self.cost(s)[1][i]:g}"
         )
 
     def draw(self, axes: Any, replica: int = 0) -> None:
@@ -757,10 +753,9 @@ class FederatedBandit(Population[State]):
         axes.set_xlabel("arm")
         axes.set_ylabel("mean over agents, two standard errors")
         axes.set_ylim(-0.05, 1.05)
-        phase = "communicating" if s.phase_left[i] else "exploring" if playing.sum() > 1 else "exploiting"
         axes.set_title(
-            f"slot {s.time[i]} of {self.steps}, {phase}, after {s.rounds[i]} rounds\n"
-            f"regret {regret(s)[i]:.1f}, cost of links {self.cost(s)[i]:g}"
+            f"slot {s.time[i]} of {self.steps}, {self.phase(i)}, after {s.rounds[i]} rounds\n"
+            f"regret {regret(s)[i]:.1f}, cost of links {self.cost(s)[1][i]:g}"
         )
         axes.legend(loc="lower right", frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
@@ -773,6 +768,8 @@ def regret(state: State) -> Array:
 
 def local_regret(state: State) -> Array:
     """The same with each agent's own means and best arm, float64[B]."""
+    if state.quality.shape[1] == 1:
+        return regret(state)
     return np.asarray((state.counts * local_gaps(state.quality)).sum((1, 2)))
 
 

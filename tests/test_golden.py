@@ -5,17 +5,18 @@ from typing import Any
 
 import pytest
 
-from tacit.envs import round_stopping_v0
-from tacit.policies import Deadline, FixedCount
+from tacit.envs import federated_bandit_v0, round_stopping_v0
+from tacit.envs.core import Population
+from tacit.policies import DDPMAB, Deadline, FixedCount
 
 GOLDEN = Path(__file__).parent / "golden"
 SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "time_budget": 1.0}
 
 
-def round_stopping(policy: Any, **params: Any) -> str:
-    population = round_stopping_v0.population(**SMALL, **params)
+def told(population: Population[Any], policy: Any) -> str:
+    """What `describe` says before each step and at the end."""
     population.reset(seed=2020)
-    policy.reset(population, population.stream("policy/server"))
+    policy.reset(population, population.stream(f"policy/{next(iter(population.roles))}"))
     lines = [population.describe()]
     while not population.done.all():
         population.advance(policy, steps=1)
@@ -23,7 +24,17 @@ def round_stopping(policy: Any, **params: Any) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
+def round_stopping(policy: Any, **params: Any) -> str:
+    return told(round_stopping_v0.population(**SMALL, **params), policy)
+
+
+def federated_bandit() -> str:
+    graph = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    return told(federated_bandit_v0.population(num_agents=6, num_arms=3, horizon=300, topology=graph), DDPMAB())
+
+
 RUNS = {
+    "federated_bandit": federated_bandit,
     "round_stopping_geometric": lambda: round_stopping(FixedCount(4)),
     "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_law="pareto", computing=(2.0, 4.0)),
 }

@@ -180,6 +180,43 @@ def test_reproduce_finds_a_figure_with_or_without_its_paper(run: Run) -> None:
         assert list(json.loads(out)["studies"]) == ["tiny"]
 
 
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("004/3.3", ["004/3.3"]),
+        ("3.3", ["004/3.3"]),
+        ("004/3", ["004/3.2", "004/3.3"]),
+        ("004", ["004/2.1", "004/3.2", "004/3.3"]),
+        ("000", ["000/1", "000/10"]),
+        ("000/1", ["000/1"]),
+        ("10", ["000/10"]),
+    ],
+)
+def test_a_name_stands_for_a_figure_a_chapter_or_a_paper(name: str, figures: list[str]) -> None:
+    known: dict[str, Study] = dict.fromkeys(
+        ["004/2.1", "004/3.2", "004/3.3", "000/1", "000/10", "003/2", "001/2"], Tiny()
+    )
+    assert cli._matching(name, known) == figures
+
+
+def test_a_figure_of_two_papers_needs_its_paper() -> None:
+    with pytest.raises(ValueError, match=r"figure '2' is in several papers: say 001/2 or 003/2"):
+        cli._matching("2", dict.fromkeys(["003/2", "001/2"], Tiny()))
+
+
+def test_a_papers_own_privacy(run: Run) -> None:
+    sizes = ("--set", "num_agents=10", "--set", "horizon=2", "--seeds", "2", "--json")
+    code, out, _ = run(
+        "run", "gossip_bandit", "--policy", "PPCL", "--set", "policy.epsilon=2", *sizes, "--privacy", "paper"
+    )
+    assert code == 0
+    metrics = json.loads(out)["metrics"]
+    assert metrics["epsilon_max"]["mean"] == pytest.approx(2 * metrics["replies"]["mean"])
+    code, _, err = run("run", "gossip_bandit", "--policy", "Voter", *sizes, "--privacy", "paper")
+    assert code != 0
+    assert "Voter prescribes no mechanism" in err
+
+
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.setattr(sys, "argv", ["tacit", "list"])

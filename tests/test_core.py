@@ -629,7 +629,7 @@ class Greeting(tiny.Consensus):
 
 
 def test_what_is_said_before_the_first_step_counts() -> None:
-    population = tiny.World(Greeting).population(num_envs=3)
+    population = World(Greeting).population(num_envs=3)
     population.reset(seed=0)
     channel = population.channels["opinion"]
     first = population.state.opinion > 0.5

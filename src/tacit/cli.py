@@ -104,7 +104,8 @@ def _app() -> Any:
             str | None,
             typer.Option(
                 "--privacy",
-                help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:... of several.",
+                help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:...; or paper, for "
+                "what the policy's paper prescribes.",
             ),
         ] = None,
         seeds: Annotated[int, typer.Option("--seeds", help="How many runs, with seeds 0, 1, ...")] = 10,
@@ -246,19 +247,22 @@ def _chosen_studies(names: list[str]) -> "list[Study]":
 def _of_figures(names: list[str]) -> "list[Study]":
     """The studies behind these figures; without any, behind all."""
     known = _figures(_studies())
-    chosen = [_figure(name, known) for name in names or known]
-    return list({one.name: one for one in chosen}.values())
+    figures = [figure for name in names for figure in _matching(name, known)] or list(known)
+    return list({known[figure].name: known[figure] for figure in figures}.values())
 
 
 def _figures(studies: "dict[str, Study]") -> "dict[str, Study]":
     return {figure: study for study in studies.values() for figure in study.figures}
 
 
-def _figure(name: str, known: "dict[str, Study]") -> "Study":
-    matching = [figure for figure in known if figure == name or figure.partition("/")[2] == name]
-    if len(matching) > 1:
-        raise ValueError(f"figure {name!r} is in several papers: say {' or '.join(sorted(matching))}")
-    return _named("figure", matching[0] if matching else name, known)
+def _matching(name: str, known: "dict[str, Study]") -> list[str]:
+    """The figures that a name stands for: one, with or without its paper, or all of a paper (`000`) or chapter (`004/3`)."""
+    several = [figure for figure in known if figure.startswith((f"{name}/", f"{name}."))]
+    exact = [figure for figure in known if figure == name or figure.partition("/")[2] == name]
+    if len(exact) > 1:
+        raise ValueError(f"figure {name!r} is in several papers: say {' or '.join(sorted(exact))}")
+    _named("figure", (exact + several or [name])[0], known)
+    return exact or several
 
 
 def _named(kind: str, name: str, known: "dict[str, Study]") -> "Study":
@@ -290,10 +294,12 @@ def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return own, others
 
 
-def _privacy(text: str, channels: list[str]) -> dict[str, Any]:
-    """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`."""
+def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
+    """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`; "paper" is left as it is."""
     from tacit.auditing import parse_mechanism
 
+    if text == "paper":
+        return text
     first, equals, rest = text.partition("=")
     if equals and first in channels:
         return {first: parse_mechanism(rest)}
@@ -305,7 +311,7 @@ def _privacy(text: str, channels: list[str]) -> dict[str, Any]:
 
 
 def _run_once(
-    population: Any, policy: Any, seed: int, until: float | None, privacy: dict[str, Any] | None
+    population: Any, policy: Any, seed: int, until: float | None, privacy: dict[str, Any] | str | None
 ) -> dict[str, Any]:
     """A run's metrics, with the most that an agent has spent (basic and zCDP composition, delta = 1e-6) if there was a mechanism."""
     run = simulate(population, policy, seed=seed, until=until, privacy=privacy)
@@ -322,11 +328,11 @@ def _print_run(
     seeds: range,
     until: float | None,
     about: dict[str, Any],
-    privacy: dict[str, Any] | None,
+    privacy: dict[str, Any] | str | None,
     as_json: bool,
 ) -> None:
-    from tacit.bench import statistics
     from tacit.bench.progress import bar, stderr
+    from tacit.bench.tables import estimate
 
     runs: list[dict[str, Any]] = []
     with bar(stderr(), len(seeds), shown=not as_json) as shown:
@@ -337,8 +343,8 @@ def _print_run(
     rows: dict[str, dict[str, Any]] = {}
     for name in runs[0]:
         values = np.concatenate([run[name] for run in runs])
-        finite = values[~np.isnan(values)]
-        value, low, high = statistics.mean(finite)[:3] if finite.size else (None, None, None)
+        known = values[~np.isnan(values)]
+        value, low, high = estimate(known) if known.size else (None, None, None)
         rows[name] = {"mean": value, "low": low, "high": high, "values": values.tolist()}
     if as_json:
         print(json.dumps(_plain({**about, "seeds": list(seeds), "metrics": rows})))

@@ -26,7 +26,7 @@ from tacit.policies.classic.bandits import (
     ThompsonSampling,
     communication_matrix,
 )
-from tacit.wrappers import Laplace
+from tacit.wrappers import Faulty, Laplace, LossyChannel
 
 MEANS = (0.1, 0.3, 0.9, 0.5)
 ALONE: tuple[Any, ...] = (
@@ -258,7 +258,7 @@ def test_consensus_conserves_what_was_pulled() -> None:
     env.advance(coop, steps=50)
     before = np.array(env.state.counts)
     env.advance(coop, steps=1)
-    assert coop._pulls.sum(1) == pytest.approx(before.sum(1))
+    assert coop._known[..., :3].sum(1) == pytest.approx(before.sum(1))
 
 
 def test_gossip_keeps_the_mean_of_means() -> None:
@@ -276,16 +276,17 @@ def test_gossip_keeps_the_mean_of_means() -> None:
 def test_a_stage_mixes_to_the_accuracy_it_names(kind: str) -> None:
     agents, policy = 8, DDUCB(accuracy=0.05)
     prepared(policy, Graph.of(kind, agents))
-    policy._mixing = begun = np.random.default_rng(3).random((2, 2, agents, 3))
+    policy._mixing = begun = np.random.default_rng(3).random((2, agents, 6))
     for step in range(policy._stage):
-        policy._mixing_before, policy._mixing = policy._mixing, policy.mix(step)
+        following = policy.accelerate(np.full(2, step), np.ones(2, bool))
+        policy._mixing_before, policy._mixing = policy._mixing, following
     values = np.linalg.eigvalsh(communication_matrix(Graph.of(kind, agents)))
     second = policy._second
     chebyshev = np.polynomial.chebyshev.Chebyshev.basis(policy._stage)
     assert np.abs(chebyshev(values[:-1] / second) / chebyshev(1 / second)).max() <= 0.05 / agents + 1e-9
-    assert policy._mixing.sum(2) == pytest.approx(begun.sum(2))
-    spread = np.linalg.norm(begun - begun.mean(2, keepdims=True), axis=2)
-    left = np.linalg.norm(policy._mixing - begun.mean(2, keepdims=True), axis=2)
+    assert policy._mixing.sum(1) == pytest.approx(begun.sum(1))
+    spread = np.linalg.norm(begun - begun.mean(1, keepdims=True), axis=1)
+    left = np.linalg.norm(policy._mixing - begun.mean(1, keepdims=True), axis=1)
     assert (left <= 0.05 / agents * spread + 1e-12).all()
 
 
@@ -295,15 +296,31 @@ def test_stages_count_everything_in_time() -> None:
     stage = policy._stage
     env.advance(policy, steps=3 + 3 * stage + 1)
     # Known in full: the first pulls and two stages, the last of which was mixed during the third.
-    assert policy._mixed[0].sum((1, 2)) == pytest.approx(5 * (3 + 2 * stage) * np.ones(2))
+    assert policy._mixed[..., :3].sum((1, 2)) == pytest.approx(5 * (3 + 2 * stage) * np.ones(2))
     assert (policy._covered == 5 * (3 + 2 * stage)).all()
 
 
 def test_neighbours_messages_are_counted() -> None:
-    policy = CoopUCB2()
-    env = prepared(policy, Graph.of("ring", 6))
-    env.advance(policy, steps=11)
-    assert policy.messages.tolist() == [2 * 6 * 10] * 2
+    env = federated_bandit_v0.population(num_envs=2, num_agents=6, num_arms=3, horizon=11, topology="ring")
+    for policy, slots in ((CoopUCB2(), 10), (GossipUCB(), 10), (DDUCB(), 7)):
+        # After all slots but the last; DDUCB begins when each arm was pulled once.
+        run = tacit.simulate(env, policy, seed=0)
+        assert policy.messages.tolist() == [2 * 6 * slots] * 2
+        assert env.channels["means"].messages().tolist() == [slots] * 2
+        assert (run.metrics["epsilon_max"] == np.inf).all()
+
+
+@pytest.mark.parametrize("policy", ON_GRAPHS, ids=repr)
+def test_lost_messages_are_done_without(policy: Any) -> None:
+    env = Faulty(world(policy), channel="means", fault=LossyChannel(0.5))
+    lossy = tacit.simulate(env, policy, seed=1).metrics["regret_per_agent"]
+    assert lossy.max() < 0.8 * 3000 * (0.9 - np.mean(MEANS))
+    silent = Faulty(world(policy), channel="means", fault=LossyChannel(1.0))
+    tacit.simulate(silent, policy, seed=1, until=100)
+    if isinstance(policy, GossipUCB):
+        assert policy._estimates == pytest.approx(policy._own)
+    if isinstance(policy, CoopUCB2):
+        assert policy._known == pytest.approx(policy._last)
 
 
 def test_who_cannot_act_where() -> None:

@@ -115,7 +115,8 @@ class KLUCB(ArmPolicy):
         t = counts.sum(-1, keepdims=True)
         above = pinsker_index(counts, means, t, self.c)
         top = above.argmax(-1)[:, :, None]
-        least = kl_ucb_index(*(np.take_along_axis(x, top, -1) for x in (counts, means)), t, self.c)
+        best_counts, best_means = (np.take_along_axis(x, top, -1) for x in (counts, means))
+        least = kl_ucb_index(best_counts, best_means, t, self.c)
         some = above >= least
         index = np.full(counts.shape, -np.inf)
         index[some] = kl_ucb_index(counts[some], means[some], np.broadcast_to(t, counts.shape)[some], self.c)
@@ -342,15 +343,16 @@ def communication_matrix(graph: Graph) -> Array:
 
 
 class Consensus(ArmPolicy):
-    """Base of algorithms in which neighbours on a graph exchange estimates in every slot.
+    """Base of algorithms in which neighbours on a graph exchange estimates slot by slot.
 
-    What they exchange, mixtures of everybody's sums, is no mean that the channel `means` could carry: it passes within the policy, and
-    a mechanism on the channel is refused. `messages` counts it; the world, whose own communication rounds they do not use, does not.
+    What they say passes the channel `means`, where it is counted and where faults strike; the algorithms' own neighbour links, not
+    the world's communication rounds, carry it, so that it is counted in `messages` here, and not in the world's. Mixtures of
+    everybody's sums are no means of own rewards, and a mechanism is refused: nothing would account for them.
     """
 
     @property
     def messages(self) -> Array:
-        """Sent so far, one to each neighbour after each slot but the last, int64[B]."""
+        """Sent so far, one to each neighbour of each sender, int64[B]."""
         return self._messages.copy()
 
     def begin(self, env: Population[Any]) -> None:
@@ -358,7 +360,8 @@ class Consensus(ArmPolicy):
         assert isinstance(env, FederatedBandit)
         if len(env.params.components) != 1 or env.params.hybrid:
             raise ValueError(f"{type(self).__name__} needs one graph as topology, not {env.params.topology!r}")
-        if env.channels["means"].setup.mechanism is not None:
+        self._channel = env.channels["means"]
+        if self._channel.setup.mechanism is not None:
             raise ValueError(f"{type(self).__name__} exchanges mixed sums, for which no mechanism on 'means' accounts")
         self._graph = env.params.components[0]
         self._mix = communication_matrix(self._graph)
@@ -366,7 +369,7 @@ class Consensus(ArmPolicy):
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
-        self._last_counts, self._last_sums = np.zeros(shape), np.zeros(shape)
+        self._last = np.zeros((*shape[:2], 2 * shape[2]))  # pulls, then rewards, of each arm
         self._time = np.zeros(shape[0], np.int64)
         self._messages = np.zeros(shape[0], np.int64)
 
@@ -376,26 +379,39 @@ class Consensus(ArmPolicy):
     def forget(self, fresh: Array) -> None:
         """Begin the replicas `fresh` bool[B] anew."""
 
-    def exchange(self, pulls: Array, rewards: Array, live: Array) -> None:
-        """Neighbours exchange, after a slot of `pulls` and `rewards`, float64[B, M, K], where `live` bool[B]."""
+    def exchange(self, slot: Array, live: Array) -> None:
+        """Neighbours exchange, after a slot of pulls and rewards `slot` float64[B, M, 2 K], where `live` bool[B]."""
         raise NotImplementedError
 
     def index(self, counts: Array) -> Array:
         """float64[B, M, K]; the highest is pulled."""
         raise NotImplementedError
 
+    def tell(self, x: Array, live: Array) -> tuple[Array, Array]:
+        """All say `x` float64[B, M, P] to their neighbours, where `live` bool[B]: what is heard, and of whom, bool[B, M]."""
+        self._messages += np.where(live, 2 * self._graph.num_edges, 0)
+        return self._channel.send(x, None if live.all() else np.broadcast_to(live[:, None], x.shape[:2]), 1.0)
+
+    def mixed(self, x: Array, live: Array) -> Array:
+        """P x for `x` float64[B, M, P], by messages; who does not hear a neighbour keeps its own x in that place."""
+        said, came = self.tell(x, live)
+        if self._channel.plain:
+            return self._mix @ x
+        others = self._mix - np.diag(np.diag(self._mix))
+        heard = came[:, :, None]
+        return x * (1 - others @ heard) + others @ np.where(heard, said, 0.0)
+
     def choose(self, counts: Array, means: Array) -> Array:
         time = counts[:, 0].sum(-1).astype(np.int64)
-        sums = np.rint(counts * means)
+        total = np.concatenate([counts, np.rint(counts * means)], axis=-1)
         fresh, live = time == 0, time > self._time
         if fresh.any():
-            self._last_counts[fresh], self._last_sums[fresh], self._messages[fresh] = 0, 0, 0
+            self._last[fresh], self._messages[fresh] = 0, 0
             self.forget(fresh)
         self._time = time
         if live.any():
-            self.exchange(counts - self._last_counts, sums - self._last_sums, live)
-            self._messages += np.where(live, 2 * self._graph.num_edges, 0)
-            self._last_counts, self._last_sums = np.array(counts, np.float64), sums
+            self.exchange(total - self._last, live)
+            self._last = total
         arms = self.index(counts).argmax(-1)
         first = time < self._shape[2]
         return np.where(first[:, None], time[:, None], arms) if first.any() else arms
@@ -416,18 +432,18 @@ class CoopUCB2(Consensus):
         self.sigma = number("sigma", sigma, above=0)
 
     def prepare(self) -> None:
-        self._pulls, self._rewards = np.zeros(self._shape), np.zeros(self._shape)
+        self._known = np.zeros(self._last.shape)
 
     def forget(self, fresh: Array) -> None:
-        self._pulls[fresh], self._rewards[fresh] = 0, 0
+        self._known[fresh] = 0
 
-    def exchange(self, pulls: Array, rewards: Array, live: Array) -> None:
-        self._pulls = np.where(live[:, None, None], self._mix @ (self._pulls + pulls), self._pulls)
-        self._rewards = np.where(live[:, None, None], self._mix @ (self._rewards + rewards), self._rewards)
+    def exchange(self, slot: Array, live: Array) -> None:
+        self._known = np.where(live[:, None, None], self.mixed(self._known + slot, live), self._known)
 
     def index(self, counts: Array) -> Array:
+        pulls, rewards = np.split(self._known, 2, axis=-1)
         t = self._time[:, None, None]
-        return coop_ucb2_index(self._pulls, self._rewards, t, self._shape[1], self.gamma, self.sigma, self.eta)
+        return coop_ucb2_index(pulls, rewards, t, self._shape[1], self.gamma, self.sigma, self.eta)
 
 
 class DDUCB(Consensus):
@@ -449,62 +465,53 @@ class DDUCB(Consensus):
     def prepare(self) -> None:
         agents = self._shape[1]
         modulus = np.sort(np.abs(np.linalg.eigvalsh(self._mix)))
-        # Complete graphs mix in one step, and have no second eigenvalue.
+        # A complete graph mixes in one step: its second eigenvalue is 0.
         self._second = max(float(modulus[-2]), 1e-3) if agents > 1 else 1e-3
         self._stage = int(np.ceil(np.log(2 * agents / self.accuracy) / np.sqrt(2 * np.log(1 / self._second))))
-        # Pulls and rewards together: float64[2, B, M, K].
-        shape = (2, *self._shape)
+        shape = self._last.shape
         self._known, self._mixed, self._new = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self._mixing, self._mixing_before = np.zeros(shape), np.zeros(shape)
-        self._covered = np.zeros(self._shape[0])
+        self._covered = np.zeros(shape[0])
 
     def forget(self, fresh: Array) -> None:
-        for memory in (self._known, self._mixed, self._new, self._mixing, self._mixing_before):
-            memory[:, fresh] = 0
-        self._covered[fresh] = 0
+        for memory in (self._known, self._mixed, self._new, self._mixing, self._mixing_before, self._covered):
+            memory[fresh] = 0
 
-    def weights(self, step: int) -> tuple[float, float]:
-        """(w_r, w_{r+1}) with w_r = T_r(1 / |lambda_2|), the Chebyshev polynomial."""
-        angle = np.arccosh(1 / self._second)
-        return float(np.cosh(step * angle)), float(np.cosh((step + 1) * angle))
+    def weight(self, step: Array) -> Array:
+        """w_r = T_r(1 / |lambda_2|), the Chebyshev polynomial."""
+        return np.cosh(step * np.arccosh(1 / self._second))
 
-    def mix(self, step: int) -> Array:
-        """The next polynomial of P: w_{r+1} y_{r+1} = 2 w_r P y_r / |lambda_2| - w_{r-1} y_{r-1}; the first is P itself."""
-        if step == 0:
-            return self._mix @ self._mixing
-        (before, now), (_, after) = self.weights(step - 1), self.weights(step)
-        return (2 * now / (self._second * after)) * (self._mix @ self._mixing) - (before / after) * self._mixing_before
+    def accelerate(self, step: Array, live: Array) -> Array:
+        """y_{r+1} = (2 w_r / |lambda_2| P y_r - w_{r-1} y_{r-1}) / w_{r+1} for `step` r int64[B], and y_1 = P y_0."""
+        after = self.weight(step + 1)
+        now = np.where(step == 0, 1.0, 2 * self.weight(step) / (self._second * after))
+        before = np.where(step == 0, 0.0, self.weight(step - 1) / after)
+        mixed = self.mixed(self._mixing, live)
+        return now[:, None, None] * mixed - before[:, None, None] * self._mixing_before
 
-    def exchange(self, pulls: Array, rewards: Array, live: Array) -> None:
+    def exchange(self, slot: Array, live: Array) -> None:
         arms, agents = self._shape[2], self._shape[1]
         at = live[:, None, None]
-        self._new += np.stack([pulls, rewards]) * at
-        self._known += np.stack([pulls, rewards]) * at / agents
+        self._new += slot * at
+        self._known += slot * at / agents
         self._covered += live
-        for time in np.unique(self._time[live]):
-            who = live & (self._time == time)
-            played = int(time) - arms  # slots after each arm was pulled once
-            if played < 0:
-                continue
-            if played > 0:
-                mixed = self.mix((played - 1) % self._stage)
-                self._mixing_before = np.where(who[:, None, None], self._mixing, self._mixing_before)
-                self._mixing = np.where(who[:, None, None], mixed, self._mixing)
-            if played % self._stage == 0:
-                self.end_stage(who, played)
-
-    def end_stage(self, who: Array, played: int) -> None:
-        """What was mixed joins what is known, and what is new is mixed next, where `who` bool[B]."""
-        arms, agents = self._shape[2], self._shape[1]
-        if played > 0:
-            self._mixed[:, who] += self._mixing[:, who]
-            self._known[:, who] = self._mixed[:, who]
-            self._covered[who] = (arms + played - self._stage) * agents
-        self._mixing[:, who], self._new[:, who] = self._new[:, who], 0
+        played = self._time - arms  # slots after each arm was pulled once
+        mixes = live & (played > 0)
+        if mixes.any():
+            mixed = self.accelerate((played - 1) % self._stage, mixes)
+            self._mixing_before = np.where(mixes[:, None, None], self._mixing, self._mixing_before)
+            self._mixing = np.where(mixes[:, None, None], mixed, self._mixing)
+        ends = live & (played >= 0) & (played % self._stage == 0)
+        if ends.any():
+            later = ends & (played > 0)
+            self._mixed[later] += self._mixing[later]
+            self._known[later] = self._mixed[later]
+            self._covered[later] = (self._time[later] - self._stage) * agents
+            self._mixing[ends], self._new[ends] = self._new[ends], 0
 
     def index(self, counts: Array) -> Array:
-        known, covered = self._known, self._covered[:, None, None]
-        return dducb_index(known[0], known[1], covered, self._shape[1], self.sigma, self.eta)
+        pulls, rewards = np.split(self._known, 2, axis=-1)
+        return dducb_index(pulls, rewards, self._covered[:, None, None], self._shape[1], self.sigma, self.eta)
 
 
 class GossipUCB(Consensus):
@@ -517,32 +524,30 @@ class GossipUCB(Consensus):
     def prepare(self) -> None:
         self._estimates, self._own = np.zeros(self._shape), np.zeros(self._shape)
         self._most = np.zeros(self._shape)  # pulls that anybody was heard to have made
-        near = self._graph.matrix().toarray() > 0
-        self._near = [np.flatnonzero(row) for row in near]
-        self._edges = np.argwhere(np.triu(near))
+        edges = np.argwhere(np.triu(self._graph.matrix().toarray()))
+        self._edges = edges if len(edges) else np.zeros((1, 2), np.int64)
 
     def forget(self, fresh: Array) -> None:
         for memory in (self._estimates, self._own, self._most):
             memory[fresh] = 0
 
-    def exchange(self, pulls: Array, rewards: Array, live: Array) -> None:
-        replicas = np.arange(self._shape[0])
-        counts = self._last_counts + pulls
-        means = (self._last_sums + rewards) / np.maximum(counts, 1)
-        mixed = self._estimates.copy()
-        if len(self._edges):
-            one, other = self._edges[self.rng.integers(0, len(self._edges), self._shape[0])].T
-            mixed[replicas, one] = mixed[replicas, other] = (
-                self._estimates[replicas, one] + self._estimates[replicas, other]
-            ) / 2
-        self._estimates = np.where(live[:, None, None], mixed + means - self._own, self._estimates)
-        self._own = np.where(live[:, None, None], means, self._own)
-        heard = (
-            np.maximum.reduceat(self._most[:, self._graph.indices], self._graph.indptr[:-1], axis=1)
-            if len(self._edges)
-            else counts
-        )
-        self._most = np.maximum(np.maximum(self._most, heard), counts)
+    def exchange(self, slot: Array, live: Array) -> None:
+        size, agents, arms = self._shape
+        total = self._last + slot
+        counts, means = total[..., :arms], total[..., arms:] / np.maximum(total[..., :arms], 1)
+        said, came = self.tell(np.concatenate([self._estimates, self._most], axis=-1), live)
+        estimates, most = self._estimates.copy(), np.maximum(self._most, counts)
+        if agents > 1:
+            replicas = np.arange(size)
+            one, other = self._edges[self.rng.integers(0, len(self._edges), size)].T
+            for hears, speaks in ((one, other), (other, one)):
+                half = (self._estimates[replicas, hears] + said[replicas, speaks, :arms]) / 2
+                estimates[replicas, hears] = np.where(came[replicas, speaks, None], half, estimates[replicas, hears])
+            heard = np.where(came[:, :, None], said[..., arms:], 0)[:, self._graph.indices]
+            most = np.maximum(most, np.maximum.reduceat(heard, self._graph.indptr[:-1], axis=1))
+        at = live[:, None, None]
+        self._estimates = np.where(at, estimates + means - self._own, self._estimates)
+        self._own, self._most = np.where(at, means, self._own), np.where(at, most, self._most)
 
     def index(self, counts: Array) -> Array:
         agents = self._shape[1]

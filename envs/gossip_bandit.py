@@ -265,6 +265,30 @@ def tick_times(
     return times
 
 
+class Trail:
+    """What pictures show of the past: every so often, the time and who held what; at most `most` of them, evenly over steps."""
+
+    def __init__(self, most: int = 400) -> None:
+        self.most, self.stride, self.seen = most, 1, 0
+        self.states: list[tuple[Array, Array]] = []
+
+    def note(self, state: State) -> None:
+        """Keep it, if it is its turn."""
+        if self.seen % self.stride == 0:
+            self.states.append((state.time, state.holders))
+            if len(self.states) == self.most:
+                self.states, self.stride = self.states[::2], 2 * self.stride
+        self.seen += 1
+
+    def of(self, state: State, replica: int) -> tuple[Array, Array]:
+        """Times, and holders [times, K], of one replica's run up to `state`."""
+        past = [*self.states, (state.time, state.holders)]
+        times, holders = (np.array([part[i][replica] for part in past]) for i in (0, 1))
+        begun = np.flatnonzero(np.diff(times) < 0)
+        first = begun[-1] + 1 if begun.size else 0
+        return times[first:], holders[first:]
+
+
 class GossipBandit(Population[State]):
     __doc__ = __doc__
     name = "gossip_bandit"
@@ -299,6 +323,14 @@ class GossipBandit(Population[State]):
     def reply_law(self) -> tuple[float, float]:
         """(p, q): the probabilities that a bit of a message is read as 1 where it is 1, and where it is 0."""
         return reply_law(self.channels["preference"])
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        begun = super().reset(seed=seed, options=options, where=where)
+        if where is None:
+            self._trail = Trail()
+        return begun
 
     # Ticks, one at a time.
 
@@ -357,6 +389,7 @@ class GossipBandit(Population[State]):
         p, action = self.params, actions["agent"][:, 0]
         option, on_zero, on_one = decode(action) if p.flat_actions else action.T
         happens = state.due <= self.end
+        self._trail.note(state)
         signal = draw_signal(option, self.qualities, self.stream("pulls"))
         all_zero = happens & self.all_zero(state)
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
@@ -424,6 +457,7 @@ class GossipBandit(Population[State]):
         if make is None or stateful or silent or not channel.plain:
             return False
         rule, state, until = make(self), self.state, min(until, self.end)
+        self._trail.note(state)
         happens = ~self.done & (state.due <= until)
         state = self._first(state, policy, happens)
         ticks = np.where(
@@ -590,6 +624,42 @@ class GossipBandit(Population[State]):
             f"who prefers {s.preference[i, s.ticker[i, 0]]}, hears [{heard}] of {s.received[i]}"
         )
 
+    def draw(self, axes: Any, replica: int = 0) -> None:
+        """Agents as dots coloured by what they prefer (2,500 of them at most), and the shares so far as bands."""
+        from matplotlib import colormaps
+
+        s, p, i, options = self.state, self.params, replica, self.params.num_options
+        colours = [
+            COLOURS[k] if options <= len(COLOURS) else colormaps["turbo"](k / (options - 1)) for k in range(options)
+        ]
+        axes.set_axis_off()
+        title = f"t = {s.time[i]:.2f} of {self.end:g}: {s.holders[i, self.qualities.argmax()] / p.num_agents:.1%} prefer the best option"
+        axes.set_title(title, loc="left")
+        dots, bands = axes.inset_axes((0, 0.02, 0.44, 0.94)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))
+        shown = np.unique(np.linspace(0, p.num_agents - 1, min(p.num_agents, 2500)).astype(int))
+        side = int(np.ceil(np.sqrt(shown.size)))
+        x, y = np.arange(shown.size) % side, -(np.arange(shown.size) // side)
+        dots.scatter(
+            x, y, s=(150 / side) ** 2, c=[[*colours, "#dddddd"][k] for k in s.preference[i, shown]], linewidths=0
+        )
+        dots.set_xlim(-0.6, side - 0.4)
+        dots.set_ylim(0.4 - side, 0.6)
+        dots.set_aspect("equal")
+        dots.set_axis_off()
+        times, holders = self._trail.of(s, i)
+        labels = [f"{k}: {quality:g}" if options <= len(COLOURS) else "_" for k, quality in enumerate(p.qualities)]
+        bands.stackplot(times, (holders / p.num_agents).T, colors=colours, labels=labels)
+        bands.set_xlim(0, self.end)
+        bands.set_ylim(0, 1)
+        bands.set_xlabel("time")
+        bands.set_title("shares (option: quality)", fontsize="medium")
+        bands.spines[["top", "right"]].set_visible(False)
+        if options <= len(COLOURS):
+            bands.legend(loc="lower right", fontsize="small")
+
+
+# Okabe and Ito's colours, which most people can tell apart.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
 
 # Ticks for which compiling the loop, about 2 s, is worth it.
 COMPILE_FROM = 500_000

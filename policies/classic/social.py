@@ -9,12 +9,28 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Population
+from tacit.envs.core import Array, Population, number
 from tacit.envs.core.gossip_ticks import Rule, choose
 from tacit.envs.core.replies import reply_law
+from tacit.envs.social_bandit import SocialBandit
 from tacit.policies.base import Policy
+from tacit.policies.classic.bandit_indices import ucb1_index
 
-__all__ = ["FollowMajority", "Heard", "ImitateIfBetter", "SocialPolicy", "Uniform", "Voter", "unbiased"]
+__all__ = [
+    "FollowMajority",
+    "Heard",
+    "ImitateIfBetter",
+    "Isolated",
+    "IsolatedEpsilonGreedy",
+    "IsolatedThompson",
+    "IsolatedUCB",
+    "OracleOption",
+    "Proportional",
+    "SocialPolicy",
+    "Uniform",
+    "Voter",
+    "unbiased",
+]
 
 
 class Heard(NamedTuple):
@@ -129,3 +145,76 @@ class Uniform(SocialPolicy):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         return self.plan(self.rng.integers(0, self._options, obs.shape[:2]), 1, 1)
+
+
+class OracleOption(SocialPolicy):
+    """Take up the best option, which it is told."""
+
+    def prepare(self, env: Population[Any]) -> None:
+        self._best = int(np.argmax(env.params.qualities))
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return self.plan(np.full(obs.shape[:2], self._best), 1, 1)
+
+
+class Isolated(SocialPolicy):
+    """Base of the agents that hear nobody and remember everything: each keeps pulls and signals of its own, and takes up what it pulls.
+
+    They have the memory that the worlds' own agents lack. A signal is read off the reward: in `social_bandit_v0` that of the option held
+    as a round begins, in `gossip_bandit_v0` that of the option pulled.
+    """
+
+    def prepare(self, env: Population[Any]) -> None:
+        shape = (*self._shape, self._options)
+        self._pulls, self._signals = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        self._late = isinstance(env, SocialBandit)
+        self._chosen = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def index(self, pulls: Array, signals: Array) -> Array:
+        """What to pull the option with the most of, float64[B, rows, K]."""
+        raise NotImplementedError
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        replicas, agents = np.arange(len(obs))[:, None], self.who(obs)
+        index = self.index(self._pulls[replicas, agents], self._signals[replicas, agents])
+        tied = index == index.max(-1, keepdims=True)
+        option = np.argmax(tied * (1.0 + self.rng.random(index.shape)), -1)
+        self._chosen = agents, self.heard(obs).own if self._late else option
+        return self.plan(option, 1, 1)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        agents, option = self._chosen
+        rows, columns = np.nonzero(option >= 0)
+        at = rows, agents[rows, columns], option[rows, columns]
+        self._pulls[at] += 1
+        self._signals[at] += reward[rows, columns].astype(np.int32)
+
+
+class IsolatedUCB(Isolated):
+    """UCB1 (Auer, Cesa-Bianchi & Fischer 2002)."""
+
+    def index(self, pulls: Array, signals: Array) -> Array:
+        return ucb1_index(pulls, signals / np.maximum(pulls, 1), pulls.sum(-1, keepdims=True))
+
+
+class IsolatedThompson(Isolated):
+    """Thompson sampling from Beta posteriors with uniform priors (Thompson 1933)."""
+
+    def index(self, pulls: Array, signals: Array) -> Array:
+        return self.rng.beta(1.0 + signals, 1.0 + pulls - signals)
+
+
+class IsolatedEpsilonGreedy(Isolated):
+    """The option of the best mean so far, any other with probability `epsilon`; what was never pulled comes first.
+
+    Args:
+        epsilon: in [0, 1].
+    """
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
+
+    def index(self, pulls: Array, signals: Array) -> Array:
+        means = np.where(pulls > 0, signals / np.maximum(pulls, 1), 2.0)
+        explores = self.rng.random(means.shape[:-1]) < self.epsilon
+        return np.where(explores[..., None], self.rng.random(means.shape), means)

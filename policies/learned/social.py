@@ -1,0 +1,129 @@
+"""Tabular Q-learning for the worlds of social learning, on how popular one's own option and the most popular one are."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.envs.core import Array, Population, integer, number
+from tacit.policies.base import Learner
+from tacit.policies.classic.social import SocialPolicy, unbiased
+
+__all__ = ["SocialQ"]
+
+
+class SocialQ(SocialPolicy, Learner):
+    """Q-learning on binned popularity, one table for all agents.
+
+    What an agent sees is cut to two numbers, the unbiased shares of its own option (one more bin for no option) and of the most popular
+    one. What it does is cut to five plans: keep; pull an option drawn in proportion to its share, or the most popular one, or any, and take
+    it up on signal 1; or take up the most popular one whatever its signal. So what is learned holds for any number of options.
+
+    Args:
+        steps: environment steps of training, counted over rows.
+        bins: of a share.
+        gamma: discount of a row's next step; where one agent acts at a time, that is another agent's, so the team's return is learned.
+        epsilon: how often it explores in training.
+        num_envs: replicas played at once in training.
+        seed: of everything random in training.
+
+    It trains when it is first reset, in the world and under the privacy that it is to act in, and is then kept. In `gossip_bandit_v0` it
+    is rewarded in training by the preference it ends a tick with (`reward="preference"`).
+
+    Source:
+        Watkins 1989, Learning from delayed rewards.
+    """
+
+    def __init__(
+        self,
+        steps: int = 400_000,
+        *,
+        bins: int = 8,
+        gamma: float = 0.9,
+        epsilon: float = 0.1,
+        num_envs: int = 64,
+        seed: int = 0,
+    ) -> None:
+        self.steps = integer("steps", steps, at_least=1)
+        self.bins = integer("bins", bins, at_least=1)
+        self.gamma = number("gamma", gamma, at_least=0, below=1)
+        self.epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
+        self.num_envs = integer("num_envs", num_envs, at_least=1)
+        self.seed = integer("seed", seed, at_least=0)
+        self._values: Array | None = None
+        self._learning = False
+        self._last: tuple[Array, ...] | None = None
+
+    def prepare(self, env: Population[Any]) -> None:
+        self._last = None
+        if self._values is None:
+            self.train(env)
+            self.begin(env)
+
+    def train(self, env: Population[Any]) -> "SocialQ":
+        """Learn in a world like `env`, with what stands on its channels."""
+        rewards = {"reward": "preference"} if "reward" in {field.name for field in fields(env.params)} else {}
+        world = type(env)(replace(env.params, **rewards), self.num_envs)
+        world.setups = {
+            name: channel.setup for name, channel in env.channels.items() if channel.setup.ledger is not None
+        }
+        shape = (self.bins + 1, self.bins, 5)
+        self._values, self._visits = np.ones(shape), np.zeros(shape)
+        self._learning, done, role = True, 0, self.role
+        world.reset(seed=self.seed)
+        self.reset(world, world.stream("policy"), role)
+        while done < self.steps:
+            if world.done.any():
+                world.reset(where=world.done)
+                self._last = None
+            world.advance(self, steps=1)
+            done += self.num_envs * world.rows(role)
+            if self.progress is not None:
+                self.progress(min(done / self.steps, 1.0))
+        self._learning = False
+        return self
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        assert self._values is not None, "SocialQ acts after reset()"
+        heard = self.heard(obs)
+        shares = np.clip(unbiased(heard.counts, heard.received, *self._law), 0.0, 1.0)
+        mine = np.take_along_axis(shares, np.maximum(heard.own, 0)[..., None], -1)[..., 0]
+        own, most = (
+            np.minimum((share * self.bins).astype(np.int64), self.bins - 1) for share in (mine, shares.max(-1))
+        )
+        state = np.where(heard.own >= 0, own, self.bins), most
+        if self._learning and self._last is not None:
+            self._learn(*self._last, self._values[state].max(-1))
+        move = self._values[state].argmax(-1)
+        if self._learning:
+            explores = self.rng.random(move.shape) < self.epsilon
+            move = np.where(explores, self.rng.integers(0, 5, move.shape), move)
+            self._last = (*state, move)
+        return self._plan(move, shares)
+
+    def _plan(self, move: Array, shares: Array) -> Array:
+        """The plans that the moves stand for."""
+        edges = np.cumsum(shares, -1)
+        mark = self.rng.random(move.shape)[..., None] * edges[..., -1:]
+        drawn = np.minimum((edges <= mark).sum(-1), self._options - 1)
+        most = np.argmax(shares + 1e-9 * self.rng.random(shares.shape), -1)
+        anything = self.rng.integers(0, self._options, move.shape)
+        option = np.choose(move, [np.full(move.shape, self._options), drawn, most, anything, most])
+        return self.plan(option, move == 4, 1)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        if self._learning and self._last is not None:
+            self._last = (*self._last[:3], reward, np.broadcast_to(done[:, None], reward.shape))
+
+    def _learn(self, own: Array, most: Array, move: Array, reward: Array, done: Array, after: Array) -> None:
+        """Move the values towards reward + gamma max Q(next), by the mean error of each at the rate of its visits."""
+        assert self._values is not None
+        target = reward + self.gamma * np.where(done, 0.0, after)
+        where = np.ravel_multi_index((own, most, move), self._values.shape).ravel()
+        size = self._values.size
+        count = np.bincount(where, minlength=size)
+        error = np.bincount(where, (target.ravel() - self._values.ravel()[where]), minlength=size)
+        some = count > 0
+        values, visits = self._values.reshape(-1), self._visits.reshape(-1)
+        visits[some] += count[some]
+        values[some] += error[some] / count[some] * np.minimum(1.0, count[some] / visits[some] ** 0.8)

@@ -17,7 +17,7 @@ from tacit.policies.classic.bandits import (
     MOSS,
     UCB1,
     ArmPolicy,
-    CentralisedUCB1,
+    CentralisedOracle,
     CoopUCB2,
     DPSuccessiveElimination,
     Fed2UCB,
@@ -31,7 +31,7 @@ from tacit.wrappers import Faulty, Laplace, LossyChannel
 MEANS = (0.1, 0.3, 0.9, 0.5)
 ALONE: tuple[Any, ...] = (
     UCB1(), KLUCB(), KLUCB(3.0), MOSS(), ThompsonSampling(), SuccessiveElimination(0.1), DPSuccessiveElimination(5.0, 0.1),
-    CentralisedUCB1(),
+    CentralisedOracle(),
 )  # fmt: skip
 ON_GRAPHS: tuple[Any, ...] = (CoopUCB2(), DDUCB(), GossipUCB())
 EVERY = (*ALONE, Fed2UCB(), Fed2UCB(admit_all=True), *ON_GRAPHS)
@@ -195,7 +195,7 @@ def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypa
 def test_all_together_learn_faster_than_alone() -> None:
     alone, pooled = (
         tacit.simulate(world(policy, num_agents=20), policy, seed=5).metrics["regret_per_agent"].mean()
-        for policy in (UCB1(), CentralisedUCB1())
+        for policy in (UCB1(), CentralisedOracle())
     )
     assert pooled < alone / 5
 
@@ -203,7 +203,7 @@ def test_all_together_learn_faster_than_alone() -> None:
 def test_unpulled_arms_are_shared_out() -> None:
     env = world(None, num_agents=3, qualities="grid", num_arms=7)
     env.reset(seed=0)
-    policy = CentralisedUCB1()
+    policy = CentralisedOracle()
     policy.reset(env, np.random.default_rng(0))
     env.advance(policy, steps=3)
     assert (env.state.counts.sum(1) >= 1).all()

@@ -1,4 +1,4 @@
-"""Baselines for `federated_bandit_v0`, one arm a slot: what agents do alone, what they do by talking, and what pooling everything would do.
+"""Baselines for `federated_bandit_v0`, one arm a slot: alone, by talk, and with everything pooled.
 
 The single-agent ones are run by every agent for itself. Of equal arms the first is pulled. All hold arrays [B, M, K]; none loops
 over agents. A replica in which nothing was pulled yet begins afresh.
@@ -33,7 +33,7 @@ __all__ = [
     "MOSS",
     "UCB1",
     "ArmPolicy",
-    "CentralisedUCB1",
+    "CentralisedOracle",
     "CoopUCB2",
     "DPSuccessiveElimination",
     "Fed2UCB",
@@ -102,25 +102,29 @@ class UCB1(ArmPolicy):
 
 
 class KLUCB(ArmPolicy):
-    """Garivier & Cappe 2011: the bound that Bernoulli's law gives; `c` weighs ln ln t (their proof takes 3, their advice is 0).
-
-    Only arms are looked into whose bound by Pinsker's inequality, which lies above, reaches the index of the arm where that bound is
-    highest: the others cannot be chosen.
-    """
+    """Garivier & Cappe 2011: the bound that Bernoulli's law gives; `c` weighs ln ln t (their proof takes 3, their advice is 0)."""
 
     def __init__(self, c: float = 0.0) -> None:
         self.c = number("c", c, at_least=0)
 
     def choose(self, counts: Array, means: Array) -> Array:
-        t = counts.sum(-1, keepdims=True)
-        above = pinsker_index(counts, means, t, self.c)
-        top = above.argmax(-1)[:, :, None]
-        best_counts, best_means = (np.take_along_axis(x, top, -1) for x in (counts, means))
-        least = kl_ucb_index(best_counts, best_means, t, self.c)
-        some = above >= least
-        index = np.full(counts.shape, -np.inf)
-        index[some] = kl_ucb_index(counts[some], means[some], np.broadcast_to(t, counts.shape)[some], self.c)
-        return index.argmax(-1)
+        return kl_ucb_choice(counts, means, self.c)
+
+
+def kl_ucb_choice(counts: Array, means: Array, c: float = 0.0) -> Array:
+    """The arms of highest KL-UCB index, int64[...], for counts and means [..., K].
+
+    Only arms are looked into whose bound by Pinsker's inequality, which lies above, reaches the index of the arm where that bound is
+    highest: the others cannot be chosen.
+    """
+    t = counts.sum(-1, keepdims=True)
+    above = pinsker_index(counts, means, t, c)
+    top = above.argmax(-1)[..., None]
+    least = kl_ucb_index(np.take_along_axis(counts, top, -1), np.take_along_axis(means, top, -1), t, c)
+    some = above >= least
+    index = np.full(counts.shape, -np.inf)
+    index[some] = kl_ucb_index(counts[some], means[some], np.broadcast_to(t, counts.shape)[some], c)
+    return index.argmax(-1)
 
 
 class MOSS(ArmPolicy):
@@ -223,16 +227,15 @@ class DPSuccessiveElimination(ArmPolicy):
         self._pulls[who] = np.where(active.sum(-1) > 1, after.pulls, np.inf)
 
 
-class CentralisedUCB1(ArmPolicy):
-    """What talk could gain at most: UCB1 on the pulls of all agents together, which all see at once and for nothing.
+class CentralisedOracle(ArmPolicy):
+    """What talk could gain at most: KL-UCB on the pulls of all agents together, which all see at once and for nothing.
 
     Agents pull alike; while arms are left that nobody has pulled, they share them out. No channel carries what they see.
     """
 
     def choose(self, counts: Array, means: Array) -> Array:
         pooled = counts.sum(1)
-        mean = (counts * means).sum(1) / np.maximum(pooled, 1)
-        best = ucb1_index(pooled, mean, pooled.sum(-1, keepdims=True)).argmax(-1)
+        best = kl_ucb_choice(pooled, (counts * means).sum(1) / np.maximum(pooled, 1))
         arms = np.broadcast_to(best[:, None], counts.shape[:2])
         unpulled = pooled == 0
         if unpulled.any():

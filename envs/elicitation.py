@@ -83,7 +83,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import gymnasium
@@ -91,7 +91,7 @@ import numpy as np
 
 from tacit.envs.core import Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number, vector
 from tacit.envs.core.population import Acts
-from tacit.wrappers.privacy.mechanisms import UnaryEncoding, k_ary_response
+from tacit.wrappers.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding, k_ary_response
 
 __all__ = [
     "MIN_TARGET",
@@ -537,6 +537,16 @@ def theorem_2_holds(cost: Any, epsilon: float, num_values: int) -> bool:
 # The finite game.
 
 
+def _circle(size: int) -> int:
+    """How many points tell the coefficient of z^size in e^(size (z - 1)) from all others: a share of e^-42 of these gets in."""
+    from scipy.special import gammaln
+
+    away = np.arange(1, int(10 * math.sqrt(size)) + 40)
+    above = gammaln(size + away + 1) - gammaln(size + 1) - away * math.log(size)
+    below = gammaln(np.maximum(size - away, 0) + 1) - gammaln(size + 1) + away * math.log(size)
+    return 1 + int(away[np.minimum(above, np.where(away > size, np.inf, below)) > 42][0])
+
+
 def wins(laws: Any, sizes: Any) -> Array:
     """Who wins, exactly: P(the winner is m and has been reported c times | my own report is m), [M, N + 1] over m and c.
 
@@ -560,7 +570,7 @@ def wins(laws: Any, sizes: Any) -> Array:
     keep = sizes > 0
     laws, sizes = laws[keep], sizes[keep]
     values, total = laws.shape[1], int(sizes.sum()) + 1
-    circles = [int(10 * math.sqrt(size) + 40) for size in sizes]
+    circles = [_circle(size) for size in sizes.tolist()]
     points = math.prod(circles)
     if points > 300_000:
         raise ValueError(
@@ -660,6 +670,8 @@ def best_epsilon(
 ) -> tuple[Array, Array]:
     """The budget that earns most, and what it earns, [...] each: the largest of P_X(eps) . prizes - factor g(eps) (2.6).
 
+    Under k-ary response P_X . prizes = mean + eps / (eps + M) gain, of the mean prize and the gain, theta . prizes - mean.
+
     Args:
         prizes: expected payment for each report, [..., x].
         theta: what the individual believes, [..., M].
@@ -667,35 +679,57 @@ def best_epsilon(
         factor: of g, [...].
         at_most: bound of budgets.
         reporting: the mechanism; None: k-ary response.
-
-    A grid of eps / (eps + M) finds the best budget within 1/128, bisection of the derivative improves it.
     """
     reporting = reporting or KaryReport(theta.shape[-1])
-    m, factor = theta.shape[-1], np.asarray(factor, np.float64)[..., None]
-    top = min(at_most / (at_most + m) if math.isfinite(at_most) else 1.0, 1 - 1e-9)
-    share = np.linspace(0, top, 129)
-    grid = m * share / (1 - share)
-    grid[-1] = at_most if math.isfinite(at_most) else grid[-1]
+    m, factor = theta.shape[-1], np.asarray(factor, np.float64)
+    if isinstance(reporting, KaryReport):
+        mean = prizes.mean(-1)
+        gain = (theta * prizes).sum(-1) - mean
+        shape = np.broadcast_shapes(gain.shape, factor.shape)
+        mantissa, exponent = np.frexp(np.broadcast_to(np.maximum(gain, 0) / factor, shape))
+        # Individuals whose ratios differ by rounding only are solved for once.
+        ratios, of = np.unique(np.ldexp(np.round(mantissa * 2.0**40), exponent - 40), return_inverse=True)
+        ratio = ratios[:, None]
+        best = _best(
+            lambda at: ratio * (at / (at + m)) - cost(at),
+            lambda at: ratio * m / (at + m) ** 2 - cost.marginal(at),
+            m,
+            at_most,
+        )[of.reshape(shape)]
+        return best, mean + best / (best + m) * gain - factor * cost(best)
 
     def payoff(at: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return np.einsum("...gx,...x->...g", reporting.law(theta[..., None, :], at), prizes) - factor * cost(at)
+        earned = np.einsum("...gx,...x->...g", reporting.law(theta[..., None, :], at), prizes)
+        return earned - factor[..., None] * cost(at)
 
     def slope(at: Array) -> Array:
-        with np.errstate(over="ignore"):
-            earned = np.einsum("...gx,...x->...g", reporting.law_slope(theta[..., None, :], at), prizes)
-            return earned - factor * cost.marginal(at)
+        earned = np.einsum("...gx,...x->...g", reporting.law_slope(theta[..., None, :], at), prizes)
+        return earned - factor[..., None] * cost.marginal(at)
 
-    best = np.argmax(payoff(grid), -1)
-    low, high = grid[np.maximum(best - 1, 0)][..., None], grid[np.minimum(best + 1, grid.size - 1)][..., None]
-    for _ in range(60):
-        middle = (low + high) / 2
-        rises = slope(middle) > 0
-        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
-    candidates = np.concatenate([low, grid[best][..., None], high, np.zeros_like(low)], -1)
-    earned = payoff(candidates)
-    chosen = np.argmax(earned, -1)[..., None]
-    return np.take_along_axis(candidates, chosen, -1)[..., 0], np.take_along_axis(earned, chosen, -1)[..., 0]
+    best = _best(payoff, slope, m, at_most)
+    return best, payoff(best[..., None])[..., 0]
+
+
+def _best(payoff: Callable[[Array], Array], slope: Callable[[Array], Array], m: int, at_most: float) -> Array:
+    """Where a payoff is largest over budgets, [...]; it maps [..., g] budgets to payoffs, and so does its derivative `slope`.
+
+    A grid of 129 shares eps / (eps + M) finds the neighbourhood, bisection of the derivative the place.
+    """
+    bounded = math.isfinite(at_most)
+    share = np.linspace(0, min(at_most / (at_most + m) if bounded else 1.0, 1 - 1e-9), 129)
+    grid = m * share / (1 - share)
+    if bounded:
+        grid[-1] = at_most
+    with np.errstate(over="ignore"):
+        best = np.argmax(payoff(grid), -1)
+        low, high = grid[np.maximum(best - 1, 0)][..., None], grid[np.minimum(best + 1, grid.size - 1)][..., None]
+        for _ in range(60):
+            middle = (low + high) / 2
+            rises = slope(middle) > 0
+            low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+        candidates = np.concatenate([low, grid[best][..., None], high, np.zeros_like(low)], -1)
+        chosen = np.argmax(payoff(candidates), -1)[..., None]
+    return np.take_along_axis(candidates, chosen, -1)[..., 0]
 
 
 def expected_payment(
@@ -893,17 +927,11 @@ class Elicitation(Population[State]):
         )
 
     def make_channels(self) -> tuple[Channel, ...]:
-        return (
-            Channel(
-                "report",
-                "categorical",
-                observer="platform",
-                unit="event",
-                sender="individual",
-                chosen=True,
-                disjoint=True,
-            ),
+        kind = KaryRandomizedResponse.kind if self.params.reporting == "k_ary" else UnaryEncoding.kind
+        channel = Channel(
+            "report", "categorical", observer="platform", unit="event", sender="individual", chosen=kind, disjoint=True
         )
+        return (channel,)
 
     def check_setup(self, channel: str, setup: Setup) -> None:
         if setup.mechanism is not None:
@@ -1138,7 +1166,7 @@ class Elicitation(Population[State]):
             seen = self.observe_role(self.state, "platform")
             action = platform.act(seen)
             state = self.announced(self.state, self.roles["platform"].check(action, (self.num_envs, 1))[:, 0])
-            budget = np.float32(common(state.target)).astype(np.float64)
+            budget = np.asarray(common(state.target), np.float32).astype(np.float64)
             counts = self.stream("tallies").multinomial(n, self.reporting.law(state.theta, budget))
             prize, chance, winner, _, degenerate = self.judge(state, counts)
             happy = counts if (chance == 1).all() else self.stream("peers").binomial(counts, chance)
@@ -1154,7 +1182,9 @@ class Elicitation(Population[State]):
             self._state, reward, _ = self.settle(state, counts, winner, degenerate, totals, answers)
             channel.book(everyone)
             if self.ledger is not None:
-                self.ledger.charge_levels(channel.name, np.broadcast_to(level[:, None], answers.shape))
+                self.ledger.charge_levels(
+                    channel.name, np.broadcast_to(level[:, None], answers.shape), kind=channel.chosen
+                )
             self.truncated = self._state.campaign >= self.campaigns
             platform.update(seen, action, reward[:, None], self.done)
         return True
@@ -1189,8 +1219,9 @@ class Elicitation(Population[State]):
         return self.state.campaign.astype(np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        means = self.metrics()
-        return {name: lambda name=name: means[name] for name in means}
+        return {
+            name: partial(dict.__getitem__, self.metrics(), name) for name in (*SUMS[:-1], "total_payment", "messages")
+        }
 
     def metrics(self) -> dict[str, Array]:
         """Means over the campaigns: `payment` (a participant's), `payment_ratio` (over Theorem 1's bound), `error` (squared, summed over

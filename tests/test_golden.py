@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tacit.envs import federated_bandit_v0, round_stopping_v0
+from tacit.envs import elicitation_v0, federated_bandit_v0, round_stopping_v0
 from tacit.envs.core import Population
-from tacit.policies import DDPMAB, Deadline, FixedCount
+from tacit.policies import DDPMAB, BestResponse, Deadline, FixedCount, Wintall
 
 GOLDEN = Path(__file__).parent / "golden"
 SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "time_budget": 1.0}
@@ -33,7 +33,21 @@ def federated_bandit() -> str:
     return told(federated_bandit_v0.population(num_agents=6, num_arms=3, horizon=300, topology=graph), DDPMAB())
 
 
+def elicitation() -> str:
+    population = elicitation_v0.population(num_individuals=40, cost_spread=0.5, campaigns=6)
+    policies = {"platform": Wintall(), "individual": BestResponse()}
+    population.reset(seed=2020)
+    for role, policy in policies.items():
+        policy.reset(population, population.stream(f"policy/{role}"), role)
+    lines = [population.describe()]
+    while not population.done.all():
+        population.advance(policies, steps=2)
+        lines.append(population.describe())
+    return "".join(f"{line}\n" for line in lines)
+
+
 RUNS = {
+    "elicitation": elicitation,
     "federated_bandit": federated_bandit,
     "round_stopping_geometric": lambda: round_stopping(FixedCount(4)),
     "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_law="pareto", computing=(2.0, 4.0)),

@@ -125,7 +125,8 @@ class Channel:
         unit: what two adjacent worlds differ in: one `event`, or a `user`'s whole local history.
         sender: what its senders are called; a role, or agents that the world plays itself.
         num_senders: how many there are; None: as many as the role `sender` has agents.
-        chosen: its senders perturb what they say themselves, each at a level of its own choice: no mechanism may stand on it.
+        chosen: the kind of mechanism by which its senders perturb what they say themselves, each at a level of its own choice; then no
+            other may stand on it.
         disjoint: each event enters at most one message, and which one does not depend on what happened (a reward enters the mean of its
             own epoch, and no later one but by way of what was said). The ledger then composes in parallel at event level.
 
@@ -148,7 +149,7 @@ class Channel:
         unit: Unit,
         sender: str = "",
         num_senders: int | None = None,
-        chosen: bool = False,
+        chosen: str = "",
         disjoint: bool = False,
     ) -> None:
         if disjoint and unit == "user":
@@ -259,7 +260,7 @@ class Channel:
         if mechanism is None:
             if self.chosen and self.ledger is not None:
                 senders = self._admit(senders, x.shape[:2], self._levels)
-                self.ledger.charge_levels(self.name, np.where(senders, self._levels, 0.0))
+                self.ledger.charge_levels(self.name, np.where(senders, self._levels, 0.0), kind=self.chosen)
             self._count(senders, x.shape[:2])
             return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
         if mechanism.kind == "laplace" and norm == 2 and sensitivity is not None:

@@ -40,7 +40,7 @@ class Platform(Policy):
             raise ValueError(
                 f"{type(self).__name__} is the platform of elicitation_v0, not {self.role!r} of {env.name!r}"
             )
-        self._env, self._theta = env, None
+        self._env, self._theta = env, np.zeros((0, 0))
         self.check(env)
 
     def check(self, env: Elicitation) -> None:
@@ -123,12 +123,12 @@ class Individuals(Policy):
             raise ValueError(
                 f"{type(self).__name__} is the individuals of elicitation_v0, not {self.role!r} of {env.name!r}"
             )
-        self._env, self._seen = env, None
+        self._env, self._seen = env, np.zeros((0, 0, 0))
         self._layout = env.roles[self.role].layout
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """What was answered to the same sight is answered again."""
-        if self._seen is None or not np.array_equal(obs, self._seen):
+        if not np.array_equal(obs, self._seen):
             self._seen, self._answer = obs.copy(), self.answer(self._layout.unpack(obs))[..., None].astype(np.float32)
         return self._answer.copy()
 
@@ -180,7 +180,8 @@ class BestResponse(Individuals):
         flat = np.broadcast_to(scale[..., None], (*scale.shape, kinds.size))
         posted = flat * (kinds == seen["value"][..., None].astype(np.int64)) if "value" in seen else flat
         agree = scale[..., None] * env.reporting.law(belief, target)
-        serum = agree / (kinds.size * seen["reference"]) if "reference" in seen else agree
+        shares = seen.get("reference", np.zeros((1, 1, kinds.size)))
+        serum = agree / (kinds.size * np.where(shares > 0, shares, 1.0))
         prize = np.choose(
             rule[..., None], [amount[..., None] * (kinds == winner[..., None]), flat, posted, agree, serum]
         )

@@ -398,7 +398,7 @@ class GossipBandit(Population[State]):
         if p.reward == "preference":
             mine = after.preference[np.arange(self.num_envs), state.ticker[:, 0]]
             reward = draw_signal(mine, self.qualities, self.stream("rewards")) & happens
-        new = self.schedule(after, after.time)
+        new = self.schedule(after, np.where(happens, after.time, np.inf))
         truncated = new.due > self.end
         info = self.inform(state, new, option, signal, happens) | {"all_zero": all_zero}
         return new, {"agent": reward[:, None].astype(np.float64)}, np.zeros(self.num_envs, np.bool_), truncated, info

@@ -123,7 +123,7 @@ def play(
     levels = 0 if sums is None else sums.levels
     shapes = ((2 if one_peer else 1,), (options, levels), (), ())
     each = sum(int(np.prod(shape)) for shape in shapes)
-    length = min(max(BLOCK // (replicas * each), 16), 4096)
+    length = min(max(BLOCK // max(replicas * each, 1), 16), 4096)
     last = int(ticks.max(initial=0))
     for done in range(0, last, length):
         # Group after group draws what all replicas would draw at once.

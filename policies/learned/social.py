@@ -22,7 +22,7 @@ class SocialQ(SocialPolicy, Learner):
     Args:
         steps: environment steps of training, counted over rows.
         bins: of a share.
-        gamma: discount of a row's next step; where one agent acts at a time, that is another agent's, so the team's return is learned.
+        gamma: discount of a row's next step, in [0, 1); None: 0 where the reward tells at once what a decision was worth, 0.9 elsewhere.
         epsilon: how often it explores in training.
         num_envs: replicas played at once in training.
         seed: of everything random in training.
@@ -39,14 +39,14 @@ class SocialQ(SocialPolicy, Learner):
         steps: int = 400_000,
         *,
         bins: int = 8,
-        gamma: float = 0.9,
+        gamma: float | None = None,
         epsilon: float = 0.1,
         num_envs: int = 64,
         seed: int = 0,
     ) -> None:
         self.steps = integer("steps", steps, at_least=1)
         self.bins = integer("bins", bins, at_least=1)
-        self.gamma = number("gamma", gamma, at_least=0, below=1)
+        self.gamma = None if gamma is None else number("gamma", gamma, at_least=0, below=1)
         self.epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
         self.num_envs = integer("num_envs", num_envs, at_least=1)
         self.seed = integer("seed", seed, at_least=0)
@@ -67,6 +67,7 @@ class SocialQ(SocialPolicy, Learner):
         world.setups = {
             name: channel.setup for name, channel in env.channels.items() if channel.setup.ledger is not None
         }
+        self._discount = self.gamma if self.gamma is not None else 0.0 if rewards else 0.9
         shape = (self.bins + 1, self.bins, 5)
         self._values, self._visits = np.ones(shape), np.zeros(shape)
         self._learning, done, role = True, 0, self.role
@@ -118,7 +119,7 @@ class SocialQ(SocialPolicy, Learner):
     def _learn(self, own: Array, most: Array, move: Array, reward: Array, done: Array, after: Array) -> None:
         """Move the values towards reward + gamma max Q(next), by the mean error of each at the rate of its visits."""
         assert self._values is not None
-        target = reward + self.gamma * np.where(done, 0.0, after)
+        target = reward + self._discount * np.where(done, 0.0, after)
         where = np.ravel_multi_index((own, most, move), self._values.shape).ravel()
         size = self._values.size
         count = np.bincount(where, minlength=size)

@@ -1,0 +1,944 @@
+"""Gossip: the model of Chen et al. 2021, its closed law against messages, leaps against steps, and the mistakes that are easily made.
+
+Statistical tests are seeded and reject the truth with probability at most 1e-4 each, by a chi-square or z statistic, or a bound of 4 or
+more standard errors. That they have power is shown on the mistaken versions.
+"""
+
+import dataclasses
+from itertools import pairwise
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from scipy import stats
+
+import tacit
+from tacit.envs import gossip_bandit_v0
+from tacit.envs.core import Array, gossip_ticks, picture
+from tacit.envs.core.gossip_ticks import Rule, Tally, choose, play
+from tacit.envs.core.replies import AliasTable, ReplySums, sum_law
+from tacit.envs.gossip_bandit import GossipBandit, tick_times
+from tacit.policies import (
+    CBL,
+    PPCL,
+    FollowMajority,
+    ImitateIfBetter,
+    IsolatedEpsilonGreedy,
+    IsolatedThompson,
+    IsolatedUCB,
+    OracleOption,
+    PrivateSocialLearning,
+    Random,
+    SocialQ,
+    Uniform,
+    Voter,
+)
+from tacit.policies.reference import ppcl
+from tacit.policies.reference.ppcl import popularity_estimate
+from tacit.wrappers import (
+    BitwiseRandomizedResponse,
+    Budget,
+    Byzantine,
+    Churn,
+    Faulty,
+    KaryRandomizedResponse,
+    LossyChannel,
+    Memoized,
+    NoPrivacy,
+    Privatize,
+    Stragglers,
+    UnaryEncoding,
+)
+
+FALSE_ALARM = 1e-4
+RR = BitwiseRandomizedResponse
+
+
+def p_value(observed: Array, expected: Array) -> float:
+    """Of Pearson's chi-square; cells that expect fewer than 5 are pooled, a cell that expects nothing must hold nothing."""
+    if observed[expected == 0].any():
+        return 0.0
+    order = np.argsort(expected)
+    expected, observed = expected[order], observed[order]
+    few = np.searchsorted(np.cumsum(expected), 5 * 4)
+    expected = np.append(expected[few:], expected[:few].sum())
+    observed = np.append(observed[few:], observed[:few].sum())
+    some = expected > 0
+    return float(stats.chisquare(observed[some], expected[some] * observed.sum() / expected[some].sum()).pvalue)
+
+
+def two_sample_p(first: Array, second: Array) -> float:
+    """Of the chi-square of two samples of whole numbers against a common law, in up to 20 cells."""
+    edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, 21)[1:-1]))
+    counts = np.array(
+        [np.bincount(np.searchsorted(edges, x, side="left"), minlength=edges.size + 1) for x in (first, second)]
+    )
+    return float(stats.chi2_contingency(counts[:, counts.sum(0) > 0]).pvalue)
+
+
+def population(num_envs: int = 1, mechanism: Any = None, **params: Any) -> Any:
+    env = gossip_bandit_v0.population(num_envs=num_envs, **params)
+    return env if mechanism is None else Privatize(env, "preference", mechanism)
+
+
+def started(policy: Any, num_envs: int = 1, mechanism: Any = None, *, seed: int = 0, **params: Any) -> Any:
+    env = population(num_envs, mechanism, **params)
+    env.reset(seed=seed)
+    policy.reset(env, env.stream("policy/agent"))
+    return env
+
+
+def no_leap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GossipBandit, "leap", lambda self, policies, until: False)
+
+
+# The spec's example.
+
+
+def test_the_contract() -> None:
+    env = gossip_bandit_v0.population(num_envs=1000, num_agents=400, qualities=(0.95, 0.65, 0.35, 0.05), rate=1.0)
+    env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon=3.0))
+    run = tacit.simulate(env, PPCL(), seed=0, until=[10.0, 20.0, 40.0], record=["popularity"])
+    popularity = run.trace["popularity"]
+    assert popularity.shape == (3, 1000, 4)
+    np.testing.assert_allclose(popularity.sum(-1), 1.0)
+    assert (np.diff(popularity[:, :, 0].mean(1)) > -0.01).all()
+    assert popularity[-1, :, 0].mean() > 0.99
+
+
+def test_what_the_paper_prescribes() -> None:
+    assert PPCL().prescribes(population()) == {"preference": RR(3.0)}
+    run = tacit.simulate(population(2, num_agents=8), PPCL(epsilon=1.5), seed=0, until=2.0, privacy="paper")
+    assert run.ledger.per_message["preference"].epsilon == 1.5
+    with pytest.raises(ValueError, match="CBL prescribes no mechanism"):
+        tacit.simulate(population(asks="one"), CBL(), seed=0, privacy="paper")
+
+
+# Equations.
+
+
+def test_the_estimate_is_equation_7() -> None:
+    epsilon = 3.0
+    e = np.exp(epsilon / 2)
+    law = RR(epsilon)
+    counts = np.arange(41.0)
+    h = counts / 40
+    expected = np.clip((e + 1) / (e - 1) * h - 1 / (e - 1), 0, 1)
+    np.testing.assert_allclose(
+        popularity_estimate(counts[:, None], np.full(41, 40.0), law.p, law.q)[:, 0], expected, atol=1e-12
+    )
+    assert popularity_estimate(np.zeros((1, 3)), np.zeros(1), law.p, law.q).tolist() == [[0, 0, 0]]
+
+
+def test_the_threshold_is_on_ones_own_share() -> None:
+    """K = 2: alpha = 3/4, and at 3/4 an agent keeps."""
+    policy = PPCL()
+    for holders, pulls in (((2, 2), True), ((3, 1), False), ((1, 3), True)):
+        env = started(
+            policy, num_agents=4, qualities=(0.9, 0.1), initial_preferences=[0] * holders[0] + [1] * holders[1]
+        )
+        while env.state.preference[0, env.state.ticker[0, 0]] != 0:
+            env.step([[[2, 0, 0]]])
+        option = policy.act(env.observe())[0, 0, 0]
+        assert bool(option < 2) is pulls
+
+
+def test_choose_draws_in_proportion() -> None:
+    rng = np.random.default_rng(0)
+    weights = np.broadcast_to([0.5, 0.0, 0.25, 1.25], (40_000, 4))
+    drawn = choose(weights, np.zeros(40_000, np.int64), rng.random(40_000))
+    assert p_value(np.bincount(drawn, minlength=5), 40_000 * np.array([0.25, 0, 0.125, 0.625, 0])) > FALSE_ALARM
+    none = choose(np.zeros((3, 4)), np.array([-1, 0, 2]), np.array([0.1, 0.5, 0.9]))
+    assert none.tolist() == [4, 4, 4]
+    kept = choose(weights[:2], np.array([3, 2]), np.array([0.1, 0.1]), threshold=0.6)
+    assert kept.tolist() == [4, 0]
+
+
+def test_cbl_explores_without_a_preference() -> None:
+    rng = np.random.default_rng(1)
+    size, tau = 40_000, 0.3
+    heard = np.zeros((size, 2))
+    heard[:, 1] = 1.0
+    drawn = choose(heard, np.full(size, -1), rng.random(size), explore=tau)
+    assert p_value(np.bincount(drawn, minlength=3), size * np.array([tau / 2, 1 - tau / 2, 0])) > FALSE_ALARM
+    silent = choose(np.zeros((size, 2)), np.full(size, -1), rng.random(size), explore=tau)
+    assert p_value(np.bincount(silent, minlength=3), size * np.array([tau / 2, tau / 2, 1 - tau])) > FALSE_ALARM
+    assert set(choose(heard[:50], np.zeros(50, np.int64), rng.random(50), explore=1.0)) == {1}
+    assert set(choose(heard[:50], np.full(50, -1), rng.random(50), explore=1.0)) == {0, 1}
+
+
+# What replies add up to.
+
+
+def bruteforce(ones: int, zeros: int, p: float, q: float) -> Array:
+    return np.convolve(stats.binom.pmf(np.arange(ones + 1), ones, p), stats.binom.pmf(np.arange(zeros + 1), zeros, q))
+
+
+@pytest.mark.parametrize(
+    ("ones", "zeros", "p", "q"), [(3, 5, 0.8, 0.2), (0, 7, 0.9, 0.3), (400, 0, 0.82, 0.18), (6, 6, 1.0, 0.0)]
+)
+def test_the_law_of_a_sum(ones: int, zeros: int, p: float, q: float) -> None:
+    first, law = sum_law(ones, zeros, p, q)
+    expected = bruteforce(ones, zeros, p, q)
+    np.testing.assert_allclose(law, expected[first : first + law.size], rtol=1e-9)
+    assert expected.sum() - expected[first : first + law.size].sum() < 1e-15
+
+
+def alias_law(table: AliasTable, row: int, size: int) -> Array:
+    """The law that a row draws from, exactly, on 0 .. size - 1."""
+    width = table.stay.shape[1]
+    law = np.zeros(size + width)
+    for cell in range(width):
+        law[table.first[row] + cell] += table.stay[row, cell] / width
+        law[table.first[row] + table.alias[row, cell]] += (1 - table.stay[row, cell]) / width
+    assert law[size:].sum() < 1e-15
+    return law[:size]
+
+
+@pytest.mark.parametrize("gap", [0, 3])
+def test_tables_draw_the_law(gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where anchors share the table: N = 30 as if it were large."""
+    n, p, q = 30, 0.8, 0.15
+    sums = ReplySums(n, p, q)
+    assert sums.levels == 1
+    if gap:
+        sums.gap, sums.levels = gap, 2
+        sums.anchors = np.append(np.arange(0, n - gap, gap + 1), n - gap)
+        sums.outer = AliasTable([sum_law(a, n - gap - a, p, q) for a in sums.anchors.tolist()])
+        sums.inner = AliasTable([sum_law(r, gap - r, p, q) for r in range(gap + 1)])
+    for x in range(n + 1):
+        row = x // (gap + 1)
+        law = alias_law(sums.outer, row, n + 1)
+        if gap:
+            law = np.convolve(law, alias_law(sums.inner, x - int(sums.anchors[row]), gap + 1))[: n + 1]
+        np.testing.assert_allclose(law, bruteforce(x, n - x, p, q), atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [700, 10_000, 100_000, 100_003])
+def test_anchors_reach_every_count(n: int) -> None:
+    sums = ReplySums(n, 0.82, 0.18)
+    ones = np.unique(np.concatenate([np.arange(700), n - np.arange(700), np.linspace(0, n, 999).astype(int)]))
+    rest = ones - sums.anchors[ones // (sums.gap + 1)]
+    assert sums.levels == 2
+    assert rest.min() >= 0
+    assert rest.max() <= sums.gap
+    drawn = sums.draw(np.full(20_000, n // 3), np.random.default_rng(n).random((20_000, 2)))
+    mean, variance = n // 3 * 0.82 + (n - n // 3) * 0.18, n * 0.82 * 0.18
+    assert abs(drawn.mean() - mean) < 4 * np.sqrt(variance / 20_000)
+    assert abs(drawn.var() / variance - 1) < 4 * np.sqrt(2 / 20_000)
+
+
+def first_counts(
+    mechanism: Any, size: int, *, by_message: bool, seed: int, leave_out: bool = False, **params: Any
+) -> Array:
+    """What the first agent to tick hears, int64[size, K], by the closed law or message by message."""
+    env = population(size, mechanism, **params)
+    if by_message:
+        env = Faulty(env, "preference", Stragglers((1.0,)))  # on time, but needs single messages
+    env.reset(seed=seed)
+    counts: Array = env.state.counts
+    if leave_out:
+        own = env.state.preference[np.arange(size), env.state.ticker[:, 0]]
+        others = env.state.holders - (own[:, None] == np.arange(counts.shape[1]))
+        counts = mechanism.perturb_counts(others, np.random.default_rng(seed))
+    return counts
+
+
+def joint(counts: Array, n: int) -> Array:
+    """How often each vector of counts was met."""
+    return np.bincount(
+        np.ravel_multi_index(tuple(counts.T), (n + 1,) * counts.shape[1]), minlength=(n + 1) ** counts.shape[1]
+    )
+
+
+SMALL: dict[str, Any] = {"num_agents": 5, "qualities": (0.9, 0.5, 0.1)}
+
+
+def joint_law(mechanism: Any, holders: tuple[int, ...], n: int) -> Array:
+    law = np.ones(())
+    for x in holders:
+        law = np.multiply.outer(law, bruteforce(x, n - x, mechanism.p, mechanism.q))
+    return law.ravel()
+
+
+def test_a_tick_hears_the_law_of_single_messages() -> None:
+    """Equations 5 and 6: joint over the options, the closed law and the messages both; and three mistakes are found."""
+    size, law = 40_000, joint_law(RR(2.0), (2, 2, 1), 5) * 40_000
+    for by_message in (False, True):
+        for mechanism in (RR(2.0), UnaryEncoding(2.0, "symmetric")):
+            counts = first_counts(mechanism, size, by_message=by_message, seed=3, **SMALL)
+            assert p_value(joint(counts, 5), law) > FALSE_ALARM
+    wrong_flip = first_counts(RR(4.0), size, by_message=False, seed=3, **SMALL)  # flips with 1 / (e^epsilon + 1)
+    assert p_value(joint(wrong_flip, 5), law) < 1e-12
+    others_only = first_counts(RR(2.0), size, by_message=False, seed=3, leave_out=True, **SMALL)
+    assert p_value(joint(others_only, 5), law) < 1e-12
+
+
+def test_replies_are_fresh_at_every_request() -> None:
+    """What is heard at consecutive ticks is independent given the population; memoised answers are not."""
+
+    def correlation(mechanism: Any) -> float:
+        env = population(4000, mechanism, num_agents=20, qualities=(0.5, 0.5), horizon=100.0)
+        env.reset(seed=5)
+        heard = []
+        for _ in range(2):
+            heard.append(env.state.counts[:, 0].copy())
+            env.step(np.full((4000, 1, 3), [2, 0, 0]))
+        return float(np.corrcoef(*heard)[0, 1])
+
+    assert abs(correlation(RR(1.0))) < 4 / np.sqrt(4000)
+    assert correlation(Memoized(RR(1.0))) > 0.9
+
+
+def test_clocks_are_independent() -> None:
+    """Ticks of the agents are Poisson and so is their sum; gaps are exponential. Agents that take turns are found out."""
+    n, size = 8, 400
+    run = started(Random(), size, num_agents=n, rate=2.0, horizon=10.0, seed=8)
+    gaps = []
+    while not run.done.all():
+        live, before = ~run.done, run.clock()
+        run.step(np.full((size, 1, 3), [4, 0, 0]))
+        gaps.append((run.clock() - before)[live])
+    requests = run.state.requests
+
+    def dispersion_p(requests: Array) -> float:
+        chi2 = ((requests - 20.0) ** 2 / 20.0).sum()
+        return float(2 * min(stats.chi2.cdf(chi2, requests.size), stats.chi2.sf(chi2, requests.size)))
+
+    assert dispersion_p(requests) > FALSE_ALARM
+    in_turn = (requests.sum(1)[:, None] + np.arange(n)) // n
+    assert dispersion_p(in_turn) < 1e-12
+    # Past the first, which is no gap yet; beyond the horizon gaps are cut off, for 1 in 160.
+    first = gaps[0][gaps[0] > 0]
+    assert stats.kstest(first, "expon", args=(0, 1 / (n * 2.0))).pvalue > FALSE_ALARM
+    assert (run.clock() <= 10.0).all()
+    assert run.truncated.all()
+
+
+# Leaps.
+
+
+def outcome(run: Any, name: str) -> Array:
+    values: Array = run.metrics[name]
+    return np.where(np.isfinite(values), values, -1.0)
+
+
+CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "ppcl": (PPCL(), RR(3.0), {"num_agents": 20, "horizon": 8.0}),
+    "ppcl, weak": (PPCL(), RR(0.5), {"num_agents": 12, "qualities": (0.7, 0.4, 0.2), "horizon": 6.0}),
+    "ppcl, no noise": (PPCL(), None, {"num_agents": 12, "horizon": 8.0}),
+    "ppcl, unary": (PPCL(), UnaryEncoding(1.5), {"num_agents": 12, "horizon": 6.0}),
+    "cbl": (CBL(0.2), None, {"num_agents": 15, "asks": "one", "initial_preferences": "none", "horizon": 10.0}),
+    "cbl, noisy": (CBL(0.5), RR(2.0), {"num_agents": 15, "asks": "one", "initial_preferences": "none", "horizon": 8.0}),
+    "voter": (Voter(), RR(3.0), {"num_agents": 12, "qualities": (0.7, 0.4), "horizon": 8.0}),
+    "imitate": (ImitateIfBetter(), RR(3.0), {"num_agents": 12, "horizon": 6.0}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two samples of whole runs: of everything that runs are judged by."""
+    policy, mechanism, params = CASES[name]
+    size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
+    until = [params["horizon"] / 3, params["horizon"]]
+    leaps = tacit.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
+    no_leap(monkeypatch)
+    steps = tacit.simulate(population(size, **params), policy, seed=12, until=until, record=["best"], privacy=privacy)
+    names = (
+        "best",
+        "agreed_at",
+        "departed_at",
+        "departures",
+        "regret",
+        "popularity_regret",
+        "reward",
+        "ticks",
+        "pulls",
+    )
+    names += ("all_zero", "replies", "epsilon_per_requester")
+    for metric in names:
+        first, second = outcome(leaps, metric), outcome(steps, metric)
+        if len({*first.tolist(), *second.tolist()}) > 1:
+            assert two_sample_p(first, second) > FALSE_ALARM, metric
+    assert two_sample_p(leaps.trace["best"][0], steps.trace["best"][0]) > FALSE_ALARM
+
+
+def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaps that end a consensus for good, or forget the bias, are found out."""
+    _, mechanism, params = CASES["ppcl, weak"]
+    size, privacy = 3000, {"preference": mechanism}
+    right = tacit.simulate(population(size, **params), PPCL(), seed=1, until=6.0, privacy=privacy)
+    monkeypatch.setattr(ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None])
+    wrong = tacit.simulate(population(size, **params), PPCL(), seed=2, until=6.0, privacy=privacy)
+    assert two_sample_p(right.metrics["best"], wrong.metrics["best"]) < 1e-12
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_leaps_give_the_same_bits_compiled_or_not(name: str) -> None:
+    pytest.importorskip("numba")
+    policy, mechanism, params = CASES[name]
+    env = started(policy, 40, mechanism, **params)
+    rule, state, p = policy.gossip_rule(env), env.state, env.params
+    one_peer, law = p.asks == "one", env.reply_law
+    ticks = np.arange(40) * 7
+    tallies = []
+    for fast in (False, True):
+        none = np.zeros(40, np.int64)
+        tally = Tally(
+            state.preference.copy(), state.holders.copy(), state.requests.copy(), np.zeros((40, p.num_agents if one_peer else 0), np.int64),
+            state.pulls.copy(), state.held.copy(), none.copy(), none.copy(), none.copy(), none.copy(), none - 1, none.copy(),
+        )  # fmt: skip
+        streams = tuple(np.random.Generator(np.random.SFC64(i)) for i in range(4))
+        sums = None if mechanism is None else ReplySums(1 if one_peer else p.num_agents, *law)
+        play(tally, ticks, rule, sums, env.qualities, one_peer=one_peer, chance=0, streams=streams, fast=fast)  # type: ignore[arg-type]
+        tallies.append(tally)
+    for field in dataclasses.fields(Tally):
+        np.testing.assert_array_equal(getattr(tallies[0], field.name), getattr(tallies[1], field.name), field.name)
+    np.testing.assert_array_equal(tallies[0].requests.sum(1), ticks)
+
+
+@pytest.mark.parametrize("block", [2**9, 2**23])
+def test_large_populations_give_the_same_bits_too(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the whole world, with two tables for a count, and with blocks that end in between."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(gossip_ticks, "BLOCK", block)
+    results = []
+    for compile_from in (0, 10**12):
+        monkeypatch.setattr("tacit.envs.gossip_bandit.COMPILE_FROM", compile_from)
+        run = tacit.simulate(
+            population(3, num_agents=1000), PPCL(), seed=4, until=[0.5, 1.0], record=["preference"], privacy="paper"
+        )
+        results.append((run.trace["preference"], run.metrics))
+    np.testing.assert_equal(results[0], results[1])
+
+
+def test_tick_times_are_order_statistics() -> None:
+    rng, size = np.random.default_rng(2), 20_000
+    ticks = np.full(size, 5)
+    second, last = tick_times((np.full(size, 2), ticks), ticks, np.full(size, 3.0), 7.0, rng)
+    assert stats.kstest((second - 3) / 4, stats.beta(2, 4).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest((last - 3) / 4, stats.beta(5, 1).cdf).pvalue > FALSE_ALARM
+    direct = np.sort(rng.random((size, 5)), 1)
+    assert abs(np.corrcoef(second, last)[0, 1] - np.corrcoef(direct[:, 1], direct[:, 4])[0, 1]) < 4 * np.sqrt(2 / size)
+    none, same = tick_times((np.zeros(3, np.int64), np.ones(3, np.int64)), np.ones(3, np.int64), np.zeros(3), 1.0, rng)
+    assert none.tolist() == [0, 0, 0]
+    assert (same > 0).all()
+
+
+def test_leaps_count_what_steps_count() -> None:
+    """A leap to the end, and leaps in between: replies, ticks and charges add up."""
+    env = started(PPCL(), 6, RR(2.0), num_agents=10, horizon=5.0)
+    policy = PPCL()
+    policy.reset(env, env.stream("policy/agent"))
+    for until in (0.001, 1.0, 2.5, 5.0):
+        env.advance(policy, until=until)
+        s = env.state
+        assert (s.time <= until).all()
+        assert (s.due > until).all()
+        np.testing.assert_array_equal(s.requests.sum(1), s.ticks)
+        pending = ~env.done
+        np.testing.assert_array_equal(env.measure("replies"), np.broadcast_to((s.ticks + pending)[:, None], (6, 10)))
+        np.testing.assert_array_equal(env.ledger.messages("preference"), env.measure("replies"))
+        np.testing.assert_array_equal(s.holders, [[(row == k).sum() for k in range(4)] for row in s.preference])
+    assert env.truncated.all()
+    np.testing.assert_allclose(env.ledger.total(by="max", method="basic"), 2.0 * s.ticks)
+
+
+def test_leaps_refuse_what_they_have_no_law_for() -> None:
+    refused: list[tuple[Any, Any]] = [
+        (population(2, Memoized(RR(2.0)), num_agents=5), PPCL()),
+        (Faulty(population(2, RR(2.0), num_agents=5), "preference", LossyChannel(0.2)), PPCL()),
+        (Privatize(population(2, num_agents=5), "preference", RR(2.0), Budget(50.0)), PPCL()),
+        (population(2, num_agents=5, initial_preferences="none"), PPCL()),
+        (population(2, num_agents=5), FollowMajority()),
+    ]
+    for env, policy in refused:
+        env.reset(seed=0)
+        policy.reset(env, env.stream("policy"))
+        before = env.state
+        assert env.leap({"agent": policy}, 1.0) is False
+        assert env.state is before
+        env.advance(policy, until=0.5)
+
+
+# K = 2: a birth-death chain.
+
+
+def holder_chain(n: int, qualities: tuple[float, float], mechanism: Any, alpha: float = 0.75) -> Array:
+    """P(x, y) that a tick takes the number of agents who prefer the first of two options from x to y; float64[n + 1, n + 1]."""
+    p, q = (1.0, 0.0) if mechanism is None else (mechanism.p, mechanism.q)
+    estimate = np.clip((np.arange(n + 1) / n - q) / (p - q), 0, 1)
+    chain = np.zeros((n + 1, n + 1))
+    for x in range(n + 1):
+        law = np.outer(bruteforce(x, n - x, p, q), bruteforce(n - x, x, p, q))
+        total = estimate[:, None] + estimate[None]
+        first = np.divide(estimate[:, None], total, out=np.full(total.shape, 0.0), where=total > 0)
+        second = np.divide(estimate[None], total, out=np.full(total.shape, 0.0), where=total > 0)
+        up = (n - x) / n * qualities[0] * (law * first * (second < alpha)).sum()
+        down = x / n * qualities[1] * (law * second * (first < alpha)).sum()
+        if x < n:
+            chain[x, x + 1] = up
+        if x > 0:
+            chain[x, x - 1] = down
+        chain[x, x] = 1 - up - down
+    return chain
+
+
+def after(chain: Array, start: int, mean_ticks: float) -> Array:
+    """The law of the number of holders after a Poisson number of ticks."""
+    law, total = np.eye(len(chain))[start], np.zeros(len(chain))
+    for ticks in range(int(mean_ticks + 12 * np.sqrt(mean_ticks)) + 20):
+        total += stats.poisson.pmf(ticks, mean_ticks) * law
+        law = law @ chain
+    return total
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0, 3.0])
+@pytest.mark.parametrize("way", ["leap", "step"])
+def test_two_options_are_an_exact_birth_death_chain(
+    epsilon: float | None, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n, qualities, until, size = 16, (0.8, 0.5), 6.0, 6000
+    mechanism = None if epsilon is None else RR(epsilon)
+    law = after(holder_chain(n, qualities, mechanism), n // 2, n * until) * size
+    if way == "step":
+        no_leap(monkeypatch)
+
+    def holders(policy: Any, seed: int) -> Array:
+        privacy = None if mechanism is None else {"preference": mechanism}
+        env = population(size, num_agents=n, qualities=qualities)
+        run = tacit.simulate(env, policy, seed=seed, until=until, privacy=privacy)
+        return np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1)
+
+    assert p_value(holders(PPCL(), 21), law) > FALSE_ALARM
+    if way == "step" and epsilon == 1.0:
+        assert p_value(holders(OnTrueShare(), 22), law) < 1e-12
+        assert p_value(holders(StopsAtConsensus(), 23), law) < 1e-12
+    if way == "leap" and epsilon == 1.0:
+        monkeypatch.setattr(
+            ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None]
+        )
+        assert p_value(holders(PPCL(), 24), law) < 1e-12
+
+
+class OnTrueShare(PPCL):
+    """The mistake of comparing the true share of one's own option with the threshold."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        state = self._env.state
+        own = np.take_along_axis(state.preference, state.ticker, 1)
+        true = np.take_along_axis(state.holders, own, 1) / self._shape[1]
+        self._threshold, threshold = np.inf, self._threshold
+        plan = super().act(obs)
+        self._threshold = threshold
+        plan[true >= threshold, 0] = self._options
+        return plan
+
+
+class StopsAtConsensus(PPCL):
+    """The mistake of taking a consensus for the end."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        plan = super().act(obs)
+        plan[self._env.state.holders.max(1) == self._shape[1], 0, 0] = self._options
+        return plan
+
+
+def test_consensus_is_not_absorbing() -> None:
+    """With finite epsilon all agents agree, and stop agreeing; without noise they never do."""
+    params: dict[str, Any] = {"num_agents": 20, "qualities": (0.9, 0.5)}
+    noisy = tacit.simulate(population(200, **params), PPCL(), seed=0, until=60.0, privacy={"preference": RR(2.0)})
+    clear = tacit.simulate(population(200, **params), PPCL(), seed=0, until=60.0)
+    assert np.isfinite(noisy.metrics["agreed_at"]).all()
+    assert (noisy.metrics["departures"] > 1).all()
+    assert (noisy.metrics["departed_at"] > noisy.metrics["agreed_at"]).all()
+    assert np.isfinite(clear.metrics["agreed_at"]).mean() > 0.95
+    assert not clear.metrics["departures"].any()
+    assert np.isinf(clear.metrics["departed_at"]).all()
+
+
+def test_theorem_1_as_a_first_passage() -> None:
+    """Equation 36, noiseless: P(all prefer the best) >= 1 - (1 - mu / 2)^(N / 2K); tested at 4 standard errors."""
+    qualities, n, mu = (0.9, 0.5), 24, 0.4
+    run = tacit.simulate(population(2000, num_agents=n, qualities=qualities), PPCL(), seed=3, until=200.0)
+    rate = run.metrics["agreed_on_best"].mean()
+    bound = 1 - (1 - mu / 2) ** (n / 4)
+    assert rate >= bound - 4 * np.sqrt(bound * (1 - bound) / 2000)
+    assert run.metrics["consensus"].mean() > 0.95
+
+
+# Privacy and faults.
+
+
+@pytest.mark.parametrize("num_agents", [2, 3, 50])
+def test_every_tick_charges_everyone_one_reply(num_agents: int) -> None:
+    env = started(PPCL(), 3, RR(1.0), num_agents=num_agents, horizon=4.0, seed=num_agents)
+    policy = PPCL()
+    policy.reset(env, env.stream("policy/agent"))
+    while not env.done.all():
+        np.testing.assert_array_equal(
+            env.measure("replies"), np.broadcast_to((env.state.ticks + ~env.done)[:, None], (3, num_agents))
+        )
+        env.step(policy.act(env.observe()))
+    ticks = env.state.ticks
+    np.testing.assert_array_equal(env.ledger.messages("preference"), np.broadcast_to(ticks[:, None], (3, num_agents)))
+    np.testing.assert_allclose(env.measure("epsilon"), np.broadcast_to(1.0 * ticks[:, None], (3, num_agents)))
+    np.testing.assert_allclose(env.measure("epsilon_per_requester"), env.state.requests)
+    np.testing.assert_allclose(env.measure("epsilon_per_requester").sum(1), env.measure("epsilon")[:, 0])
+    np.testing.assert_allclose(env.metrics()["epsilon"], ticks)
+
+
+def test_one_peer_pays_where_one_is_asked() -> None:
+    for policy in (CBL(), Random()):
+        run = tacit.simulate(
+            population(50, asks="one", num_agents=10), policy, seed=0, until=5.0, privacy={"preference": RR(1.0)}
+        )
+        np.testing.assert_array_equal(run.ledger.messages("preference").sum(1), run.metrics["ticks"])
+
+
+def test_agents_without_preference_are_silent() -> None:
+    env = started(Random(), 1, RR(1.0), num_agents=6, initial_preferences=[0, 1, 4, 4, 4, 4])
+    assert env.state.received.tolist() == [2]
+    assert env.ledger.messages("preference").tolist() == [[1, 1, 0, 0, 0, 0]]
+    assert (
+        tacit.simulate(
+            population(1, asks="one", num_agents=4, initial_preferences="none"), OracleOption(), seed=0
+        ).metrics["best"]
+        == 1
+    )
+
+
+def test_memoised_replies_cost_less() -> None:
+    runs = {}
+    for mechanism in (RR(2.0), Memoized(RR(2.0))):
+        runs[type(mechanism)] = tacit.simulate(
+            population(4, num_agents=30), PPCL(), seed=0, until=10.0, privacy={"preference": mechanism}
+        )
+    fresh, kept = runs[RR], runs[Memoized]
+    assert (kept.metrics["epsilon"] < 0.2 * fresh.metrics["epsilon"]).all()
+    np.testing.assert_array_equal(kept.metrics["replies"], kept.metrics["ticks"])
+    # An answer for every preference that one ever took up, and never more.
+    assert (kept.ledger.messages("preference") >= 1).all()
+    np.testing.assert_allclose(kept.metrics["epsilon"], 2.0 * kept.ledger.messages("preference").max(1))
+
+
+@pytest.mark.parametrize("fault", [LossyChannel(0.3), Churn(0.1, 0.3), Byzantine(0.2), Stragglers((0.5, 0.3))])
+@pytest.mark.parametrize("asks", ["all", "one"])
+def test_faults(fault: Any, asks: str) -> None:
+    for mechanism in (None, RR(2.0)):
+        env = Faulty(population(5, mechanism, num_agents=12, asks=asks, horizon=6.0), "preference", fault)
+        policy = PPCL() if asks == "all" else CBL()
+        run = tacit.simulate(env, policy, seed=0, until=[3.0, 6.0], record=["best"])
+        assert (run.metrics["best"] > 0.05).any()
+        assert run.metrics["ticks"].min() > 20
+
+
+def test_losses_thin_what_is_heard() -> None:
+    env = Faulty(population(2000, None, num_agents=10), "preference", LossyChannel(0.4))
+    env.reset(seed=0)
+    received = env.state.received
+    assert abs(received.mean() - 6.0) < 4 * np.sqrt(10 * 0.4 * 0.6 / 2000)
+    heard = env.roles["agent"].layout.unpack(env.observe())
+    np.testing.assert_allclose(heard["received"][:, 0], received / 10, rtol=1e-6)
+
+
+def test_budgets() -> None:
+    for when_spent, ends in (("silent", False), ("truncate", True)):
+        budget = Budget(20.0, when_spent=when_spent)  # type: ignore[arg-type]
+        run = tacit.simulate(
+            Privatize(population(3, num_agents=6), "preference", RR(1.0), budget), PPCL(), seed=0, until=50.0
+        )
+        assert (run.ledger.messages("preference") == 20).all()
+        assert (run.metrics["ticks"] <= 20).all() == ends
+
+
+def test_mechanisms_that_do_not_answer_bit_by_bit() -> None:
+    for mechanism in (KaryRandomizedResponse(1.0, 4), Memoized(KaryRandomizedResponse(1.0, 4))):
+        with pytest.raises(
+            ValueError, match="mechanism on channel 'preference' must answer one-hot vectors bit by bit"
+        ):
+            population(1, mechanism)
+    run = tacit.simulate(population(2, NoPrivacy(), num_agents=6), PPCL(), seed=0, until=3.0)
+    assert np.isinf(run.metrics["epsilon"]).all()
+
+
+# The world.
+
+
+def test_infos() -> None:
+    env = started(PPCL(), 1, RR(4.0), num_agents=6, qualities=(0.9, 0.1), horizon=80.0, seed=1)
+    policy = PPCL()
+    policy.reset(env, env.stream("policy/agent"))
+    met: dict[str, list[float]] = {"consensus": [], "departure": []}
+    regret = pulls = 0.0
+    while not env.done.all():
+        before, who = env.state, int(env.state.ticker[0, 0])
+        action = policy.act(env.observe())
+        step = env.step(action)
+        info = step.info
+        assert info["time"] == before.due
+        assert bool(info["_option"][0]) == (action[0, 0, 0] < 2)
+        if info["_option"][0]:
+            pulls += 1
+            regret += 0.8 * (info["option"][0] == 1)
+            took_up = env.state.preference[0, who] == info["option"][0]
+            assert took_up == (info["signal"][0] == 1 or before.preference[0, who] == info["option"][0])
+            assert step.reward[0, 0] == info["signal"][0]
+        else:
+            assert step.reward[0, 0] == 0
+        np.testing.assert_allclose(info["regret"], regret)
+        np.testing.assert_allclose(info["popularity"], env.state.holders / 6)
+        assert info["messages"] == 6 * (env.state.ticks + ~env.done)
+        assert info["epsilon"] == 4.0 * (env.state.ticks + ~env.done)
+        assert info["epsilon_per_requester"] == 4.0 * env.state.requests.max()
+        for name, times in met.items():
+            if info[f"_{name}"][0]:
+                times.append(float(info["time"][0]))
+    metrics = env.metrics()
+    assert met["consensus"][0] == metrics["agreed_at"]
+    assert len(met["departure"]) == metrics["departures"]
+    assert metrics["pulls"] == pulls
+    assert env.state.departed_at == (met["departure"][0] if met["departure"] else np.inf)
+
+
+def test_all_zero_replies_are_kept_through() -> None:
+    env = population(3000, RR(0.2), num_agents=2, qualities=(0.9, 0.1), horizon=1000.0)
+    run = tacit.simulate(env, PPCL(), seed=0, until=3.0)
+    policy, env = PPCL(), env
+    env.reset(seed=1)
+    policy.reset(env, env.stream("policy/agent"))
+    nothing = (env.state.counts == 0).all(1)
+    action = policy.act(env.observe())[:, 0]
+    assert nothing.any()
+    assert (action[nothing, 0] == 2).all()
+    np.testing.assert_array_equal(env.step(action[:, None]).info["all_zero"][nothing], True)
+    assert run.metrics["all_zero"].mean() > 0.1
+
+
+def test_observations() -> None:
+    env = started(PPCL(), 2, RR(2.0), num_agents=10)
+    layout = env.roles["agent"].layout
+    seen = layout.unpack(env.observe())
+    np.testing.assert_allclose(seen["counts"][:, 0], env.state.counts / 10, rtol=1e-6)
+    np.testing.assert_allclose(seen["flip"], RR(2.0).q, rtol=1e-6)
+    own = np.take_along_axis(env.state.preference, env.state.ticker, 1)
+    np.testing.assert_array_equal(seen["own"].argmax(-1), own)
+    everyone = layout.unpack(env.observe_role(env.state, "agent"))
+    hears = everyone["received"] > 0
+    assert hears.sum(1).tolist() == [1, 1]
+    assert (hears.argmax(1) == env.state.ticker[:, 0]).all()
+
+
+def test_flat_actions_are_plans() -> None:
+    plans, flats = (population(4, num_agents=5, flat_actions=flat) for flat in (False, True))
+    assert isinstance(flats.roles["agent"].action_space, gymnasium.spaces.Discrete)
+    rng = np.random.default_rng(0)
+    plans.reset(seed=0)
+    flats.reset(seed=0)
+    while not plans.done.all():
+        option, zero, one = rng.integers(0, [[5], [2], [2]], (3, 4))
+        a = plans.step(np.stack([option, zero, one], -1)[:, None])
+        b = flats.step((4 * option + 2 * zero + one)[:, None])
+        np.testing.assert_array_equal(a.observation, b.observation)
+        np.testing.assert_array_equal(a.reward, b.reward)
+    run = [tacit.simulate(env, PPCL(), seed=0, until=5.0).metrics["best"] for env in (plans, flats)]
+    np.testing.assert_array_equal(*run)
+
+
+def test_rewards_for_preferences() -> None:
+    run = started(
+        OracleOption(), 2000, num_agents=5, qualities=(0.7, 0.1), reward="preference", initial_preferences=[1] * 5
+    )
+    kept = run.step(np.full((2000, 1, 3), [2, 0, 0])).reward.mean()
+    taken = run.step(np.full((2000, 1, 3), [0, 1, 1])).reward.mean()
+    assert abs(kept - 0.1) < 4 * np.sqrt(0.09 / 2000)
+    assert abs(taken - 0.7) < 4 * np.sqrt(0.21 / 2000)
+
+
+def test_a_run_without_a_tick() -> None:
+    """Its first step does nothing and ends it; nobody is asked anything."""
+    env = population(400, RR(1.0), num_agents=2, horizon=0.1)
+    run = tacit.simulate(env, PPCL(), seed=0, until=0.1)
+    none = run.metrics["ticks"] == 0
+    assert abs(none.mean() - np.exp(-0.2)) < 4 * np.sqrt(0.15 / 400)
+    assert not run.ledger.messages("preference")[none].any()
+    env.reset(seed=0)
+    step = env.step(np.full((400, 1, 3), [0, 1, 1]))
+    assert step.truncated[step.info["time"] == 0].all()
+    assert not env.ledger.messages("preference")[env.state.ticks == 0].any()
+
+
+def test_initial_preferences() -> None:
+    def first(**params: Any) -> Any:
+        env = population(3, num_agents=7, qualities=(0.5, 0.4, 0.3), **params)
+        env.reset(seed=0)
+        return env.state.preference
+
+    assert first()[0].tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert (first(initial_preferences="none") == -1).all()
+    assert set(first(initial_preferences="random").ravel()) == {0, 1, 2}
+    assert first(initial_preferences=[3, 2, 2, 1, 0, 0, 3])[1].tolist() == [-1, 2, 2, 1, 0, 0, -1]
+    run = tacit.simulate(population(3, num_agents=4, initial_preferences=[1] * 4), PPCL(), seed=0, until=1.0)
+    assert run.metrics["agreed_at"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("num_agents", [2, 1000, 10_000])
+def test_sizes(num_agents: int) -> None:
+    for asks, policy in (("all", PPCL()), ("one", CBL())):
+        env = population(1, RR(3.0), num_agents=num_agents, asks=asks)
+        run = tacit.simulate(env, policy, seed=0, until=1.0)
+        assert run.metrics["ticks"] >= 0
+        assert env.measure("popularity").sum() == pytest.approx(1.0)
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(np.array([[[0, 1, 1]]]))
+
+
+def test_a_hundred_thousand_agents() -> None:
+    run = tacit.simulate(population(1, num_agents=100_000), PPCL(), seed=0, until=0.2, privacy="paper")
+    assert 19_000 < run.metrics["ticks"][0] < 21_000
+    assert run.metrics["best"] > 0.25
+
+
+BAD = [
+    ({"num_agents": 1}, "num_agents must be an integer >= 2, not 1"),
+    ({"num_agents": 2.5}, "num_agents must be an integer >= 2, not 2.5"),
+    ({"qualities": (0.5,)}, "qualities must be 2 to 1000 numbers, not 1"),
+    ({"qualities": (0.5, 1.5)}, r"qualities\[1\] must be a finite number >= 0 and <= 1, not 1.5"),
+    ({"qualities": (0.5, float("nan"))}, "qualities must hold finite numbers only"),
+    ({"rate": 0.0}, "rate must be a finite number > 0, not 0.0"),
+    ({"horizon": -1.0}, "horizon must be a finite number > 0, not -1.0"),
+    ({"asks": "two"}, "asks must be one of 'all', 'one', not 'two'"),
+    ({"reward": "regret"}, "reward must be one of 'pull', 'preference', not 'regret'"),
+    ({"flat_actions": 1}, "flat_actions must be one of False, True, not 1"),
+    ({"initial_preferences": "odd"}, "initial_preferences must be one of 'even', 'random', 'none', not 'odd'"),
+    (
+        {"num_agents": 3, "initial_preferences": [0, 1]},
+        "initial_preferences must be 'even', 'random', 'none' or 3 options from 0 to 4",
+    ),
+    (
+        {"num_agents": 2, "initial_preferences": [0, 5]},
+        "initial_preferences must be 'even', 'random', 'none' or 2 options from 0 to 4",
+    ),
+]
+
+
+@pytest.mark.parametrize(("params", "message"), BAD)
+def test_bad_parameters(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gossip_bandit_v0.population(**params)
+
+
+def test_bad_policies() -> None:
+    for make, message in (
+        (lambda: PPCL(epsilon=0), "epsilon must be a finite number > 0, not 0"),
+        (lambda: PPCL(alpha=1.5), "alpha must be a finite number > 0 and <= 1, not 1.5"),
+        (lambda: CBL(tau=0), "tau must be a finite number > 0 and <= 1, not 0"),
+        (lambda: IsolatedEpsilonGreedy(2.0), "epsilon must be a finite number >= 0 and <= 1, not 2.0"),
+        (lambda: started(CBL()), "CBL asks one peer"),
+        (
+            lambda: tacit.simulate(tacit.envs.round_stopping_v0.population(), PPCL(), seed=0),
+            "acts in the worlds of social learning",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_without_numba_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "numba", None)
+    gossip_ticks.compiled.cache_clear()
+    try:
+        with pytest.raises(ImportError, match=r"the compiled loop needs numba: pip install 'tacit\[fast\]'"):
+            gossip_ticks.compiled()
+    finally:
+        gossip_ticks.compiled.cache_clear()
+    monkeypatch.setattr("tacit.envs.gossip_bandit.COMPILE_FROM", 0)
+    monkeypatch.setattr("tacit.envs.gossip_bandit.find_spec", lambda name: None)
+    assert tacit.simulate(population(2, num_agents=10), PPCL(), seed=0, until=1.0).metrics["ticks"].min() > 0
+
+
+# Policies.
+
+
+def test_policies_in_order() -> None:
+    """The paper's rule beats those that hear nobody, learn nothing or follow; 40 runs each, at 4 standard errors."""
+
+    def regret(policy: Any) -> tuple[float, float]:
+        env = population(40, num_agents=60, horizon=30.0)
+        values = tacit.simulate(env, policy, seed=0, until=30.0, privacy={"preference": RR(3.0)}).metrics[
+            "popularity_regret"
+        ]
+        return float(values.mean()), float(values.std() / np.sqrt(40))
+
+    best, error = regret(PPCL())
+    oracle, _ = regret(OracleOption())
+    assert oracle < best
+    for policy in (Uniform(), Voter(), FollowMajority(), IsolatedUCB(), IsolatedThompson(), IsolatedEpsilonGreedy()):
+        mean, other = regret(policy)
+        assert best < mean - 4 * np.hypot(error, other), type(policy)
+    assert regret(PrivateSocialLearning(beta=0.95))[0] < 0.2
+
+
+def test_cbl_learns_without_noise() -> None:
+    env = population(40, num_agents=60, asks="one", initial_preferences="none", horizon=40.0)
+    run = tacit.simulate(env, CBL(0.5), seed=0, until=40.0)
+    assert run.metrics["best"].mean() > 0.9
+
+
+def test_tabular_q_learns() -> None:
+    """Better than uniform and than learning alone, by 4 standard errors over 3 seeds of 10 runs."""
+
+    def regrets(policy: Any, seed: int) -> Array:
+        env = population(10, num_agents=40, horizon=25.0)
+        return tacit.simulate(env, policy, seed=seed, until=25.0, privacy={"preference": RR(3.0)}).metrics[
+            "popularity_regret"
+        ]
+
+    q = np.concatenate([regrets(SocialQ(80_000, seed=seed), seed) for seed in range(3)])
+    alone = np.concatenate([regrets(IsolatedUCB(), seed) for seed in range(3)])
+    assert q.mean() + 4 * q.std() / np.sqrt(30) < alone.mean()
+
+
+def test_rules_and_acts_agree() -> None:
+    """What a policy does in a step is what its rule says."""
+    for policy in (PPCL(), Voter(), ImitateIfBetter()):
+        env = started(policy, 500, RR(2.0), num_agents=9, qualities=(0.8, 0.5, 0.2))
+        rule: Rule = policy.gossip_rule(env)
+        state = env.state
+        own = np.take_along_axis(state.preference, state.ticker, 1)[:, 0]
+        uniform = np.random.Generator(np.random.SFC64(3))
+        policy.rng = np.random.Generator(np.random.SFC64(3))
+        expected = choose(
+            rule.weights.take(state.counts), own, uniform.random((500, 1))[:, 0], rule.threshold, rule.explore
+        )
+        np.testing.assert_array_equal(policy.act(env.observe())[:, 0, 0], expected)
+
+
+# Pictures and text.
+
+
+def test_pictures() -> None:
+    for params in ({"num_agents": 30}, {"num_agents": 3000, "qualities": tuple(np.linspace(1, 0, 12))}):
+        policy, env = PPCL(), population(2, RR(3.0), horizon=2.0, **params)  # type: ignore[arg-type]
+        env.reset(seed=0)
+        blank = picture(env)
+        policy.reset(env, env.stream("policy"))
+        env.advance(policy, until=1.0)
+        assert (picture(env) != blank).any()
+        env.reset(where=np.array([True, False]))
+        times, holders = env._trail.of(env.state, 0)
+        assert times.max() == 0
+        assert (np.diff(env._trail.of(env.state, 1)[0]) >= 0).all()
+        assert holders.shape == (times.size, env.params.num_options)
+
+
+def test_a_trail_stays_short() -> None:
+    env = started(PPCL(), 1, num_agents=50, horizon=40.0)
+    while not env.done.all():
+        env.step(np.array([[[4, 0, 0]]]))
+    times, _ = env._trail.of(env.state, 0)
+    assert 150 < times.size <= 401
+    steps = [b - a for a, b in pairwise(times.tolist())]
+    assert max(steps) < 1.0

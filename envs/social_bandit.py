@@ -75,7 +75,7 @@ Version history
     v0: first version.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -83,7 +83,21 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number, vector
+from tacit.envs.core import (
+    Acts,
+    Array,
+    Channel,
+    Layout,
+    Population,
+    Role,
+    Setup,
+    World,
+    choice,
+    integer,
+    number,
+    select,
+    vector,
+)
 from tacit.envs.core.graph import Graph
 
 __all__ = [
@@ -273,6 +287,17 @@ def mobility(graph: Graph) -> float:
 # ---- dissemination ----
 
 
+class Rule(NamedTuple):
+    """What agents do who follow stages 3 and 4, for `Population.leap`: a policy's `social_rule(env)` gives it, or None."""
+
+    keep: float  # p and q of the estimate (equation 7)
+    flip: float
+    beta: float  # probabilities of taking up an option whose signal is 1, and is 0 (equation 9)
+    alpha: float
+    mu: float  # of a uniformly random option (equation 13)
+    uniform: bool  # whether who knows nothing tries any option; else none
+
+
 class Spread(NamedTuple):
     """What ended where, of one society."""
 
@@ -351,27 +376,43 @@ def half(gram: Array) -> Array:
     return lower
 
 
-def spread_gaussian(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def spread_gaussian(
+    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, scratch: Array | None = None
+) -> tuple[Array, Array]:
     """`spread_uniform` by the normal law with the same means and covariances over options and agents, rounded: [N, K] and [N].
 
     The numbers C_ai of adopter a's copies with agent i have mean T/N and covariance T/N (1[i = i'] - 1/N) for one adopter, 0 for two; and
     (B_i, V_i) = sum_a C_ai (Y_a, 1). So the bits Y matter through their column sums and their co-occurrences, which are those drawn.
     """
-    share = copies / num_agents
-    bits = np.concatenate([np.ones((len(vectors), 1)), vectors], axis=1)
-    gram = bits.T @ bits
-    noise = rng.standard_normal((len(gram), num_agents))
-    noise -= noise.mean(1, keepdims=True)
-    drawn = (half(gram) * share**0.5) @ noise
-    drawn += share * gram[0][:, None]
-    np.rint(drawn, out=drawn)
-    np.clip(drawn, 0, np.maximum(drawn[0], 0), out=drawn)
-    whole = drawn.T.astype(np.int64, order="C")
+    whole = gaussian_counts(vectors, copies, num_agents, rng, scratch).T.astype(np.int64, order="C")
     return whole[:, 1:], whole[:, 0]
 
 
+def gaussian_counts(
+    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, scratch: Array | None = None
+) -> Array:
+    """V and B of `spread_gaussian`: whole numbers in float64[1 + K, N]; `scratch` float64[2, 1 + K, N] to work in saves fresh memory."""
+    share, size = copies / num_agents, 1 + vectors.shape[1]
+    bits = np.ones((len(vectors), size))
+    bits[:, 1:] = vectors
+    gram = bits.T @ bits
+    root = half(gram) * share**0.5
+    noise, drawn = np.empty((2, size, num_agents)) if scratch is None else scratch
+    rng.standard_normal(out=noise)
+    np.matmul(root, noise, out=drawn)
+    drawn += (share * gram[0] - root @ noise.mean(1))[:, None]
+    np.rint(drawn, out=drawn)
+    np.maximum(drawn, 0, out=drawn)
+    return np.minimum(drawn, drawn[0].copy(), out=drawn)
+
+
 def spread_aggregated(
-    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, exact_below: int
+    vectors: Array,
+    copies: int,
+    num_agents: int,
+    rng: np.random.Generator,
+    exact_below: int,
+    scratch: Array | None = None,
 ) -> tuple[Array, Array]:
     """`spread_uniform` at a cost that does not grow with T.
 
@@ -379,15 +420,60 @@ def spread_aggregated(
     `spread_gaussian`, which keeps the bits drawn, their sums over all agents up to rounding, and all means and covariances over options and
     agents; it ignores the higher cumulants, whose share is of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
     """
-    tokens, few = np.full(len(vectors), copies), 8 * (vectors.shape[1] + 1)
-    if len(vectors) * copies > exact_below * num_agents and _more_than(few, vectors):
-        return spread_gaussian(vectors, copies, num_agents, rng)
-    return spread_uniform(vectors, tokens, num_agents, rng)
+    if affordable(vectors, copies, num_agents, exact_below):
+        return spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng)
+    return spread_gaussian(vectors, copies, num_agents, rng, scratch)
+
+
+def affordable(vectors: Array, copies: int, num_agents: int, exact_below: int) -> bool:
+    """Whether `spread_aggregated` is exact: few copies an agent, or no more than 2 (K + 1) different vectors."""
+    few = 2 * (vectors.shape[1] + 1)
+    return len(vectors) * copies <= exact_below * num_agents or not _more_than(few, vectors)
 
 
 def _more_than(few: int, vectors: Array) -> bool:
     """Whether more than `few` rows of bool[A, K] differ; a glance at the first of them mostly tells."""
     return any(len(distinct(rows, np.ones(len(rows), np.int64))[0]) > few for rows in (vectors[: 2 * few], vectors))
+
+
+def cumulate(drawn: Array, flip: float) -> Array:
+    """Equations 7 and 8 from V and B in float64[1 + K, N], in place: the running sums of max(B / V - q, 0), float64[K, N]."""
+    edges: Array = drawn[1:]
+    edges /= np.maximum(drawn[0], 1)
+    edges -= flip
+    np.maximum(edges, 0, out=edges)
+    for k in range(1, len(edges)):
+        edges[k] += edges[k - 1]
+    return edges
+
+
+def pick_tokens(tokens: Array, num_agents: int, rng: np.random.Generator) -> Array:
+    """The option of a random copy that each agent received, int64[N], K for none; of `tokens` int64[K] copies that end uniformly.
+
+    Shuffle the copies and deal them out in heaps: the first of every heap that is not empty are a sample without replacement. With more
+    than 60 copies an agent expected, an empty heap is below what a uniform number in float64 can tell from never.
+    """
+    total = int(tokens.sum())
+    some = np.ones(num_agents, np.bool_) if total > 60 * num_agents else throw(total, num_agents, rng) > 0
+    picked, heaps = np.full(num_agents, len(tokens)), int(some.sum())
+    if total < 10**9:
+        dealt = np.repeat(np.arange(len(tokens)), rng.multivariate_hypergeometric(tokens, heaps, method="marginals"))
+        rng.shuffle(dealt)
+    else:  # beyond what NumPy's sampler takes
+        dealt = np.searchsorted(np.cumsum(tokens), distinct_integers(total, heaps, rng), side="right")
+    picked[some] = dealt
+    return picked
+
+
+def distinct_integers(below: int, size: int, rng: np.random.Generator) -> Array:
+    """Uniformly random integers in [0, below), int64[size], no two alike: those that repeat one are drawn again."""
+    drawn = rng.integers(0, below, size)
+    while True:
+        again = np.ones(size, np.bool_)
+        again[np.unique(drawn, return_index=True)[1]] = False
+        if not again.any():
+            return drawn
+        drawn[again] = rng.integers(0, below, int(again.sum()))
 
 
 def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
@@ -590,12 +676,13 @@ class SocialBandit(Population[State]):
             vectors, heard = one_hot, senders
         else:
             vectors, heard = channel.send(one_hot, senders)
-        counts, received = np.zeros(state.counts.shape, np.int64), np.zeros(state.received.shape, np.int64)
-        hops, slots = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
-        for b in np.flatnonzero(heard.any(1)):
-            origins = np.flatnonzero(heard[b])
-            spread = self.spread(vectors[b, origins].astype(np.bool_), origins)
-            counts[b], received[b], hops[b], slots[b] = spread
+        spreads = [
+            self.spread(rows[who].astype(np.bool_), np.flatnonzero(who))
+            for rows, who in zip(vectors, heard, strict=True)
+        ]
+        counts, received, hops, slots = (
+            np.asarray(part[0])[None] if self.num_envs == 1 else np.stack(part) for part in zip(*spreads, strict=True)
+        )
         mechanism = channel.setup.mechanism
         if p.perturbation == "per_token" and mechanism is not None:
             assert channel.rng is not None
@@ -605,6 +692,10 @@ class SocialBandit(Population[State]):
     def spread(self, vectors: Array, origins: Array) -> Spread:
         """Disseminate one society's bits bool[A, K] of the agents `origins` int64[A]."""
         p, rng = self.params, self.stream("dissemination")
+        if not origins.size:
+            return Spread(
+                np.zeros((p.num_agents, self.num_options), np.int64), np.zeros(p.num_agents, np.int64), 0.0, 0
+            )
         if p.congestion:
             return spread_queued(vectors, origins, p.copies, p.network, p.walk_length, p.slots, rng)
         if p.dissemination == "walk":
@@ -612,7 +703,7 @@ class SocialBandit(Population[State]):
         if p.dissemination == "stationary":
             counts, received = spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
         else:
-            counts, received = spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below)
+            counts, received = spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
         # What walks that long would have done, on average.
         hops = float(len(vectors)) * p.copies * p.walk_length * self.mobility
         return Spread(counts, received, hops, p.walk_length)
@@ -635,7 +726,21 @@ class SocialBandit(Population[State]):
     def transition(
         self, state: State, actions: dict[str, Array]
     ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
-        p, plan = self.params, actions["agent"]
+        new, reward = self.adopt(state, actions["agent"])
+        new = self.disseminate(self.remember(new))
+        info = {
+            "regret": regret(new.earned, new.time, self.params.eta),
+            "signals": new.signals,
+            "adopters": (new.preference < self.num_options).mean(1),
+            "messages": self.messages(),
+            "hops": new.hops,
+            "slots": new.slots,
+        }
+        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.rounds, info
+
+    def adopt(self, state: State, plan: Array) -> tuple[State, Array]:
+        """Stage 4: the state after the plans [B, N, ...] met their signals, and what agents earn, float64[B, N]."""
+        p = self.params
         if p.flat_actions:
             plan = np.stack(np.unravel_index(plan, (self.num_options + 1, 2, 2)), axis=-1)
         option = plan[:, :, 0].astype(np.int64)
@@ -651,22 +756,97 @@ class SocialBandit(Population[State]):
             expected=state.expected + popularity(state.preference, self.num_options) @ p.eta,
             time=state.time + 1,
         )
-        new = self.disseminate(self.remember(new))
-        info = {
-            "regret": regret(new.earned, new.time, p.eta),
-            "signals": phi,
-            "adopters": (new.preference < self.num_options).mean(1),
-            "messages": self.messages(),
-            "hops": new.hops,
-            "slots": new.slots,
-        }
-        return (
-            new,
-            {"agent": reward.astype(np.float64)},
-            np.zeros(self.num_envs, np.bool_),
-            new.time >= self.rounds,
-            info,
+        return new, reward.astype(np.float64)
+
+    def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
+        """Rounds in a row, without showing the agents what they see, where the policy follows a `Rule` and copies end uniformly.
+
+        Without noise an agent's option is that of a random copy it received, which `pick_tokens` draws for all agents at once, exactly.
+        """
+        (policy,) = policies.values()
+        p, channel, live = self.params, self.channels["preference"], ~self.done
+        make: Callable[[Population[Any]], Rule | None] = getattr(policy, "social_rule", lambda env: None)
+        rule, law, until = make(self), channel.setup.mechanism, min(until, float(np.ceil(self.rounds)))
+        spoken = p.dissemination == "walk" or p.perturbation == "per_token" or p.signals == "per_agent"
+        if rule is None or spoken or not channel.plain or (law is not None and law.stateful):
+            return False
+        times = np.unique(self.state.time[live])
+        if len(times) > 1 or until != np.floor(until) or until <= times[0]:
+            return False
+        channel.live = live
+        state, _ = self.adopt(self.state, policy.act(self.observe()))
+        state = self.remember(state)
+        sent = np.zeros(state.preference.shape, np.int64)
+        for _ in range(int(times[0]) + 1, int(until)):
+            state = self.remember(self.round(state, rule, live, sent))
+        channel.book(each=sent)
+        self._state = select(~live, self.state, self.disseminate(state))
+        self.truncated = self.truncated | (self._state.time >= self.rounds)
+        return True
+
+    def round(self, state: State, rule: Rule, live: Array, sent: Array) -> State:
+        """All four stages, in the replicas `live` bool[B]; adds to `sent` int64[B, N] the messages."""
+        p, size, options, rng = self.params, self.num_envs, self.num_options, self.stream("rounds")
+        held = histogram(state.preference, options)
+        phi = self.stream("signals").random((size, options)) < p.eta
+        taken_up = np.concatenate([np.where(phi, rule.beta, rule.alpha), np.zeros((size, 1))], axis=1)
+        preference = np.full_like(state.preference, options)
+        for b in np.flatnonzero(live):
+            sent[b] += state.preference[b] < options
+            option = self.choose(state.preference[b], held[b], rule, rng)
+            takes = rng.random(p.num_agents) < taken_up[b, option]
+            preference[b, takes] = option[takes]
+        share = held / np.maximum(held.sum(1, keepdims=True), 1)
+        return replace(
+            state,
+            preference=preference,
+            signals=phi.astype(np.float64),
+            earned=state.earned + (share * phi).sum(1),
+            expected=state.expected + share @ p.eta,
+            hops=state.hops + held.sum(1).astype(np.float64) * p.copies * p.walk_length * self.mobility,
+            time=state.time + 1,
         )
+
+    def choose(self, preference: Array, held: Array, rule: Rule, rng: np.random.Generator) -> Array:
+        """Stages 1 to 3 of one society, int64[N]: the options that agents try (K: none) who prefer `preference` int64[N]."""
+        p, options = self.params, self.num_options
+        if rule.keep == 1 and rule.flip == 0 and self.silent:
+            option = pick_tokens(held * p.copies, p.num_agents, rng)
+        else:
+            edges = cumulate(self.hear(preference), rule.flip)
+            point = rng.random(p.num_agents) * edges[-1]
+            option = np.minimum((edges <= point).sum(0), options - 1)
+            option[edges[-1] <= 0] = options
+        explores = rng.random(p.num_agents) < rule.mu
+        if rule.uniform:
+            explores |= option == options
+        option[explores] = rng.integers(0, options, int(explores.sum()))
+        return option
+
+    @property
+    def silent(self) -> bool:
+        """Whether no mechanism adds noise."""
+        law = self.channels["preference"].setup.mechanism
+        return law is None or law.kind == "none"
+
+    def hear(self, preference: Array) -> Array:
+        """Stages 1 and 2 of one society: V and B, float64[1 + K, N]."""
+        p, channel, rng = self.params, self.channels["preference"], self.stream("dissemination")
+        adopters = preference[preference < self.num_options]
+        vectors = adopters[:, None] == np.arange(self.num_options)
+        if not self.silent:
+            assert channel.setup.mechanism is not None
+            assert channel.rng is not None
+            vectors = channel.setup.mechanism.perturb(vectors, channel.rng)
+        if p.dissemination == "aggregated" and not affordable(vectors, p.copies, p.num_agents, p.exact_below):
+            return gaussian_counts(vectors, p.copies, p.num_agents, rng, self.scratch)
+        counts, received = spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
+        return np.concatenate([received[None], counts.T]).astype(np.float64)
+
+    @cached_property
+    def scratch(self) -> Array:
+        """Memory that `hear` works in."""
+        return np.empty((2, 1 + self.num_options, self.params.num_agents))
 
     def remember(self, state: State) -> State:
         """Note the popularity where a round is one of those that a picture shows."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.social_bandit import answers
+from tacit.envs.social_bandit import Rule, answers
 from tacit.policies.base import Policy
 
 __all__ = ["PrivateSocialLearning", "Replicator", "popularity_estimate", "sample"]
@@ -84,6 +84,12 @@ class PrivateSocialLearning(Policy):
     def noise(self, env: Population[Any]) -> tuple[float, float]:
         """With which probability a bit that is 1, and one that is 0, is answered by 1."""
         return answers(env.channels["preference"].setup.mechanism)
+
+    def social_rule(self, env: Population[Any]) -> Rule | None:
+        """What `SocialBandit.leap` needs to know."""
+        if self.pool > 1:
+            return None
+        return Rule(*self.noise(env), self.beta, self.alpha, self.mu, self.empty == "uniform")
 
     def estimate(self, counts: Array, received: Array) -> Array:
         """Qtilde, [B, N, K]."""

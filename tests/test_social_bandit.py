@@ -874,14 +874,12 @@ def test_leaps_have_the_law_of_steps(name: str) -> None:
 
 def test_a_wrong_leap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, epsilon, params = LEAPS["noise"]
+    assert epsilon is not None
     steps = final(600, 0, policy, epsilon, False, **params)
-    right = policy_module.PrivateSocialLearning.social_rule
-    for wrong in ({"flip": 0.0}, {"beta": 0.3, "alpha": 0.7}, {"mu": 0.5}):
-        monkeypatch.setattr(
-            policy_module.PrivateSocialLearning,
-            "social_rule",
-            lambda self, env, w=wrong: right(self, env)._replace(**w),
-        )
+    law = BitwiseRandomizedResponse(epsilon)
+    right = world.Rule(law.p, law.q, policy.beta, policy.alpha, policy.mu, uniform=True)
+    for wrong in (right._replace(flip=0.0), right._replace(beta=0.3, alpha=0.7), right._replace(mu=0.5)):
+        monkeypatch.setattr(policy_module.PrivateSocialLearning, "social_rule", lambda self, env, rule=wrong: rule)
         assert moments_differ(steps, final(600, 1, policy, epsilon, True, **params)) < ALARM
 
 

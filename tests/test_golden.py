@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tacit.envs import elicitation_v0, federated_bandit_v0, round_stopping_v0
+from tacit.envs import elicitation_v0, federated_bandit_v0, round_stopping_v0, social_bandit_v0
 from tacit.envs.core import Population
-from tacit.policies import DDPMAB, BestResponse, Deadline, FixedCount, Wintall
+from tacit.policies import DDPMAB, BestResponse, Deadline, FixedCount, PrivateSocialLearning, Wintall
 
 GOLDEN = Path(__file__).parent / "golden"
 SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "time_budget": 1.0}
@@ -46,11 +46,20 @@ def elicitation() -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def social_bandit() -> str:
+    sizes: dict[str, Any] = {"num_agents": 12, "copies": 6, "walk_length": 5, "horizon": 25}
+    population = social_bandit_v0.population(
+        graph="star_triangle", dissemination="walk", qualities=(0.9, 0.5, 0.1), **sizes
+    )
+    return told(population, PrivateSocialLearning(beta=0.7, mu=0.1))
+
+
 RUNS = {
     "elicitation": elicitation,
     "federated_bandit": federated_bandit,
     "round_stopping_geometric": lambda: round_stopping(FixedCount(4)),
     "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_law="pareto", computing=(2.0, 4.0)),
+    "social_bandit": social_bandit,
 }
 
 

@@ -2,9 +2,9 @@
 
 Description
     `M` agents play the same `K` Bernoulli arms for `T` slots; in each slot each of them pulls one. What an agent hears of an arm it tells
-    the others as a mean: an upload passes, over the channel `means`, the mean of every arm over the agent's pulls since its last upload,
-    and what is heard of an agent is kept as one mean over all that it has uploaded (equation 6). A communication round averages these
-    means over the agents that were heard, and all agents learn the average.
+    the others as a mean: an upload passes, over the channel `means`, the mean of every arm over the agent's pulls since its last upload
+    (of those arms that anybody has pulled since the last round), and what is heard of an agent is kept as one mean over all that it has
+    uploaded (equation 6). A communication round averages these means over the agents that were heard, and all learn the average.
 
     - Server: a round begins and ends in any slot in which somebody uploads; agents that do not upload in it take no part.
     - Graph: a round begins when all agents have uploaded. Information sharing (GIS, Algorithm 2) then takes `delay` slots.
@@ -45,7 +45,7 @@ Info
     `epsilon`, of the costliest message (inf without a mechanism).
 
 Privacy channels
-    `means`, read by the server (on a graph by all), unit: an event, one reward. A mean of n rewards has sensitivity 1/n, stated as it is
+    `means`, read by the server (on graphs by all), unit: an event, one reward. A mean of n rewards has sensitivity 1/n, stated as it is
     sent. Each reward enters one mean only, so that an agent's total at event level is that of one message. This holds where the pulls
     between two rounds do not depend on the rewards between them, as in the paper's algorithms; other agents also tell by their counts.
     An upload after rounds without the agent stands for as many messages as there were rounds, each with its own noise.
@@ -89,7 +89,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
@@ -107,7 +107,7 @@ from tacit.envs.core.gossip_protocol import (
 )
 from tacit.envs.core.graph import Graph
 
-__all__ = ["FederatedBandit", "Params", "State", "federated_bandit_v0", "smallest_gap"]
+__all__ = ["FederatedBandit", "Params", "State", "eliminate", "federated_bandit_v0", "in_turn", "smallest_gap"]
 
 QUALITIES = ("grid", "uniform", "heterogeneous")
 WEIGHTINGS = ("agents", "components")
@@ -251,7 +251,10 @@ TALK = ("used_counts", "used_sums", "weight", "private", "heard")
 """Arrays [B, M, K] that change only where agents talk."""
 
 
-def own(state: State, talks: bool = True) -> State:
+S = TypeVar("S", bound=State)
+
+
+def own(state: S, talks: bool = True) -> S:
     """The state with arrays of its own; those that change by talk alone only if somebody `talks`."""
     shared = ("quality",) if talks else ("quality", *TALK)
     return replace(state, **{f.name: getattr(state, f.name).copy() for f in fields(state) if f.name not in shared})
@@ -310,6 +313,22 @@ def average(private: Array, known: Array, group: Array | None = None) -> tuple[A
     size, total = member @ known, member @ np.where(known, private, 0.0)
     means, some = total / np.maximum(size, 1), size > 0
     return means.sum(1) / np.maximum(some.sum(1), 1), number_known
+
+
+def eliminate(active: Array, mean: Array, threshold: Array) -> Array:
+    """The arms that stay, bool[..., K]: those less than a `threshold`, 2 C(r), below the best active one (Algorithm 1, lines 13-15)."""
+    best = np.where(active, mean, -np.inf).max(-1, keepdims=True)
+    return np.asarray(active & (best - mean < threshold[..., None]))
+
+
+def in_turn(active: Array, played: Array, slots: Array) -> Array:
+    """Pulls of each arm in the next `slots` of a phase that pulls the active arms in turn, of which `played` slots have passed."""
+    number, rank = active.sum(-1, keepdims=True), np.cumsum(active, -1) - 1
+
+    def until(slot: Array) -> Array:
+        return np.maximum(slot[..., None] - rank + number - 1, 0) // number
+
+    return np.where(active, until(played + slots) - until(played), 0)
 
 
 class Talk:
@@ -445,7 +464,7 @@ class FederatedBandit(Population[State]):
         return (Role("agent", p.num_agents, layout, gymnasium.spaces.Discrete(2 * arms)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        observer: Any = "public" if self.params.components and not self.params.hybrid else "server"
+        observer: Any = "public" if self.params.components else "server"
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True),)
 
     def check_setup(self, channel: str, setup: Setup) -> None:
@@ -539,9 +558,11 @@ class FederatedBandit(Population[State]):
     def upload(self, state: State, asks: Array) -> None:
         """The agents in `asks` bool[B, M] pass the means of their pulls since their last upload (Algorithm 1, lines 8-11).
 
-        After m rounds that an agent missed, its pulls are shared out over m + 1 messages, each with the noise that one epoch's has.
+        They tell of the arms that anybody has pulled since the last round, which are the active ones. After m rounds that an agent missed,
+        its pulls are shared out over m + 1 messages, each with the noise that one epoch's has.
         """
-        pulls, rewards = state.counts - state.used_counts, state.sums - state.used_sums
+        current = (state.counts.sum(1) > state.mark)[:, None]
+        pulls, rewards = (state.counts - state.used_counts) * current, (state.sums - state.used_sums) * current
         parts = state.missed + 1
         share = pulls / parts[:, :, None]
         mean = rewards / np.maximum(pulls, 1)
@@ -664,6 +685,10 @@ class FederatedBandit(Population[State]):
         p = self.params
         return p.server_link_cost * state.uploads + p.agent_link_cost * self.talk.bound * state.rounds
 
+    def playing(self, state: State) -> Array:
+        """The arms that are still played, bool[B, K]."""
+        return in_play(state)
+
     def epsilon(self) -> float:
         """Of the costliest message on `means`."""
         return math.inf if self.ledger is None else float(self.ledger.per_message["means"].epsilon)
@@ -678,7 +703,7 @@ class FederatedBandit(Population[State]):
             **self.counted(state),
             "rounds": state.rounds,
             "phase": (state.phase_left > 0).astype(np.int64),
-            "active_arms": in_play(state).sum(-1),
+            "active_arms": self.playing(state).sum(-1),
             "last_round": state.last_round,
             "epsilon": np.full(self.num_envs, self.epsilon()),
         }
@@ -697,7 +722,7 @@ class FederatedBandit(Population[State]):
             "cost_bound": lambda: self.cost_bound(s),
             "messages": lambda: self.cost(s)[0],
             "rounds": lambda: s.rounds,
-            "active_arms": lambda: in_play(s).sum(-1),
+            "active_arms": lambda: self.playing(s).sum(-1),
             "identified": lambda: identified(s),
         }
 
@@ -716,11 +741,11 @@ class FederatedBandit(Population[State]):
     def phase(self, replica: int) -> str:
         if self.state.phase_left[replica]:
             return "communicating"
-        return "exploring" if in_play(self.state)[replica].sum() > 1 else "exploiting"
+        return "exploring" if self.playing(self.state)[replica].sum() > 1 else "exploiting"
 
     def describe(self, replica: int = 0) -> str:
         s, i = self.state, replica
-        playing = in_play(s)[i]
+        playing = self.playing(s)[i]
         shown = "".join("#" if arm else "." for arm in playing[:60]) + ("..." if len(playing) > 60 else "")
         phase = self.phase(replica)
         return (
@@ -730,7 +755,7 @@ class FederatedBandit(Population[State]):
 
     def draw(self, axes: Any, replica: int = 0) -> None:
         s, i = self.state, replica
-        playing, arms = in_play(s)[i], np.arange(s.counts.shape[2])
+        playing, arms = self.playing(s)[i], np.arange(s.counts.shape[2])
         heard = s.weight[i].sum(0)
         mean = s.broadcast[i] if s.rounds[i] else s.sums[i].sum(0) / np.maximum(s.counts[i].sum(0), 1)
         pulls = heard if s.rounds[i] else s.counts[i].sum(0)

@@ -46,6 +46,7 @@ from tacit.policies.reference.arm_elimination import (
     DDPMAB,
     HDPMAB,
     CommunicationEfficientCDPMAB,
+    EliminationSchedule,
     SingleAgent,
 )
 from tacit.policies.reference.elicitation import BestResponse, FiniteBestResponse, TargetQuality, Wintall
@@ -69,6 +70,7 @@ __all__ = [
     "CoopUCB2",
     "DPSuccessiveElimination",
     "Deadline",
+    "EliminationSchedule",
     "Fed2UCB",
     "FictitiousPlay",
     "FiniteBestResponse",

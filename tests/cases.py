@@ -25,6 +25,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "federated_training_v0": FEW_SLOTS,
     "social_bandit_v0": FEW_AGENTS,
     "federated_bandit_v0": {"num_agents": 3, "num_arms": 4, "horizon": 40},
+    "arm_elimination_v0": {"num_agents": 3, "num_arms": 4, "horizon": 400},
 }
 
 
@@ -73,11 +74,12 @@ CASES: dict[str, Case] = {
 SOLE = [name for name, case in CASES.items() if len(case.population().possible_agents) == 1]
 ONE_ROLE = [name for name, case in CASES.items() if len(case.population().roles) == 1]
 PHASED = [name for name, case in CASES.items() if case.population().turns is not None]
+# Others may end before, or their horizon is no number of steps.
 RUN_TO_HORIZON = [
     name
     for name, case in CASES.items()
     if "horizon" in {field.name for field in dataclasses.fields(case.world.params_type)}
-    and name not in ("gossip", "corridor", "gossip_bandit_v0")  # they may end before; its horizon is a time
+    and name not in ("gossip", "corridor", "gossip_bandit_v0", "arm_elimination_v0")
 ]
 IDS = {entry.id: SMALL.get(entry.name, {}) for entry in registry.WORLDS if entry.gymnasium} | {
     "tests/Corridor-v0": {},

@@ -16,13 +16,20 @@ from tacit.envs import federated_bandit, federated_bandit_v0
 from tacit.envs.core import Array, picture
 from tacit.envs.core.gossip_protocol import information_sharing
 from tacit.envs.core.graph import Graph, random_graph
-from tacit.envs.federated_bandit import FederatedBandit, average, gaps, historical_mean, in_play, local_gaps
+from tacit.envs.federated_bandit import (
+    FederatedBandit,
+    average,
+    eliminate,
+    gaps,
+    historical_mean,
+    in_play,
+    in_turn,
+    local_gaps,
+)
 from tacit.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
 from tacit.policies.reference.arm_elimination import (
     ArmElimination,
     confidence_radius,
-    eliminate,
-    in_turn,
     participants,
     samples,
     target_gap,
@@ -150,10 +157,8 @@ def test_participants_are_rounded_up() -> None:
 
 def test_elimination_takes_twice_the_radius() -> None:
     active, mean, radius = np.array([True, True, True, True, False]), np.array([0.9, 0.8, 0.7, 0.6, 1.0]), np.array(0.1)
-    assert eliminate(active, mean, radius - 1e-9).tolist() == [True, True, False, False, False]
-    assert eliminate(active, mean, radius + 1e-9).tolist() == [True, True, True, False, False]
-    # With C in place of 2C the second arm would go.
-    assert eliminate(active, mean, radius / 2 - 1e-9).tolist() == [True, False, False, False, False]
+    assert eliminate(active, mean, 2 * radius - 1e-9).tolist() == [True, True, False, False, False]
+    assert eliminate(active, mean, 2 * radius + 1e-9).tolist() == [True, True, True, False, False]
 
 
 def test_arms_are_pulled_in_turn() -> None:

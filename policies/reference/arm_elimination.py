@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tacit.envs.arm_elimination import ArmElimination as ArmEliminationWorld
 from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.federated_bandit import FederatedBandit, Params, smallest_gap
+from tacit.envs.federated_bandit import FederatedBandit, Params, eliminate, in_turn, smallest_gap
 from tacit.policies.base import Policy
 from tacit.wrappers import Laplace
 
@@ -16,6 +17,7 @@ __all__ = [
     "DDPMAB",
     "HDPMAB",
     "CommunicationEfficientCDPMAB",
+    "EliminationSchedule",
     "SingleAgent",
     "confidence_radius",
     "participants",
@@ -63,7 +65,7 @@ def whole_samples(total: Array, before: Array) -> Array:
 def confidence_radius(
     r: Array, total: Array, num_active: Array, num_arms: int, num_participants: int, horizon: int, epsilon: float
 ) -> Array:
-    """C(r) (Algorithm 1, line 5; with N, section IV-B), an arm being dropped 2 C(r) below the best.
+    """C(r) (Algorithm 1, line 5; with N, section IV-B); an arm is dropped 2 C(r) below the best.
 
     C(r) = sqrt(log(8 |I| r^2 T) / (2 N S)) + r sqrt(8 log(8 K r^2 T)) / (N^1.5 epsilon S), S = `total` the rounded S(r); otherwise as
     `samples`.
@@ -72,22 +74,6 @@ def confidence_radius(
     sampling = np.sqrt(np.log(8 * num_active * r**2 * horizon) / (2 * n * total))
     privacy = r * np.sqrt(8 * np.log(8 * num_arms * r**2 * horizon)) / (n**1.5 * epsilon * total)
     return sampling + privacy
-
-
-def eliminate(active: Array, mean: Array, radius: Array) -> Array:
-    """The arms that stay, bool[..., K]: those less than 2 C(r) below the best active one (Algorithm 1, lines 13-15)."""
-    best = np.where(active, mean, -np.inf).max(-1, keepdims=True)
-    return active & (best - mean < 2 * radius[..., None])
-
-
-def in_turn(active: Array, played: Array, slots: Array) -> Array:
-    """Pulls of each arm in the next `slots` of a phase that pulls the active arms in turn, of which `played` slots have passed."""
-    number, rank = active.sum(-1, keepdims=True), np.cumsum(active, -1) - 1
-
-    def until(slot: Array) -> Array:
-        return np.maximum(slot[..., None] - rank + number - 1, 0) // number
-
-    return np.where(active, until(played + slots) - until(played), 0)
 
 
 EXPLORE, WAIT, EXPLOIT, REST = range(4)
@@ -119,7 +105,7 @@ class ArmElimination(Policy):
         return {"means": Laplace(epsilon=self.uploaders(self._world(env).params) * self.epsilon)}
 
     def _world(self, env: Population[Any]) -> FederatedBandit:
-        if not isinstance(env, FederatedBandit):
+        if not isinstance(env, FederatedBandit) or isinstance(env, ArmEliminationWorld):
             raise ValueError(f"{type(self).__name__} acts in federated_bandit, not in {env.name!r}")
         params = env.params
         here = "components" if params.hybrid else "a graph" if params.components else "the server"
@@ -210,7 +196,7 @@ class ArmElimination(Policy):
 
     def _learn(self, told: Array, mean: Array) -> None:
         """Drop arms where the epoch's result is `told` bool[B, G]."""
-        self._active = np.where(told[..., None], eliminate(self._active, mean, self._radius), self._active)
+        self._active = np.where(told[..., None], eliminate(self._active, mean, 2 * self._radius), self._active)
         self._best = np.where(told, np.where(self._active, mean, -np.inf).argmax(-1), self._best)
         self._round += told
         self._begin_epoch(told)
@@ -328,3 +314,48 @@ class SingleAgent(ArmElimination):
 
     def _result(self, seen: Any) -> Array:
         return np.asarray(seen.means, np.float64)
+
+
+class EliminationSchedule(Policy):
+    """The schedule of Algorithm 1 (and of section IV-B) as a coordinator's actions in `arm_elimination_v0`.
+
+    An epoch that would not fit is replaced by one that takes all the time left; after it nothing is decided any more.
+
+    Args:
+        epsilon, participation: as in `CDPMAB`.
+    """
+
+    def __init__(self, epsilon: float = 1.0, participation: float = 1.0) -> None:
+        self.epsilon = number("epsilon", epsilon, above=0)
+        self.participation = number("participation", participation, above=0, at_most=1)
+
+    def _world(self, env: Population[Any]) -> ArmEliminationWorld:
+        if not isinstance(env, ArmEliminationWorld):
+            raise ValueError(f"EliminationSchedule acts in arm_elimination, not in {env.name!r}")
+        return env
+
+    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+        """As in `CDPMAB`: messages are (N epsilon)-DP."""
+        agents = self._world(env).params.num_agents
+        return {"means": Laplace(epsilon=participants(self.participation, agents) * self.epsilon)}
+
+    def begin(self, env: Population[Any]) -> None:
+        world = self._world(env)
+        self._layout, self._horizon, self._arms = world.roles[self.role].layout, world.steps, world.params.arms
+        self._n = participants(self.participation, world.params.num_agents)
+        self._total = np.zeros(world.num_envs, np.int64)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs[:, 0].astype(np.float64))
+        r = seen["rounds"] + 1
+        self._total = np.where(r == 1, 0, self._total)
+        number = np.maximum(seen["active"].reshape(len(obs), -1).sum(-1), 1)
+        setting = (number, self._arms, self._n, self._horizon, self.epsilon)
+        total = whole_samples(samples(r, target_gap(r), *setting), self._total)
+        most = np.rint(seen["time_left"] * self._horizon) // number
+        pulls = np.clip(total - self._total, 1, np.maximum(most, 1))
+        threshold = 2 * confidence_radius(r, total, *setting)
+        self._total = total
+        share = np.where(most > 1, np.log(pulls) / np.log(np.maximum(most, 2)), 0.0)
+        actions = np.stack([share, threshold, np.full(len(obs), self.participation)], axis=-1)
+        return np.clip(actions, 0, 1)[:, None].astype(np.float32)

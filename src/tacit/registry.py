@@ -43,6 +43,7 @@ WORLDS = (
     Entry("round_stopping_v0", "tacit.envs.round_stopping", "tacit/RoundStopping-v0"),
     Entry("federated_training_v0", "tacit.envs.federated_training", "tacit/FederatedTraining-v0"),
     Entry("federated_bandit_v0", "tacit.envs.federated_bandit", "tacit/FederatedBandit-v0", gymnasium=False),
+    Entry("arm_elimination_v0", "tacit.envs.arm_elimination", "tacit/ArmElimination-v0"),
     Entry("gossip_bandit_v0", "tacit.envs.gossip_bandit", "tacit/GossipBandit-v0", gymnasium=False),
     Entry("social_bandit_v0", "tacit.envs.social_bandit", "tacit/SocialBandit-v0", gymnasium=False),
     Entry("elicitation_v0", "tacit.envs.elicitation", "tacit/Elicitation-v0", single="tacit.elicitation"),

@@ -1,0 +1,139 @@
+"""The coordinator's task: an epoch a step, over the core of the federated bandit."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from scipy import stats
+
+import tacit
+from tacit.envs import arm_elimination_v0, federated_bandit_v0
+from tacit.envs.arm_elimination import ArmElimination, heard_now, pulls_of
+from tacit.envs.core import Array
+from tacit.policies import CDPMAB, EliminationSchedule, Random
+from tacit.wrappers import Laplace, Privatize
+
+FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "qualities": "grid", "horizon": 1000}
+
+
+def world(num_envs: int = 1, **params: Any) -> ArmElimination:
+    population: ArmElimination = arm_elimination_v0.population(num_envs, **FEW | params)
+    return population
+
+
+def action(env: ArmElimination, pulls: float, threshold: float, participation: float) -> Array:
+    return np.tile(np.array([pulls, threshold, participation], np.float32), (env.num_envs, 1, 1))
+
+
+def test_pulls_go_from_one_to_all_that_fit() -> None:
+    share, most = np.array([0.0, 1.0, 0.5, 0.5, 0.3, 0.0]), np.array([100, 100, 100, 1, 0, 0])
+    np.testing.assert_array_equal(pulls_of(share, most), [1, 100, 10, 1, 0, 0])
+
+
+def test_an_epoch() -> None:
+    env = world(qualities=[1.0, 0.0, 0.0, 1.0], server_link_cost=5.0)
+    env.reset(seed=0)
+    step = env.step(action(env, 0.5, 0.4, 0.6))
+    assert step.info["pulls"] == 16
+    assert step.info["slots"] == step.info["last_round"][0, 0] * 64 == env.clock()[0]
+    np.testing.assert_array_equal(env.state.counts[0], 16)
+    np.testing.assert_array_equal(env.state.active[0], [True, False, False, True])
+    assert (env.state.weight[0, :, 0] > 0).sum() == 3 == step.info["upload"]
+    np.testing.assert_allclose(step.reward[0, 0], -(5 * 32 + 3 * 5.0) / 5000)
+    seen = env.roles["coordinator"].layout.unpack(step.observation[0, 0])
+    np.testing.assert_allclose(seen["means"], [1, 0, 0, 1])
+    np.testing.assert_allclose(seen["counts"], np.log(17) / np.log(1001), rtol=1e-6)
+    np.testing.assert_allclose(seen["time_left"], 1 - 0.064)
+    np.testing.assert_allclose(step.info["regret"], 5 * 32)
+
+
+def test_a_threshold_of_nothing_leaves_the_best_arm_which_is_played_to_the_end() -> None:
+    env = world(20, qualities=[0.1, 0.1, 0.9, 0.1])
+    env.reset(seed=0)
+    env.step(action(env, 0.6, 0.0, 1.0))
+    np.testing.assert_array_equal(env.state.active.sum(-1), 1)
+    step = env.step(action(env, 0.0, 0.0, 0.0))
+    assert step.truncated.all()
+    assert not step.terminated.any()
+    np.testing.assert_array_equal(env.clock(), 1000)
+    np.testing.assert_array_equal(step.info["upload"], 6)
+
+
+def test_the_last_slots_are_played_in_turn() -> None:
+    env = world(horizon=10)
+    env.reset(seed=0)
+    env.step(action(env, 1.0, 1.0, 1.0))
+    step = env.step(action(env, 1.0, 1.0, 1.0))
+    np.testing.assert_array_equal(env.state.counts[0, 0], [3, 3, 2, 2])
+    assert (step.info["pulls"], step.info["slots"], step.truncated[0]) == (0, 2, True)
+
+
+def test_rewards_are_regrets_as_heard() -> None:
+    """On average, minus regret and cost a slot and agent, less 1 - mu*: the mean of 2,000 runs within 5 standard errors, 6e-7."""
+    env, rng = world(2000), np.random.default_rng(0)
+    for privacy in (None, {"means": Laplace(epsilon=2.0)}):
+        run_env = Privatize(env, "means", privacy["means"]) if privacy else env
+        run_env.reset(seed=0)
+        total = np.zeros(2000)
+        while not run_env.done.all():
+            total += run_env.step(rng.random((2000, 1, 3)).astype(np.float32)).reward[:, 0]
+        metrics = run_env.metrics()
+        expected = -(metrics["regret"] + metrics["cost"]) / 5000 - (1 - 0.875)
+        difference = total - expected
+        assert abs(difference.mean()) < 5 * difference.std() / np.sqrt(2000)
+        # Rewards that took the best arm's mean to be 0.01 more would show.
+        assert abs(difference.mean() + 0.01) > 5 * difference.std() / np.sqrt(2000)
+
+
+def test_what_is_heard_now_is_of_this_epoch() -> None:
+    env = world(qualities=[1.0, 0.0, 1.0, 0.0])
+    env.reset(seed=0)
+    for _ in range(3):
+        before = env.state
+        env.step(action(env, 0.3, 1.0, 0.4))
+        np.testing.assert_allclose(heard_now(before, env.state)[0], [1, 0, 1, 0], atol=1e-12)
+
+
+def test_the_schedule_is_algorithm_1() -> None:
+    """The coordinator's runs have the law of CDPMAB's while epochs fit: regret after two rounds, two-sample test, 1e-6."""
+    params = {"num_agents": 20, "num_arms": 4, "qualities": "grid", "horizon": 20_000}
+    env = arm_elimination_v0.population(600, **params)
+    coordinated = tacit.simulate(env, EliminationSchedule(1.0, 0.5), privacy="paper", seed=1)
+    agents = federated_bandit_v0.population(600, **params)
+    played = tacit.simulate(agents, CDPMAB(1.0, 0.5), privacy="paper", seed=2)
+    for key in ("regret", "active_arms", "epsilon_max"):
+        assert stats.ks_2samp(coordinated.metrics[key], played.metrics[key], method="asymp").pvalue > 1e-6
+    other = tacit.simulate(env, EliminationSchedule(1.0, 1.0), privacy="paper", seed=1)
+    assert stats.ks_2samp(other.metrics["regret"], played.metrics["regret"], method="asymp").pvalue < 1e-6
+    np.testing.assert_array_equal(coordinated.metrics["identified"], 1)
+
+
+def test_the_schedule_beats_random() -> None:
+    env = arm_elimination_v0.population(200, horizon=30_000)
+    reference = tacit.simulate(env, EliminationSchedule(), privacy="paper", seed=0).metrics["regret"]
+    chance = tacit.simulate(env, Random(), seed=0).metrics["regret"]
+    assert reference.mean() < 0.7 * chance.mean()
+
+
+def test_gymnasium_makes_it() -> None:
+    env = gymnasium.make("tacit/ArmElimination-v0")
+    assert env.observation_space.shape == (32,)
+    assert env.action_space == gymnasium.spaces.Box(0, 1, (3,), np.float32)
+    env.reset(seed=0)
+    *_, truncated, info = env.step(np.ones(3, np.float32))
+    assert truncated
+    assert info["slots"] == 10_000
+
+
+def test_edges() -> None:
+    one = world(3, num_arms=1, num_agents=1)
+    run = tacit.simulate(one, EliminationSchedule(), seed=0)
+    np.testing.assert_array_equal(run.metrics["regret"], 0)
+    np.testing.assert_array_equal(run.metrics["rounds"], 1)
+    with pytest.raises(ValueError, match="topology must be 'server' for a coordinator, not 'ring'"):
+        world(topology="ring")
+    with pytest.raises(ValueError, match="EliminationSchedule acts in arm_elimination, not in 'federated_bandit'"):
+        tacit.simulate(federated_bandit_v0.population(), EliminationSchedule(), seed=0)
+    with pytest.raises(ValueError, match="CDPMAB acts in federated_bandit, not in 'arm_elimination'"):
+        tacit.simulate(one, CDPMAB(), seed=0)

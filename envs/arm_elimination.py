@@ -13,9 +13,9 @@ Agents
     One: the coordinator (`coordinator_0`).
 
 Observation
-    Box float32. For each arm: `means`, the average over agents as last uploaded (with what noise stands on the channel; 0 before);
-    `counts`, log(1 + n) / log(1 + T) of the n pulls each agent has made of it; `active`. Then `rounds` so far and `time_left`, as a share
-    of the horizon.
+    Box float32. For each arm: `means`, the average over agents as last uploaded (0 before), with what noise stands on the channel, within
+    [-10, 11]; `counts`, log(1 + n) / log(1 + T) of the n pulls each agent has made of it; `active`. Then `rounds` so far and `time_left`,
+    as a share of the horizon.
 
 Action
     Box(3), each in [0, 1]: `pulls` a, of every active arm: as many as fit in the time left to the power a, so that 0 is one and 1 is all;
@@ -59,7 +59,7 @@ import gymnasium
 import numpy as np
 
 from tacit.envs.core import Acts, Array, Channel, Layout, Role, World
-from tacit.envs.federated_bandit import FederatedBandit, eliminate, in_turn, own
+from tacit.envs.federated_bandit import REACH, FederatedBandit, eliminate, in_turn, own
 from tacit.envs.federated_bandit import Params as BanditParams
 from tacit.envs.federated_bandit import State as BanditState
 
@@ -105,7 +105,7 @@ class ArmElimination(FederatedBandit):
         super().make_roles()
         arms = self.params.arms
         layout = Layout(
-            means=(arms, 0, 1),
+            means=(arms, *REACH),
             counts=(arms, 0, 1),
             active=(arms, 0, 1),
             rounds=(1, 0, self.params.horizon),

@@ -23,9 +23,9 @@ Agents
 
 Observation
     Box float32. For each arm: the agent's own `counts` and `means` of all its pulls (0 without any); `private`, the mean that others have
-    of it; `broadcast`, the last round's average; `active`, whether that round renewed it (1 before the first). Then `time` and
-    `time_left` in slots, `rounds` so far, `phase_left`, the slots until the round under way ends (0: none is), and `held`, the share of
-    the M agents' means that has reached the agent in that round (1 without one).
+    of it, and `broadcast`, the last round's average (both within [-10, 11]: noise leaves [0, 1]); `active`, whether that round renewed
+    it (1 before the first). Then `time` and `time_left` in slots, `rounds` so far, `phase_left`, the slots until the round under way
+    ends (0: none is), and `held`, the share of the M agents' means that has reached the agent in that round (1 without one).
 
 Action
     Discrete(2K): pull arm `a mod K`; `a >= K`: and upload at the end of the slot. Uploads are masked while a round is under way, and,
@@ -113,6 +113,7 @@ QUALITIES = ("grid", "uniform", "heterogeneous")
 WEIGHTINGS = ("agents", "components")
 KINDS = ("upload", "broadcast", "adv", "req", "data", "sac")
 LONGEST = 2**24  # slots that float32 counts one by one
+REACH = (-10.0, 11.0)  # of means with noise, as they are observed
 SURE = 0.9  # share of the pulls since the last round that says the best arm is found
 
 
@@ -361,7 +362,7 @@ class Talk:
         self.group = np.repeat(np.arange(len(sizes)), sizes)
         self.bound = sum(link_cost(protocol, 1.0, "edges") for protocol in protocols)
         self.by_agent = np.zeros((self.slots + 1, agents), np.int64)
-        self.held = np.ones((self.slots + 1, agents), np.int64)
+        self.held = np.full((self.slots + 1, agents), 0 if graphs and not hybrid else 1)
         self.sent = {kind: np.zeros(self.slots + 1, np.int64) for kind in ("adv", "req", "data", "sac")}
         for protocol, start in zip(protocols, first, strict=False):
             for kind, total in self.sent.items():
@@ -372,11 +373,14 @@ class Talk:
                     part = np.cumsum(part, 0)
                     self.by_agent[:, start : start + members] += part
                     total += part.sum(1)
-            for slot in range(self.slots + 1):
-                if isinstance(protocol, Sharing):
-                    self.held[slot] = protocol.known(slot).sum(1)
-                else:
-                    self.held[slot, start + protocol.sink] = (protocol.hops <= slot).sum()
+            if isinstance(protocol, Sharing):
+                when, who = protocol.arrival, np.arange(agents)[:, None]
+            else:
+                when, who = protocol.hops, start + protocol.sink
+                self.held[:, who] = 0
+            arrivals = np.zeros_like(self.held)
+            np.add.at(arrivals, (when, np.broadcast_to(who, when.shape)), 1)
+            self.held += np.cumsum(arrivals, 0)
 
 
 class Seen:
@@ -452,8 +456,8 @@ class FederatedBandit(Population[State]):
         layout = Layout(
             counts=(arms, 0, longest),
             means=(arms, 0, 1),
-            private=(arms, 0, 1),
-            broadcast=(arms, 0, 1),
+            private=(arms, *REACH),
+            broadcast=(arms, *REACH),
             active=(arms, 0, 1),
             time=(1, 0, longest),
             time_left=(1, 0, longest),

@@ -35,7 +35,7 @@ from tacit.policies.reference.arm_elimination import (
     target_gap,
     whole_samples,
 )
-from tacit.wrappers import Budget, Faulty, Laplace, LossyChannel, Privatize
+from tacit.wrappers import Budget, Byzantine, Churn, Faulty, Laplace, LossyChannel, Privatize, Stragglers
 
 METRICS = {"regret", "regret_per_agent", "cost", "rounds", "active_arms", "identified", "epsilon_max"}
 FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "horizon": 700}
@@ -788,6 +788,65 @@ def test_what_is_seen_tells_no_truth() -> None:
         for _ in range(30):
             env.step(np.array([[0, 1, 2, 5, 6]]))
     np.testing.assert_array_equal(one.observe(), other.observe())
+
+
+def test_a_policy_begins_anew_where_its_replica_does() -> None:
+    env, policy = world(4), CDPMAB(0.5, rounds=2)
+    begun(env, policy)
+    for _ in range(300):
+        env.step(policy.act(env.observe(), env.action_mask("agent")))
+    assert (env.state.rounds > 0).all()
+    env.reset(where=np.array([False, True, False, True]))
+    assert (env.clock() == [300, 0, 300, 0]).all()
+    while not env.done.all():
+        env.step(policy.act(env.observe(), env.action_mask("agent")))
+    assert (env.state.rounds >= 1).all()
+    first = expected_pulls(env.params, policy, [4])[0]
+    np.testing.assert_array_equal(env.state.weight.max(-1) >= first, True)
+    np.testing.assert_array_equal(env.state.since >= 4 * first, True)
+
+
+@pytest.mark.parametrize("fault", [Stragglers([0.5, 0.3]), Churn(0.2, 0.5), Byzantine(0.2, "flip")], ids=repr)
+def test_runs_go_on_whatever_goes_wrong(fault: Any) -> None:
+    for topology, policy in (
+        ("server", CDPMAB(0.5, 0.6)), ("ring", DDPMAB(0.5)), ([("ring", 3), ("star", 2)], HDPMAB(0.5)),
+    ):  # fmt: skip
+        env = Faulty(world(20, topology=topology, horizon=3000), "means", fault)
+        run = tacit.simulate(env, policy, seed=0, privacy="paper")
+        np.testing.assert_array_equal(env.clock(), 3000)
+        np.testing.assert_allclose(run.metrics["epsilon_max"], policy.uploaders(env.params) * 0.5)
+        assert run.metrics["rounds"].min() >= 1
+
+
+class Recorded(DDPMAB):
+    """Keeps what it eliminates by."""
+
+    def _learn(self, told: Array, mean: Array) -> None:
+        self.seen = mean
+        super()._learn(told, mean)
+
+
+@pytest.mark.parametrize("aggregate", ["history", "epoch"])
+def test_what_a_graph_aggregates(aggregate: str) -> None:
+    """The mean over agents of ybar, or of yhat alone (Algorithm 3, line 9)."""
+    env = world(20, topology="ring", qualities=[0.4, 0.5], num_arms=2, horizon=4000)
+    policy = Recorded(0.5, aggregate=aggregate)
+    begun(env, policy)
+    pulled, earned = np.zeros((20, 5, 2)), np.zeros((20, 5, 2))
+    compared = 0
+    while compared < 3:
+        before = env.state
+        action = policy.act(env.observe(), env.action_mask("agent"))
+        if hasattr(policy, "seen"):
+            np.testing.assert_allclose(policy.seen[:, 0], (earned / pulled).mean(1), atol=1e-5)
+            del policy.seen
+            compared += 1
+        env.step(action)
+        s = env.state
+        if (s.phase_left > before.phase_left).all():  # all have just uploaded
+            kept = aggregate == "history"
+            pulled = pulled * kept + s.used_counts - before.used_counts
+            earned = earned * kept + s.used_sums - before.used_sums
 
 
 # What the paper claims.

@@ -381,7 +381,7 @@ class GossipBandit(Population[State]):
     def all_zero(self, state: State) -> Array:
         """Whether no option has more bits set than chance alone would, bool[B]."""
         excess: Array = state.counts - self.reply_law[1] * state.received[:, None]
-        return (excess <= 0).all(1)
+        return np.asarray((excess <= 0).all(1))
 
     def transition(
         self, state: State, actions: dict[str, Array]

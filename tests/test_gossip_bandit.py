@@ -345,7 +345,7 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
     leaps = tacit.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
     no_leap(monkeypatch)
     steps = tacit.simulate(population(size, **params), policy, seed=12, until=until, record=["best"], privacy=privacy)
-    names = (
+    names: tuple[str, ...] = (
         "best",
         "agreed_at",
         "departed_at",
@@ -743,7 +743,7 @@ def test_flat_actions_are_plans() -> None:
         np.testing.assert_array_equal(a.observation, b.observation)
         np.testing.assert_array_equal(a.reward, b.reward)
     run = [tacit.simulate(env, PPCL(), seed=0, until=5.0).metrics["best"] for env in (plans, flats)]
-    np.testing.assert_array_equal(*run)
+    np.testing.assert_array_equal(run[0], run[1])
 
 
 def test_rewards_for_preferences() -> None:
@@ -921,7 +921,7 @@ def test_rules_and_acts_agree() -> None:
 
 def test_pictures() -> None:
     for params in ({"num_agents": 30}, {"num_agents": 3000, "qualities": tuple(np.linspace(1, 0, 12))}):
-        policy, env = PPCL(), population(2, RR(3.0), horizon=2.0, **params)  # type: ignore[arg-type]
+        policy, env = PPCL(), population(2, RR(3.0), horizon=2.0, **params)
         env.reset(seed=0)
         blank = picture(env)
         policy.reset(env, env.stream("policy"))

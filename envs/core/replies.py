@@ -27,6 +27,11 @@ def require_bits(channel: str, setup: Setup) -> None:
 def reply_law(channel: Channel) -> tuple[float, float]:
     """(p, q): the probabilities that a bit is read as 1 where it is 1, and where it is 0; (1, 0) without a mechanism."""
     mechanism: Any = channel.setup.mechanism
+    return _law(mechanism)
+
+
+@lru_cache(maxsize=64)
+def _law(mechanism: Any) -> tuple[float, float]:
     mechanism = getattr(mechanism, "mechanism", mechanism)
     if mechanism is None or mechanism.kind == "none":
         return 1.0, 0.0
@@ -43,7 +48,7 @@ def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Array]:
         low, high = max(0, int(size * chance - spread)), min(size, int(size * chance + spread) + 1)
         parts.append(np.asarray(binom.pmf(np.arange(low, high + 1), size, chance)))
         first += low
-    law = np.convolve(*parts)
+    law = np.convolve(parts[0], parts[1])
     kept = np.flatnonzero(law > NEGLIGIBLE)
     law = law[kept[0] : kept[-1] + 1]
     return first + int(kept[0]), law / law.sum()

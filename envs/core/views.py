@@ -212,6 +212,7 @@ class _Agents:
         self._every = {value: dict.fromkeys(self.possible_agents, value) for value in (False, True)}
         self._nothing = dict.fromkeys(self.possible_agents, 0.0)
         self._seen: dict[str, Array] = {}
+        self._shown: dict[str, Array] = {}
         self._renderer = Renderer(population, self.render_mode)
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
@@ -242,9 +243,16 @@ class _Agents:
         return step, rewards
 
     def _see(self, observation: Any) -> None:
-        """Keep what the population shows to roles of which all agents act."""
+        """Keep what the population shows, to all of a role, or to those who act."""
         by_role = observation if len(self._of) > 1 else dict.fromkeys(self._of, observation)
-        self._seen = {role: rows[0] for role, rows in by_role.items() if self.population.acting(role) is None}
+        acting = {role: self.population.acting(role) for role in by_role}
+        self._seen = {role: rows[0] for role, rows in by_role.items() if acting[role] is None}
+        self._shown = {
+            self._of[role][i]: row
+            for role, rows in by_role.items()
+            if (who := acting[role]) is not None
+            for i, row in zip(who[0].tolist(), rows[0], strict=True)
+        }
 
     def _full_observation(self, role: str) -> Array:
         """What every agent of a role would see now, [N, D]."""
@@ -254,9 +262,18 @@ class _Agents:
         return self._seen[role]
 
     def _infos(self, info: Info) -> dict[str, Info]:
-        """Every agent's info: what holds for the replica, and its own share of what is given by role."""
+        """Every agent's info: what holds for the replica, and its own share of what is given by role.
+
+        Where few act at a time and nothing is given by role, those who do not act next share one dict.
+        """
         common = _one(info)
-        infos = {agent: common.copy() for agent in self.possible_agents}
+        acting = {role: self.population.acting(role) for role in self._of}
+        if any(rows is None for rows in acting.values()) or any(isinstance(value, Mapping) for value in info.values()):
+            infos = {agent: common.copy() for agent in self.possible_agents}
+        else:
+            infos = dict.fromkeys(self.possible_agents, common)
+            for role, rows in acting.items():
+                infos.update((self._of[role][i], common.copy()) for i in (() if rows is None else rows[0]))
         for key, by_role in info.items():
             if isinstance(by_role, Mapping):
                 for role, values in by_role.items():
@@ -265,9 +282,9 @@ class _Agents:
         for role in self.population.turn:
             mask = self.population.action_mask(role)
             if mask is not None:
-                acting = self.population.acting(role)
-                rows = range(mask.shape[1]) if acting is None else acting[0]
-                for row, agent_mask in zip(rows, mask[0].astype(np.int8), strict=True):
+                whose = acting[role]
+                places = np.arange(mask.shape[1]) if whose is None else whose[0]
+                for row, agent_mask in zip(places, mask[0].astype(np.int8), strict=True):
                     infos[self._of[role][row]]["action_mask"] = agent_mask
         return infos
 
@@ -392,9 +409,10 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         step, rewards = self._play({role: np.array(values)[None] for role, values in by_role.items()})
         self.rewards = self._nothing.copy()
         for role, values in rewards.items():
-            self.rewards.update(zip(self._of[role], values.tolist(), strict=True))
-        for name, value in self.rewards.items():
-            self._cumulative_rewards[name] += value
+            names, some = self._of[role], np.flatnonzero(values)
+            for i, value in zip(some.tolist(), values[some].tolist(), strict=True):
+                self.rewards[names[i]] = value
+                self._cumulative_rewards[names[i]] += value
         self.terminations = self._every[bool(step.terminated[0])].copy()
         self.truncations = self._every[bool(step.truncated[0])].copy()
         self.infos = self._infos(step.info)
@@ -430,6 +448,8 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
             self.agent_selection = self.agents[0]
 
     def observe(self, agent: str) -> Array:
+        if agent in self._shown:
+            return self._shown[agent].copy()
         role, row = self._place[agent]
         if role not in self._seen and self.population.acting(role) is not None:
             own: Array = self.population.observe_role(self.population.state, role, np.array([[row]]))[0, 0]

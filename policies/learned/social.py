@@ -94,7 +94,7 @@ class SocialQ(SocialPolicy, Learner):
         )
         state = np.where(heard.own >= 0, own, self.bins), most
         if self._learning and self._last is not None:
-            self._learn(*self._last, self._values[state].max(-1))
+            self._learn(self._last, self._values[state].max(-1))
         move = self._values[state].argmax(-1)
         if self._learning:
             explores = self.rng.random(move.shape) < self.epsilon
@@ -116,9 +116,10 @@ class SocialQ(SocialPolicy, Learner):
         if self._learning and self._last is not None:
             self._last = (*self._last[:3], reward, np.broadcast_to(done[:, None], reward.shape))
 
-    def _learn(self, own: Array, most: Array, move: Array, reward: Array, done: Array, after: Array) -> None:
+    def _learn(self, step: tuple[Array, ...], after: Array) -> None:
         """Move the values towards reward + gamma max Q(next), by the mean error of each at the rate of its visits."""
         assert self._values is not None
+        own, most, move, reward, done = step
         target = reward + self._discount * np.where(done, 0.0, after)
         where = np.ravel_multi_index((own, most, move), self._values.shape).ravel()
         size = self._values.size

@@ -99,12 +99,12 @@ from tacit.envs.core import (
     vector,
 )
 from tacit.envs.core.graph import Graph
+from tacit.envs.core.replies import reply_law
 
 __all__ = [
     "Params",
     "SocialBandit",
     "State",
-    "answers",
     "copies_of_paper",
     "metropolis_hastings",
     "multiplicative_weights",
@@ -208,19 +208,6 @@ class State:
     slots: Array  # int64[B]: that the last dissemination took
     time: Array  # int64[B]: rounds
     history: Array  # float32[B, BANDS, K]: popularity at evenly spaced rounds, NaN where still to come
-
-
-def answers(mechanism: Any) -> tuple[float, float]:
-    """With which probability a mechanism answers 1 where a one-hot vector has a 1, and where a 0; ValueError if not by bits."""
-    law = getattr(mechanism, "mechanism", mechanism)
-    if law is None or law.kind == "none":
-        return 1.0, 0.0
-    if law.kind != "randomized_response":
-        raise ValueError(
-            "channel 'preference' needs a mechanism that answers bit by bit, as BitwiseRandomizedResponse and UnaryEncoding do, "
-            f"not {mechanism!r}"
-        )
-    return law.p, law.q
 
 
 # ---- the equations ----
@@ -634,7 +621,11 @@ class SocialBandit(Population[State]):
         return self.params.horizon if self.horizon is None else self.horizon
 
     def check_setup(self, channel: str, setup: Setup) -> None:
-        answers(setup.mechanism)
+        if setup.mechanism is not None and setup.mechanism.kind not in ("none", "randomized_response"):
+            raise ValueError(
+                f"channel {channel!r} needs a mechanism that answers bit by bit, as BitwiseRandomizedResponse and UnaryEncoding do, "
+                f"not {setup.mechanism!r}"
+            )
         if self.params.perturbation == "per_token":
             law = setup.mechanism
             if (
@@ -863,9 +854,16 @@ class SocialBandit(Population[State]):
         sent = self.channels["preference"].messages()
         return sent.sum(1) if sent.ndim == 2 else sent * self.params.num_agents
 
+    def epsilon(self) -> Array:
+        """What the agent that spent most has spent, summed, float64[B]; inf where messages went out without a mechanism."""
+        sent = self.channels["preference"].messages()
+        if self.ledger is None:
+            return np.where(sent.reshape(self.num_envs, -1).any(1), np.inf, 0.0)
+        return np.asarray(self.ledger.total(by="max", method="basic", unit=None))
+
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         own = state.preference[:, :, None] == np.arange(self.num_options)
-        law = answers(self.channels["preference"].setup.mechanism)
+        law = reply_law(self.channels["preference"])
         keep, flip = (np.broadcast_to(np.float64(x), state.received.shape) for x in law)
         return self.roles[role].layout.pack(counts=state.counts, received=state.received, own=own, keep=keep, flip=flip)
 
@@ -882,13 +880,16 @@ class SocialBandit(Population[State]):
             "signals": lambda: s.signals,
             "messages": self.messages,
             "hops": lambda: s.hops,
+            "epsilon": self.epsilon,
         }
 
     def metrics(self) -> dict[str, Array]:
-        """`regret` (equation 1, with Phi), `pseudo_regret` (with eta), `best_share` (Q of the best), `adopters`, `messages`, `hops`."""
+        """`regret` (equation 1, with Phi), `pseudo_regret` (with eta), `best_share` (Q of the best), `adopters`, `messages`, `hops`, and
+        `epsilon` of the agent that spent most, summed (inf without a mechanism).
+        """
         p = self.params
         best = self.measure("popularity")[:, p.eta == p.eta.max()].sum(1)
-        names = ("regret", "pseudo_regret", "adopters", "messages", "hops")
+        names = ("regret", "pseudo_regret", "adopters", "messages", "hops", "epsilon")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 
     def describe(self, replica: int = 0) -> str:

@@ -404,6 +404,13 @@ def test_flat_actions_are_the_same_plans() -> None:
         np.testing.assert_array_equal(a.reward, b.reward)
 
 
+def test_policies_play_flat_actions_too() -> None:
+    envs = [population(2, flat_actions=flat, signals="per_agent") for flat in (False, True)]
+    wide, flat = (tacit.simulate(env, PrivateSocialLearning(0.7, 0.1), seed=0).metrics for env in envs)
+    for name in wide:
+        np.testing.assert_array_equal(wide[name], flat[name])
+
+
 def regret_by_hand(run: Any, lag: int) -> Array:
     """Equation 1 from the recorded path; lag 1 is the paper's Q^{r-1}."""
     popularity, signals = run.trace["popularity"], run.trace["signals"]
@@ -533,6 +540,8 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
         assert (sent % each == 0).all()
         assert run.ledger.per_message["preference"].epsilon == pytest.approx(0.7)
         np.testing.assert_allclose(run.ledger.total(by="agent", method="basic", unit=None), 0.7 * sent)
+        np.testing.assert_allclose(run.metrics["epsilon"], 0.7 * sent.max(1))
+    assert np.isinf(tacit.simulate(population(), policy, seed=0, until=2).metrics["epsilon"])
 
 
 MECHANISMS = [NoPrivacy(), BitwiseRandomizedResponse(1.0), UnaryEncoding(1.0), Memoized(BitwiseRandomizedResponse(1.0))]
@@ -688,7 +697,7 @@ def test_policies_need_a_world_where_agents_tell_what_they_prefer() -> None:
     from tacit.envs import round_stopping_v0
 
     with pytest.raises(
-        ValueError, match="PrivateSocialLearning needs a world with a channel 'preference', not round_stopping"
+        ValueError, match="PrivateSocialLearning acts in the worlds of social learning, not in 'round_stopping'"
     ):
         tacit.simulate(round_stopping_v0.population(), PrivateSocialLearning(), seed=0)
     with pytest.raises(ValueError, match="Replicator prescribes no mechanism"):

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.social_bandit import Rule, answers
+from tacit.envs.social_bandit import Rule
 from tacit.policies.base import Policy
+from tacit.policies.classic.social import SocialPolicy
 
 __all__ = ["PrivateSocialLearning", "Replicator", "popularity_estimate", "sample"]
 
@@ -31,7 +32,7 @@ def sample(weights: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     return np.minimum((edges <= point).sum(0), len(edges) - 1), total > 0
 
 
-class PrivateSocialLearning(Policy):
+class PrivateSocialLearning(SocialPolicy):
     """Stage 3: estimate the options' popularity from the noisy copies, and draw an option from it; stage 4: take it up by its signal.
 
     Args:
@@ -72,31 +73,25 @@ class PrivateSocialLearning(Policy):
 
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 
-    def begin(self, env: Population[Any]) -> None:
-        if "preference" not in env.channels:
-            raise ValueError(f"{type(self).__name__} needs a world with a channel 'preference', not {env.name}")
-        self._role = env.roles[self.role]
-        self._layout = self._role.layout
-        self._options = self._layout.fields["counts"][0]
-        self._keep, self._flip = self.noise(env)
+    def prepare(self, env: Population[Any]) -> None:
         self._past: list[tuple[Array, Array]] = []
 
-    def noise(self, env: Population[Any]) -> tuple[float, float]:
-        """With which probability a bit that is 1, and one that is 0, is answered by 1."""
-        return answers(env.channels["preference"].setup.mechanism)
+    def noise(self) -> tuple[float, float]:
+        """With which probability a bit that is 1, and one that is 0, is read as 1."""
+        return self._law
 
     def social_rule(self, env: Population[Any]) -> Rule | None:
         """What `SocialBandit.leap` needs to know."""
         if self.pool > 1:
             return None
-        return Rule(*self.noise(env), self.beta, self.alpha, self.mu, self.empty == "uniform")
+        return Rule(*self.noise(), self.beta, self.alpha, self.mu, self.empty == "uniform")
 
     def estimate(self, counts: Array, received: Array) -> Array:
         """Qtilde, [B, N, K]."""
         if self.pool > 1:
             self._past = [*self._past[1 - self.pool :], (counts, received)]
             counts, received = (sum(part) for part in zip(*self._past, strict=True))
-        return popularity_estimate(counts, received, self._keep, self._flip)
+        return popularity_estimate(counts, received, *self.noise())
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs)
@@ -106,7 +101,7 @@ class PrivateSocialLearning(Policy):
         option = np.where(known, option, uniform if self.empty == "uniform" else self._options)
         option = np.where(explores, uniform, option)
         coins = self.rng.random((2, *option.shape)) < np.array([self.alpha, self.beta]).reshape(2, 1, 1)
-        return np.stack([option, coins[0], coins[1]], axis=-1)
+        return self.plan(option, *coins)
 
 
 class Replicator(PrivateSocialLearning):
@@ -130,5 +125,5 @@ class Replicator(PrivateSocialLearning):
     def prescribes(self, env: Population[Any]) -> dict[str, Any]:
         return Policy.prescribes(self, env)
 
-    def noise(self, env: Population[Any]) -> tuple[float, float]:
+    def noise(self) -> tuple[float, float]:
         return 1.0, 0.0

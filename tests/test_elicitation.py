@@ -959,3 +959,52 @@ def test_the_contract() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert elicitation_v0.theorem_2_holds(cost, 1.0, 4)
+
+
+@pytest.mark.slow
+def test_ppo_learns_what_wintall_pays() -> None:
+    """From twice WINTALL's scale, against best responders: payment within 10% of WINTALL's at the same error of the estimate."""
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    torch = pytest.importorskip("torch")
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    from tacit.wrappers.sb3 import RowsVecEnv
+
+    shape: dict[str, Any] = {"num_individuals": 500, "payment_cap": 3.0, "penalty": 0.6, "campaigns": 1}
+    rows = VecNormalize(RowsVecEnv(platform_side(48, fixed_target=True, **shape), seed=0), gamma=0.0)
+    learner = stable_baselines3.PPO(
+        "MlpPolicy", rows, n_steps=16, batch_size=256, n_epochs=8, gamma=0.0, gae_lambda=0.0, seed=0, device="cpu",
+        learning_rate=lambda left: 3e-3 * left, policy_kwargs={"net_arch": [16], "log_std_init": -2.0},
+    )  # fmt: skip
+    with torch.no_grad():
+        learner.policy.action_net.bias[:] = 0.5
+
+    def paid_and_missed() -> tuple[float, float]:
+        side = platform_side(400, fixed_target=True, **shape)
+        seen, _ = side.reset(seed=1)
+        action, _ = learner.predict(rows.normalize_obs(seen[:, 0]), deterministic=True)
+        side.step(np.clip(action, 0, 1)[:, None])
+        return float(side.metrics()["payment"].mean()), float(side.metrics()["error"].mean())
+
+    population = elicitation_v0.population(400, **shape)
+    run = tacit.simulate(population, {"platform": Wintall(), "individual": BestResponse()}, seed=1)
+    payment, error = float(run.metrics["payment"].mean()), float(run.metrics["error"].mean())
+    assert paid_and_missed()[0] > 1.5 * payment
+    learner.learn(48 * 16 * 40)
+    learned, missed = paid_and_missed()
+    assert learned == pytest.approx(payment, rel=0.1)
+    assert missed == pytest.approx(error, rel=0.1)
+
+
+def test_a_platform_can_mislead_those_who_trust_it() -> None:
+    """A low target and a high scale promise the confident what the tally will not pay: the same budgets for less than the bound."""
+    side = platform_side(50, num_individuals=2_000, campaigns=1)
+    paid, chosen = [], []
+    for target, scale in ((1.0, 1.0), (0.2, 25 / 4.2**2)):
+        side.reset(seed=0)
+        side.step(np.tile(np.array([target / 4, scale / 4], np.float32), (50, 1, 1)))
+        paid.append(float(side.metrics()["payment"].mean()))
+        chosen.append(float(side.inner.state.budget.mean()))
+    assert chosen == pytest.approx([1.0, 1.0], abs=1e-3)
+    assert paid[1] < 0.3 * paid[0]
+    assert paid[1] < 0.3 * elicitation_v0.payment_lower_bound(THETA, 1.0, QuadraticCost(0.01))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, integer, number
+from tacit.envs.core import Array, Population, choice, integer, number
 from tacit.envs.elicitation import (
     RULES,
     Announcement,
@@ -187,6 +187,7 @@ class _Learner(Individuals):
 
     def begin(self, env: Population[Any]) -> None:
         super().begin(env)
+        choice("reporting", self._env.params.reporting, ("k_ary",))
         self._memory: Any = None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -194,18 +195,17 @@ class _Learner(Individuals):
 
     def expected(self, seen: dict[str, Array], laws: Array) -> Array:
         """What each report earns in expectation, [B, x], if others' reports have the laws [B, x]."""
-        p, rules = self._env.params, self.rules(seen)[:, 0]
-        value, reference = (seen[name][:, 0] if name in seen else [None] * len(laws) for name in ("value", "reference"))
-        return np.stack(
-            [
-                Announcement(
-                    RULES[rule], float(target), float(scale), 0 if v is None else int(v), r, p.payment_cap
-                ).prizes(law[None], np.array([p.num_individuals - 1]))
-                for rule, target, scale, v, r, law in zip(
-                    rules, seen["target"][:, 0], seen["scale"][:, 0], value, reference, laws, strict=True
-                )
-            ]
-        )
+        p, others = self._env.params, np.array([self._env.params.num_individuals - 1])
+        fields = [seen["target"], seen["scale"], self.rules(seen), seen.get("value", np.zeros(seen["target"].shape))]
+        rows = np.concatenate([np.stack(fields, -1)[:, 0], seen.get("reference", seen["belief"])[:, 0], laws], -1)
+        # Replicas that have come to the same are worked out once.
+        different, of = np.unique(rows, axis=0, return_inverse=True)
+        found = []
+        for (target, scale, rule, value), rest in zip(different[:, :4].tolist(), different[:, 4:], strict=True):
+            reference, law = rest[: -laws.shape[1]], rest[-laws.shape[1] :]
+            announced = Announcement(RULES[int(rule)], target, scale, int(value), reference, p.payment_cap)
+            found.append(announced.prizes(law[None], others))
+        return np.stack(found)[of.ravel()]
 
     def beliefs(self, seen: dict[str, Array]) -> Array:
         """Beliefs in full precision, [B, N, M]."""

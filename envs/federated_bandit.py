@@ -124,7 +124,7 @@ class Params:
     Attributes:
         num_agents, num_arms, qualities, horizon, topology, server_link_cost, agent_link_cost, delay, weighting: as in the world's
             docstring; `num_arms` is known and given qualities are an array after construction.
-        components: the graphs, with the number of their first agent; none: the server alone.
+        components: the graph, or those of a hybrid, whose agents are numbered on; none: the server alone.
 
     Raises:
         ValueError: a parameter out of range, a graph that is not connected or not of M agents.
@@ -183,9 +183,7 @@ class Params:
     @property
     def hybrid(self) -> bool:
         """Whether there are components and a server."""
-        return (
-            not isinstance(self.topology, str) and isinstance(self.topology, list | tuple) and not _edges(self.topology)
-        )
+        return isinstance(self.topology, list | tuple) and not _edges(self.topology)
 
     @cached_property
     def components(self) -> tuple[Graph, ...]:
@@ -229,9 +227,7 @@ class State:
     quality: Array  # float64[B, 1 or M, K]: the arms' means, for each agent where they differ
     counts: Array  # int64[B, M, K]: pulls
     sums: Array  # int64[B, M, K]: rewards
-    used_counts: (
-        Array  # int64[B, M, K]: pulls that enter no further mean: uploaded, or made while a round was under way
-    )
+    used_counts: Array  # int64[B, M, K]: pulls that enter no further mean, uploaded or made during a round
     used_sums: Array  # int64[B, M, K]: their rewards
     weight: Array  # float64[B, M, K]: S, pulls that `private` is the mean of
     private: Array  # float64[B, M, K]: ybar_i, what is heard of each agent

@@ -27,6 +27,7 @@ from tacit.envs.federated_bandit import (
     local_gaps,
 )
 from tacit.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
+from tacit.policies.reference import arm_elimination
 from tacit.policies.reference.arm_elimination import (
     ArmElimination,
     confidence_radius,
@@ -159,6 +160,29 @@ def test_elimination_takes_twice_the_radius() -> None:
     active, mean, radius = np.array([True, True, True, True, False]), np.array([0.9, 0.8, 0.7, 0.6, 1.0]), np.array(0.1)
     assert eliminate(active, mean, 2 * radius - 1e-9).tolist() == [True, True, False, False, False]
     assert eliminate(active, mean, 2 * radius + 1e-9).tolist() == [True, True, True, False, False]
+
+
+def kept_below(policy: CDPMAB, radii: float) -> bool:
+    """Whether the policy keeps an arm that many C(1) below the best after its first round."""
+    env = begun(world(), policy)
+    (total,) = expected_pulls(env.params, policy, [4])
+    env.advance(policy, until=4 * total)
+    p = env.params
+    radius = confidence_radius(
+        np.array(1), np.array(total), np.array(4), p.arms, p.num_agents, p.horizon, policy.epsilon
+    )
+    told = federated_bandit.Seen(env.state, env.steps, env.talk)
+    env.state.broadcast[:] = 0.9 - np.array([0.0, 0.0, radii, 0.0]) * radius
+    pulls, _ = policy.plan(told, np.full((1, 5), 4))
+    return bool(pulls[0, 0, 2] > 0)
+
+
+def test_a_policy_drops_arms_two_radii_below_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kept_below(CDPMAB(0.5), 1.99)
+    assert not kept_below(CDPMAB(0.5), 2.01)
+    # With C in place of 2C the first would go.
+    monkeypatch.setattr(arm_elimination, "eliminate", lambda active, mean, gap: eliminate(active, mean, gap / 2))
+    assert not kept_below(CDPMAB(0.5), 1.99)
 
 
 def test_arms_are_pulled_in_turn() -> None:

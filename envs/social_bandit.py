@@ -365,20 +365,14 @@ def half(gram: Array) -> Array:
 
 def spread_gaussian(
     vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, scratch: Array | None = None
-) -> tuple[Array, Array]:
-    """`spread_uniform` by the normal law with the same means and covariances over options and agents, rounded: [N, K] and [N].
+) -> Array:
+    """`spread_uniform` by the normal law of the same means and covariances over options and agents, rounded: V and B, float64[1 + K, N].
 
     The numbers C_ai of adopter a's copies with agent i have mean T/N and covariance T/N (1[i = i'] - 1/N) for one adopter, 0 for two; and
-    (B_i, V_i) = sum_a C_ai (Y_a, 1). So the bits Y matter through their column sums and their co-occurrences, which are those drawn.
+    (V_i, B_i) = sum_a C_ai (1, Y_a). So the bits Y matter through their column sums and their co-occurrences, which are those drawn.
+
+    `scratch` float64[2, 1 + K, N], to work in, saves fresh memory.
     """
-    whole = gaussian_counts(vectors, copies, num_agents, rng, scratch).T.astype(np.int64, order="C")
-    return whole[:, 1:], whole[:, 0]
-
-
-def gaussian_counts(
-    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, scratch: Array | None = None
-) -> Array:
-    """V and B of `spread_gaussian`: whole numbers in float64[1 + K, N]; `scratch` float64[2, 1 + K, N] to work in saves fresh memory."""
     share, size = copies / num_agents, 1 + vectors.shape[1]
     bits = np.ones((len(vectors), size))
     bits[:, 1:] = vectors
@@ -393,6 +387,38 @@ def gaussian_counts(
     return np.minimum(drawn, drawn[0].copy(), out=drawn)
 
 
+def spread_gaussian_fresh(
+    holders: Array,
+    copies: int,
+    num_agents: int,
+    law: tuple[float, float],
+    rng: np.random.Generator,
+    scratch: Array | None = None,
+) -> Array:
+    """`spread_gaussian` with fresh noise in each copy (`per_token`), from D int64[K]; (p, q) = `law`. V and B, float64[1 + K, N].
+
+    C_ji copies for option j end with agent i: covariance T D_j / N (1[i = i'] - 1/N), independent over options. Given them, B_ij has mean
+    p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q (1 - q) (V_i - C_ji).
+    """
+    (p, q), share = law, (holders * (copies / num_agents))[:, None]
+    first, second = np.empty((2, 1 + len(holders), num_agents)) if scratch is None else scratch
+    ended, drawn = first[1:], second[1:]
+    rng.standard_normal(out=ended)
+    ended -= ended.mean(1, keepdims=True)
+    ended *= share**0.5
+    ended += share
+    np.maximum(ended, 0, out=ended)
+    received = np.rint(ended.sum(0), out=second[0])
+    rng.standard_normal(out=drawn)
+    drawn *= np.sqrt(p * (1 - p) * ended + q * (1 - q) * np.maximum(received - ended, 0))
+    ended *= p - q
+    drawn += ended
+    drawn += q * received
+    np.rint(drawn, out=drawn)
+    np.clip(drawn, 0, received, out=drawn)
+    return second
+
+
 def spread_aggregated(
     vectors: Array,
     copies: int,
@@ -400,16 +426,22 @@ def spread_aggregated(
     rng: np.random.Generator,
     exact_below: int,
     scratch: Array | None = None,
-) -> tuple[Array, Array]:
-    """`spread_uniform` at a cost that does not grow with T.
+) -> Array:
+    """`spread_uniform` at a cost that does not grow with T: V and B, whole numbers in float64[1 + K, N].
 
     Exact where an agent expects no more than `exact_below` copies or the different vectors are few (always without noise). Elsewhere
     `spread_gaussian`, which keeps the bits drawn, their sums over all agents up to rounding, and all means and covariances over options and
     agents; it ignores the higher cumulants, whose share is of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
     """
     if affordable(vectors, copies, num_agents, exact_below):
-        return spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng)
+        return stacked(spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng))
     return spread_gaussian(vectors, copies, num_agents, rng, scratch)
+
+
+def stacked(drawn: tuple[Array, Array]) -> Array:
+    """B [N, K] and V [N] as float64[1 + K, N], V first."""
+    counts, received = drawn
+    return np.concatenate([received[None], counts.T]).astype(np.float64)
 
 
 def affordable(vectors: Array, copies: int, num_agents: int, exact_below: int) -> bool:
@@ -674,30 +706,43 @@ class SocialBandit(Population[State]):
         counts, received, hops, slots = (
             np.asarray(part[0])[None] if self.num_envs == 1 else np.stack(part) for part in zip(*spreads, strict=True)
         )
-        mechanism = channel.setup.mechanism
-        if p.perturbation == "per_token" and mechanism is not None:
-            assert channel.rng is not None
-            counts = mechanism.perturb_counts(counts, channel.rng, received)
         return replace(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
 
     def spread(self, vectors: Array, origins: Array) -> Spread:
-        """Disseminate one society's bits bool[A, K] of the agents `origins` int64[A]."""
+        """Disseminate one society's bits bool[A, K] of the agents `origins` int64[A]; those of single copies are still to be perturbed."""
         p, rng = self.params, self.stream("dissemination")
         if not origins.size:
-            return Spread(
-                np.zeros((p.num_agents, self.num_options), np.int64), np.zeros(p.num_agents, np.int64), 0.0, 0
-            )
-        if p.congestion:
-            return spread_queued(vectors, origins, p.copies, p.network, p.walk_length, p.slots, rng)
+            nothing = np.zeros((p.num_agents, self.num_options), np.int64)
+            return Spread(nothing, nothing[:, 0].copy(), 0.0, 0)
         if p.dissemination == "walk":
-            return spread_walks(vectors, origins, p.copies, p.network, p.walk_length, rng)
-        if p.dissemination == "stationary":
-            counts, received = spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
-        else:
-            counts, received = spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
+            if p.congestion:
+                done = spread_queued(vectors, origins, p.copies, p.network, p.walk_length, p.slots, rng)
+            else:
+                done = spread_walks(vectors, origins, p.copies, p.network, p.walk_length, rng)
+            return done._replace(counts=self.perturb_tokens(done.counts, done.received))
         # What walks that long would have done, on average.
         hops = float(len(vectors)) * p.copies * p.walk_length * self.mobility
-        return Spread(counts, received, hops, p.walk_length)
+        whole = self.hear(vectors).T.astype(np.int64, order="C")
+        return Spread(whole[:, 1:], whole[:, 0], hops, p.walk_length)
+
+    def hear(self, vectors: Array) -> Array:
+        """Where copies of the bits bool[A, K] end uniformly: V and B, whole numbers in float64[1 + K, N]."""
+        p, rng = self.params, self.stream("dissemination")
+        fresh = p.perturbation == "per_token" and not self.silent
+        if p.dissemination == "aggregated" and not fresh:
+            return spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
+        if p.dissemination == "aggregated" and len(vectors) * p.copies > p.exact_below * p.num_agents:
+            law = reply_law(self.channels["preference"])
+            return spread_gaussian_fresh(vectors.sum(0), p.copies, p.num_agents, law, rng, self.scratch)
+        counts, received = spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
+        return stacked((self.perturb_tokens(counts, received), received))
+
+    def perturb_tokens(self, counts: Array, received: Array) -> Array:
+        """Under `per_token`: what agents read who received `counts` int64[N, K] copies for each option, among `received` int64[N]."""
+        law, rng = self.channels["preference"].setup.mechanism, self.channels["preference"].rng
+        if self.params.perturbation == "per_round" or law is None or rng is None:
+            return counts
+        return law.perturb_counts(counts, rng, received)
 
     @cached_property
     def mobility(self) -> float:
@@ -758,7 +803,7 @@ class SocialBandit(Population[State]):
         p, channel, live = self.params, self.channels["preference"], ~self.done
         make: Callable[[Population[Any]], Rule | None] = getattr(policy, "social_rule", lambda env: None)
         rule, law, until = make(self), channel.setup.mechanism, min(until, float(np.ceil(self.rounds)))
-        spoken = p.dissemination == "walk" or p.perturbation == "per_token" or p.signals == "per_agent"
+        spoken = p.dissemination == "walk" or p.signals == "per_agent"
         if rule is None or spoken or not channel.plain or (law is not None and law.stateful):
             return False
         times = np.unique(self.state.time[live])
@@ -783,7 +828,7 @@ class SocialBandit(Population[State]):
         taken_up = np.concatenate([np.where(phi, rule.beta, rule.alpha), np.zeros((size, 1))], axis=1)
         preference = np.full_like(state.preference, options)
         for b in np.flatnonzero(live):
-            sent[b] += state.preference[b] < options
+            sent[b] += (p.copies if p.perturbation == "per_token" else 1) * (state.preference[b] < options)
             option = self.choose(state.preference[b], held[b], rule, rng)
             takes = rng.random(p.num_agents) < taken_up[b, option]
             preference[b, takes] = option[takes]
@@ -800,11 +845,16 @@ class SocialBandit(Population[State]):
 
     def choose(self, preference: Array, held: Array, rule: Rule, rng: np.random.Generator) -> Array:
         """Stages 1 to 3 of one society, int64[N]: the options that agents try (K: none) who prefer `preference` int64[N]."""
-        p, options = self.params, self.num_options
+        p, channel, options = self.params, self.channels["preference"], self.num_options
         if rule.keep == 1 and rule.flip == 0 and self.silent:
             option = pick_tokens(held * p.copies, p.num_agents, rng)
         else:
-            edges = cumulate(self.hear(preference), rule.flip)
+            vectors = preference[preference < options][:, None] == np.arange(options)
+            if p.perturbation == "per_round" and not self.silent:
+                assert channel.setup.mechanism is not None
+                assert channel.rng is not None
+                vectors = channel.setup.mechanism.perturb(vectors, channel.rng)
+            edges = cumulate(self.hear(vectors), rule.flip)
             point = rng.random(p.num_agents) * edges[-1]
             option = np.minimum((edges <= point).sum(0), options - 1)
             option[edges[-1] <= 0] = options
@@ -819,20 +869,6 @@ class SocialBandit(Population[State]):
         """Whether no mechanism adds noise."""
         law = self.channels["preference"].setup.mechanism
         return law is None or law.kind == "none"
-
-    def hear(self, preference: Array) -> Array:
-        """Stages 1 and 2 of one society: V and B, float64[1 + K, N]."""
-        p, channel, rng = self.params, self.channels["preference"], self.stream("dissemination")
-        adopters = preference[preference < self.num_options]
-        vectors = adopters[:, None] == np.arange(self.num_options)
-        if not self.silent:
-            assert channel.setup.mechanism is not None
-            assert channel.rng is not None
-            vectors = channel.setup.mechanism.perturb(vectors, channel.rng)
-        if p.dissemination == "aggregated" and not affordable(vectors, p.copies, p.num_agents, p.exact_below):
-            return gaussian_counts(vectors, p.copies, p.num_agents, rng, self.scratch)
-        counts, received = spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
-        return np.concatenate([received[None], counts.T]).astype(np.float64)
 
     @cached_property
     def scratch(self) -> Array:

@@ -210,6 +210,11 @@ def thrown(vectors: Array, copies: int, num_agents: int, rng: np.random.Generato
     return world.spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng)
 
 
+def normal(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    drawn = world.spread_gaussian(vectors, copies, num_agents, rng).astype(np.int64)
+    return drawn[1:].T, drawn[0]
+
+
 def samples(spread: Spreader, vectors: Array, copies: int, num_agents: int, size: int, seed: int) -> Array:
     """Draws of all that the agents receive, int64[size, N (K + 1)]."""
     rng = np.random.default_rng(seed)
@@ -251,7 +256,7 @@ def test_gaussian_form_keeps_the_joint_law_of_options_and_agents() -> None:
     """Given the perturbed bits: means and all covariances, over options and agents, are those of the tokens; totals are as sent."""
     vectors, copies, agents = perturbed(60, 1.0, 3), 60, 5
     exact = samples(thrown, vectors, copies, agents, 5000, 0).astype(float)
-    close = samples(world.spread_gaussian, vectors, copies, agents, 5000, 1).astype(float)
+    close = samples(normal, vectors, copies, agents, 5000, 1).astype(float)
     assert moments_differ(exact, close) > ALARM
     totals = close.reshape(5000, agents, -1).sum(1) - copies * np.append(vectors.sum(0), len(vectors))
     assert np.abs(totals).max() <= agents / 2
@@ -313,7 +318,7 @@ def agreement(chosen: Array) -> Array:
 @pytest.mark.parametrize("statistic", [joint_choice, agreement])
 def test_what_agents_draw_has_the_law_of_the_tokens(statistic: Callable[[Array], Array]) -> None:
     exact = statistic(choices(thrown, 40, 60, 10, 3000, 0))
-    close = statistic(choices(world.spread_gaussian, 40, 60, 10, 3000, 1))
+    close = statistic(choices(normal, 40, 60, 10, 3000, 1))
     assert same_law(exact, close) > ALARM
 
 
@@ -335,15 +340,43 @@ def test_aggregated_form_is_exact_where_it_says_so() -> None:
     rng = np.random.default_rng
     few = np.arange(400)[:, None] % 4 == np.arange(4)
     for vectors, copies, below in ((few, 3000, 0), (perturbed(400, 1.0, 0, options=12), 2, 10)):
-        exact = thrown(vectors, copies, 200, rng(1))
+        counts, received = thrown(vectors, copies, 200, rng(1))
         drawn = world.spread_aggregated(vectors, copies, 200, rng(1), below)
-        np.testing.assert_array_equal(exact[0], drawn[0])
-        np.testing.assert_array_equal(exact[1], drawn[1])
+        np.testing.assert_array_equal(counts.T, drawn[1:])
+        np.testing.assert_array_equal(received, drawn[0])
     many = perturbed(400, 1.0, 0, options=12)
     drawn = world.spread_aggregated(many, 3000, 200, rng(1), 10)
-    np.testing.assert_array_equal(drawn[0], world.spread_gaussian(many, 3000, 200, rng(1))[0])
-    assert (drawn[0] >= 0).all()
-    assert (drawn[0] <= drawn[1][:, None]).all()
+    np.testing.assert_array_equal(drawn, world.spread_gaussian(many, 3000, 200, rng(1)))
+    assert (drawn >= 0).all()
+    assert (drawn <= drawn[0]).all()
+
+
+def fresh_tokens(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """`per_token`, exactly: the copies for each option, then fresh noise on each."""
+    law = BitwiseRandomizedResponse(1.0)
+    counts, received = world.spread_uniform(np.eye(len(holders), dtype=bool), holders * copies, num_agents, rng)
+    return law.perturb_counts(counts, rng, received), received
+
+
+def fresh_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    law = BitwiseRandomizedResponse(1.0)
+    drawn = world.spread_gaussian_fresh(holders, copies, num_agents, (law.p, law.q), rng).astype(np.int64)
+    return drawn[1:].T, drawn[0]
+
+
+def stale_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The noise of `per_round` in place of fresh noise."""
+    one_hot = np.repeat(np.eye(len(holders), dtype=bool), holders, axis=0)
+    return normal(BitwiseRandomizedResponse(1.0).perturb(one_hot, rng), copies, num_agents, rng)
+
+
+def test_gaussian_form_of_fresh_noise_keeps_the_joint_law() -> None:
+    exact, close, stale = (
+        samples(s, np.array([20, 9, 0, 3]), 80, 5, 4000, seed).astype(float)
+        for seed, s in enumerate((fresh_tokens, fresh_normal, stale_normal))
+    )
+    assert moments_differ(exact, close) > ALARM > moments_differ(exact, stale)
+    assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
 
 
 def test_many_options_are_told_apart() -> None:
@@ -868,6 +901,12 @@ LEAPS: dict[str, tuple[Any, float | None, dict[str, Any]]] = {
     "noise": (PrivateSocialLearning(0.7, 0.1), 2.0, {}),
     "noise, none if in doubt": (PrivateSocialLearning(0.7, 0.1, empty="null"), 0.5, {"copies": 1, "num_agents": 12}),
     "normal law": (PrivateSocialLearning(0.7, 0.1), 1.0, EIGHT | {"dissemination": "aggregated", "exact_below": 0}),
+    "fresh noise": (PrivateSocialLearning(0.7, 0.1), 1.0, {"perturbation": "per_token"}),
+    "fresh noise, normal law": (
+        PrivateSocialLearning(0.7, 0.1),
+        1.0,
+        {"perturbation": "per_token", "dissemination": "aggregated", "exact_below": 0, "copies": 200},
+    ),
     "replicator": (Replicator(0.7, 0.1, alpha=0.1), 3.0, {}),
 }
 
@@ -905,7 +944,7 @@ def test_runs_of_the_normal_law_have_the_law_of_tokens() -> None:
 
 def test_leaps_stop_where_steps_do() -> None:
     policy = PrivateSocialLearning(0.7, 0.1)
-    for params in ({}, {"signals": "per_agent"}, {"dissemination": "walk"}, {"perturbation": "per_token"}):
+    for params in ({}, {"signals": "per_agent"}, {"dissemination": "walk"}):
         env = population(3, horizon=12, **params)
         env.reset(seed=0)
         policy.reset(env, env.stream("policy"))

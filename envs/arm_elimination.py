@@ -18,9 +18,10 @@ Observation
     as a share of the horizon.
 
 Action
-    Box(3), each in [0, 1]: `pulls` a, of every active arm: as many as fit in the time left to the power a, so that 0 is one and 1 is all;
-    `threshold`: an arm is dropped if its average is at least this much below the best (2 C(r) in the paper; 0 leaves the best arm);
-    `participation` p: ceil(p M) agents upload, at least one.
+    Box(3), each in [-1, 1] and read as x = (1 + a) / 2: `pulls` of every active arm, as many as fit in the time left to the power x, so
+    that 0 is one and 1 is all; `threshold` x^2: an arm is dropped if its average is at least this much below the best (2 C(r) in the
+    paper; 0 leaves the best arm); `participation` x = p: ceil(p M) agents upload, at least one. `arm_elimination_v0.action(x,
+    threshold, participation)` makes one.
 
 Reward
     -(sum over pulls of 1 - the average heard of that arm in this epoch, plus the cost of links) / (M T): the regret that a coordinator
@@ -63,7 +64,7 @@ from tacit.envs.federated_bandit import REACH, FederatedBandit, eliminate, in_tu
 from tacit.envs.federated_bandit import Params as BanditParams
 from tacit.envs.federated_bandit import State as BanditState
 
-__all__ = ["ArmElimination", "Params", "State", "arm_elimination_v0"]
+__all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,18 @@ def pulls_of(share: Array, most: Array) -> Array:
     return np.where(most > 0, np.rint(np.maximum(most, 1) ** share), 0).astype(np.int64)
 
 
+def decided(action: Array) -> tuple[Array, Array, Array]:
+    """(share of the pulls that fit, as an exponent; threshold; participation), float64[B] each, of actions float32[B, 3] in [-1, 1]."""
+    share, root, participation = (1 + action.astype(np.float64).T) / 2
+    return share, root**2, participation
+
+
+def action(share: Any, threshold: Any, participation: Any) -> Array:
+    """The actions float32[..., 3] that `decided` reads so; each of them in [0, 1]."""
+    x = np.broadcast_arrays(np.asarray(share, np.float64), np.sqrt(threshold), np.asarray(participation, np.float64))
+    return (2 * np.clip(np.stack(x, axis=-1), 0, 1) - 1).astype(np.float32)
+
+
 class ArmElimination(FederatedBandit):
     __doc__ = __doc__
     name = "arm_elimination"
@@ -111,7 +124,7 @@ class ArmElimination(FederatedBandit):
             rounds=(1, 0, self.params.horizon),
             time_left=(1, 0, 1),
         )
-        return (Role("coordinator", 1, layout, gymnasium.spaces.Box(0.0, 1.0, (3,), np.float32)),)
+        return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
         agents = self.params.num_agents
@@ -143,7 +156,7 @@ class ArmElimination(FederatedBandit):
         self, state: State, actions: dict[str, Array]
     ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
         p, new = self.params, own(state)
-        share, threshold, participation = actions["coordinator"][:, 0].astype(np.float64).T
+        share, threshold, participation = decided(actions["coordinator"][:, 0])
         left, number = self.steps - state.time, state.active.sum(-1)
         pulls = np.where(number == 1, left, pulls_of(share, left // number))
         slots = np.where(pulls > 0, pulls * number, left)
@@ -186,6 +199,10 @@ def heard_now(before: State, after: State) -> Array:
     return np.where(number > 0, heard, after.broadcast)
 
 
-arm_elimination_v0 = World(ArmElimination)
+class _World(World[ArmElimination]):
+    action = staticmethod(action)
+
+
+arm_elimination_v0 = _World(ArmElimination)
 single_env, vector_env = arm_elimination_v0.single_env, arm_elimination_v0.vector_env
 parallel_env, aec_env = arm_elimination_v0.parallel_env, arm_elimination_v0.env

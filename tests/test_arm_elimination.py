@@ -9,7 +9,7 @@ from scipy import stats
 
 import tacit
 from tacit.envs import arm_elimination_v0, federated_bandit_v0
-from tacit.envs.arm_elimination import ArmElimination, heard_now, pulls_of
+from tacit.envs.arm_elimination import ArmElimination, decided, heard_now, pulls_of
 from tacit.envs.core import Array
 from tacit.policies import CDPMAB, EliminationSchedule, Random
 from tacit.wrappers import Laplace, Privatize
@@ -22,8 +22,14 @@ def world(num_envs: int = 1, **params: Any) -> ArmElimination:
     return population
 
 
-def action(env: ArmElimination, pulls: float, threshold: float, participation: float) -> Array:
-    return np.tile(np.array([pulls, threshold, participation], np.float32), (env.num_envs, 1, 1))
+def action(env: ArmElimination, *choices: float) -> Array:
+    return np.tile(arm_elimination_v0.action(*choices), (env.num_envs, 1, 1))
+
+
+def test_actions_are_read_as_they_are_made() -> None:
+    choices = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.3, 0.04, 0.6]])
+    np.testing.assert_allclose(np.stack(decided(arm_elimination_v0.action(*choices.T)), axis=-1), choices, atol=1e-6)
+    assert abs(arm_elimination_v0.action(2.0, 3.0, -1.0)).max() == 1
 
 
 def test_pulls_go_from_one_to_all_that_fit() -> None:
@@ -77,7 +83,7 @@ def test_rewards_are_regrets_as_heard() -> None:
         run_env.reset(seed=0)
         total = np.zeros(2000)
         while not run_env.done.all():
-            total += run_env.step(rng.random((2000, 1, 3)).astype(np.float32)).reward[:, 0]
+            total += run_env.step(rng.uniform(-1, 1, (2000, 1, 3)).astype(np.float32)).reward[:, 0]
         metrics = run_env.metrics()
         expected = -(metrics["regret"] + metrics["cost"]) / 5000 - (1 - 0.875)
         difference = total - expected
@@ -119,7 +125,7 @@ def test_the_schedule_beats_random() -> None:
 def test_gymnasium_makes_it() -> None:
     env = gymnasium.make("tacit/ArmElimination-v0")
     assert env.observation_space.shape == (32,)
-    assert env.action_space == gymnasium.spaces.Box(0, 1, (3,), np.float32)
+    assert env.action_space == gymnasium.spaces.Box(-1, 1, (3,), np.float32)
     env.reset(seed=0)
     *_, truncated, info = env.step(np.ones(3, np.float32))
     assert truncated

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tacit.envs.arm_elimination import ArmElimination as ArmEliminationWorld
+from tacit.envs.arm_elimination import action
 from tacit.envs.core import Array, Population, choice, integer, number
 from tacit.envs.federated_bandit import FederatedBandit, Params, eliminate, in_turn, smallest_gap
 from tacit.policies.base import Policy
@@ -357,5 +358,4 @@ class EliminationSchedule(Policy):
         threshold = 2 * confidence_radius(r, total, *setting)
         self._total = total
         share = np.where(most > 1, np.log(pulls) / np.log(np.maximum(most, 2)), 0.0)
-        actions = np.stack([share, threshold, np.full(len(obs), self.participation)], axis=-1)
-        return np.clip(actions, 0, 1)[:, None].astype(np.float32)
+        return action(share, threshold, self.participation)[:, None]

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from tacit.envs import elicitation_v0, federated_bandit_v0, round_stopping_v0, social_bandit_v0
+from tacit.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
 from tacit.envs.core import Population
-from tacit.policies import DDPMAB, BestResponse, Deadline, FixedCount, PrivateSocialLearning, Wintall
+from tacit.policies import DDPMAB, PPCL, BestResponse, Deadline, FixedCount, PrivateSocialLearning, Wintall
+from tacit.wrappers import BitwiseRandomizedResponse, Privatize
 
 GOLDEN = Path(__file__).parent / "golden"
 SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "time_budget": 1.0}
@@ -46,6 +47,11 @@ def elicitation() -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def gossip_bandit() -> str:
+    population = gossip_bandit_v0.population(num_agents=12, qualities=(0.9, 0.5, 0.1), horizon=4.0)
+    return told(Privatize(population, "preference", BitwiseRandomizedResponse(3.0)), PPCL())
+
+
 def social_bandit() -> str:
     sizes: dict[str, Any] = {"num_agents": 12, "copies": 6, "walk_length": 5, "horizon": 25}
     population = social_bandit_v0.population(
@@ -57,6 +63,7 @@ def social_bandit() -> str:
 RUNS = {
     "elicitation": elicitation,
     "federated_bandit": federated_bandit,
+    "gossip_bandit": gossip_bandit,
     "round_stopping_geometric": lambda: round_stopping(FixedCount(4)),
     "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_law="pareto", computing=(2.0, 4.0)),
     "social_bandit": social_bandit,

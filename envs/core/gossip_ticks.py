@@ -253,7 +253,7 @@ def _kernel(
                         other = alias1[row, cell]
                         count += first1[row] + (cell if place - cell < stay1[row, cell] else other)
                     x = count
-                blank = blank and x <= chance
+                blank = blank & (x <= chance)
                 weight[k] = weights[x]
                 total += weight[k]
             uniform = choices[b, t]

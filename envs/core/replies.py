@@ -60,14 +60,14 @@ class AliasTable:
     Attributes:
         first: int64[rows], the least number of each law.
         stay: float64[rows, width], when a cell gives its own number.
-        alias: int64[rows, width], the cell whose number it gives otherwise.
+        alias: int32[rows, width], the cell whose number it gives otherwise.
     """
 
     def __init__(self, laws: list[tuple[int, Array]]) -> None:
         width = max(law.size for _, law in laws)
         self.first = np.array([first for first, _ in laws])
         self.stay = np.ones((len(laws), width))
-        self.alias = np.zeros((len(laws), width), np.int64)
+        self.alias = np.zeros((len(laws), width), np.int32)
         for row, (_, law) in enumerate(laws):
             share = [*(law * width).tolist(), *[0.0] * (width - law.size)]
             poor = [i for i, x in enumerate(share) if x < 1]

@@ -1,0 +1,41 @@
+"""A population that learns by gossip, in pictures: 400 agents, four options, noisy answers (needs matplotlib)."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import tacit
+from tacit.envs import gossip_bandit_v0
+from tacit.envs.gossip_bandit import COLOURS
+from tacit.policies import PPCL
+
+times = np.linspace(0.1, 30.0, 300)
+shown = (0.1, 3.0, 6.0, 9.0, 12.0, 30.0)
+env = gossip_bandit_v0.population(num_agents=400)
+run = tacit.simulate(env, PPCL(epsilon=3.0), seed=2, until=times, record=["popularity", "preference"], privacy="paper")
+
+figure = Figure(figsize=(9, 4.2), layout="constrained")
+top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.3))
+x, y = np.arange(400) % 20, np.arange(400) // 20
+for axes, time in zip(top.subplots(1, len(shown)), shown, strict=True):
+    preference = run.trace["preference"][np.argmin(abs(times - time)), 0]
+    axes.scatter(x, y, s=11, c=[COLOURS[k] for k in preference], linewidths=0)
+    axes.set_title(f"t = {time:g}", fontsize="medium")
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+bands = bottom.subplots()
+labels = [f"option {k}, quality {quality:g}" for k, quality in enumerate(env.params.qualities)]
+bands.stackplot(times, run.trace["popularity"][:, 0].T, colors=COLOURS[:4], labels=labels)
+bands.set_xlim(0, 30)
+bands.set_ylim(0, 1)
+bands.set_xlabel("time: an agent's clock ticks once a unit")
+bands.set_ylabel("share of the agents")
+bands.legend(loc="lower right", fontsize="small")
+figure.suptitle("Who prefers what, when nobody answers truthfully (epsilon = 3 an answer)", x=0.02, ha="left")
+
+target = Path(sys.argv[1] if len(sys.argv) > 1 else "results/gossip.png")
+target.parent.mkdir(parents=True, exist_ok=True)
+figure.savefig(target, dpi=130)
+print(target)

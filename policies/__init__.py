@@ -26,6 +26,7 @@ from tacit.policies.classic.elicitation import (
     PostedPrice,
     Truthful,
 )
+from tacit.policies.classic.gosine import GosInE
 from tacit.policies.classic.random import Random
 from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
 from tacit.policies.classic.social import (
@@ -80,6 +81,7 @@ __all__ = [
     "Fraction",
     "FreeRider",
     "Genie",
+    "GosInE",
     "GossipUCB",
     "Hedge",
     "ImitateIfBetter",

@@ -17,7 +17,7 @@ from tacit.envs import social_bandit as world
 from tacit.envs import social_bandit_v0
 from tacit.envs.core import Array
 from tacit.envs.core.graph import Graph, random_graph
-from tacit.policies import PrivateSocialLearning, Random, Replicator
+from tacit.policies import GosInE, IsolatedUCB, PrivateSocialLearning, Random, Replicator, Uniform
 from tacit.policies.reference import private_social_learning as policy_module
 from tacit.wrappers import (
     BitwiseRandomizedResponse,
@@ -757,6 +757,35 @@ def test_agents_learn_in_the_fast_setting() -> None:
     assert runs["private"].max() < 0.2 < 0.35 < runs["random"].min()
     assert runs["open"].mean() < runs["private"].mean() + 0.03
     assert runs["gullible"].min() > 0.3
+
+
+def test_gosine_learns_faster_than_alone_with_many_options() -> None:
+    regrets = {}
+    for policy in (GosInE(), IsolatedUCB(), Uniform()):
+        env = social_bandit_v0.population(2, num_agents=100, qualities=np.linspace(0.9, 0.1, 20), signals="per_agent")
+        noise = {"preference": BitwiseRandomizedResponse(3.0)}
+        run = tacit.simulate(env, policy, seed=0, until=300, privacy=noise)
+        regrets[type(policy).__name__] = run.metrics["pseudo_regret"]
+    assert regrets["GosInE"].max() < 0.8 * regrets["IsolatedUCB"].min()
+    assert regrets["IsolatedUCB"].max() < 0.9 * regrets["Uniform"].min()
+
+
+@pytest.mark.parametrize(("agents", "options"), [(3, 2), (3, 10), (30, 5)])
+def test_gosine_keeps_a_few_options(agents: int, options: int) -> None:
+    policy = GosInE(growth=0.5)
+    env = population(2, num_agents=agents, qualities=np.linspace(0.9, 0.1, options))
+    env.reset(seed=0)
+    policy.reset(env, np.random.default_rng(0))
+    sticky = -(-options // agents)
+    for _ in range(40):
+        active = policy.active()
+        assert (active.sum(-1) <= sticky + 2).all()
+        assert active.any(1).all()
+        env.advance(policy, steps=1)
+        held = env.state.preference[..., None]
+        assert np.take_along_axis(policy.active(), held, -1).all()
+    with pytest.raises(ValueError, match="growth must be a finite number > 0"):
+        GosInE(growth=0)
 
 
 def test_replicator_without_noise_is_the_papers_dynamics() -> None:

@@ -10,7 +10,8 @@ Paper
     III, popularity (3), messages (4)-(6). One peer asked: the CBL of section VI, after Su, Zubeldia and Lynch 2018.
 
 Agents
-    `agent_0` to `agent_{N-1}`. One acts at a time: the one whose clock ticks next, uniform among all.
+    `agent_0` to `agent_{N-1}`. One acts at a time: the one whose clock ticks next, uniform among all. As arrays a replica has one row, of
+    another agent at every step: what a learner sees in a row (`RowsVecEnv`) is the team's run, not one agent's.
 
 Observation
     Box float32, everything in [0, 1]: `counts` [K], how many of the replies that arrived have the bit of each option set, over N;
@@ -510,10 +511,10 @@ class GossipBandit(Population[State]):
             streams=(self.stream("clock"), noise, policy.rng, self.stream("pulls")),
             fast=ticks.sum() >= COMPILE_FROM and find_spec("numba") is not None,
         )
-        agreed, departed, last = tick_times(
-            (tally.agreed, tally.departed, ticks[live]), ticks[live], state.time[live], until, self.stream("clock")
-        )
         first = (tally.agreed > 0) & (state.agreed_on[live] < 0)
+        # A consensus that is not the first may follow the first departure.
+        marks = np.where(first, tally.agreed, 0), tally.departed, ticks[live]
+        agreed, departed, last = tick_times(marks, ticks[live], state.time[live], until, self.stream("clock"))
         leaves = (tally.departed > 0) & ~np.isfinite(state.departed_at[live])
         new = {field.name: getattr(state, field.name).copy() for field in fields(state)}
         for name in ("preference", "holders", "requests", "pulls", "held", "earned", "blanks", "departures"):

@@ -327,6 +327,7 @@ def outcome(run: Any, name: str) -> Array:
 CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "ppcl": (PPCL(), RR(3.0), {"num_agents": 20, "horizon": 8.0}),
     "ppcl, weak": (PPCL(), RR(0.5), {"num_agents": 12, "qualities": (0.7, 0.4, 0.2), "horizon": 6.0}),
+    "ppcl, agreed": (PPCL(), RR(2.0), {"num_agents": 8, "initial_preferences": [0] * 8, "horizon": 20.0}),
     "ppcl, no noise": (PPCL(), None, {"num_agents": 12, "horizon": 8.0}),
     "ppcl, unary": (PPCL(), UnaryEncoding(1.5), {"num_agents": 12, "horizon": 6.0}),
     "cbl": (CBL(0.2), None, {"num_agents": 15, "asks": "one", "initial_preferences": "none", "horizon": 10.0}),
@@ -443,6 +444,27 @@ def test_leaps_count_what_steps_count() -> None:
         np.testing.assert_array_equal(s.holders, [[(row == k).sum() for k in range(4)] for row in s.preference])
     assert env.truncated.all()
     np.testing.assert_allclose(env.ledger.total(by="max", method="basic"), 2.0 * s.ticks)
+
+
+def test_leaps_leave_finished_runs_alone() -> None:
+    """Steps, leaps, ends and resets of some, in any order."""
+    policy = PPCL()
+    env = started(policy, 6, RR(2.0), num_agents=10, horizon=3.0)
+    for _ in range(5):
+        env.step(policy.act(env.observe()))
+    env.advance(policy)
+    assert env.done.all()
+    ended, paid = env.state, env.ledger.messages("preference").copy()
+    again = np.array([True, False] * 3)
+    env.reset(where=again)
+    env.advance(policy, until=1.0)
+    env.step(policy.act(env.observe()))
+    env.advance(policy)
+    for field in dataclasses.fields(ended):
+        np.testing.assert_array_equal(getattr(env.state, field.name)[~again], getattr(ended, field.name)[~again])
+    np.testing.assert_array_equal(env.ledger.messages("preference")[~again], paid[~again])
+    np.testing.assert_array_equal(env.ledger.messages("preference")[:, 0], env.state.ticks)
+    assert (env.state.ticks[again] != ended.ticks[again]).any()
 
 
 def test_leaps_refuse_what_they_have_no_law_for() -> None:

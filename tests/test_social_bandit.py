@@ -1019,3 +1019,25 @@ def test_pick_tokens(copies: int) -> None:
     counts = [np.stack([(x == k).sum(1) for k in range(5)], axis=1) for x in (picked, np.array(dealt))]
     assert moments_differ(*(c.astype(float) for c in counts)) > ALARM
     assert same_law(5 * picked[:, 0] + picked[:, 1], 5 * np.array(dealt)[:, 0] + np.array(dealt)[:, 1]) > ALARM
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+@pytest.mark.parametrize("perturbation", ["per_round", "per_token"])
+@pytest.mark.parametrize("dissemination", ["stationary", "aggregated"])
+def test_rounds_in_which_nobody_holds_anything(epsilon: float | None, perturbation: str, dissemination: str) -> None:
+    """Three agents who try nothing when in doubt: sooner or later all are silent, and stay so."""
+    env = population(40, num_agents=3, copies=2, dissemination=dissemination, perturbation=perturbation, exact_below=0)
+    privacy = None if epsilon is None else {"preference": BitwiseRandomizedResponse(epsilon)}
+    policy = PrivateSocialLearning(0.6, 0.0, empty="null")
+    for until in (40, np.arange(1, 41)):
+        run = tacit.simulate(env, policy, seed=0, until=until, privacy=privacy, record=["adopters"])
+        assert (run.trace["adopters"][-1] == 0).sum() > 20
+        assert (run.metrics["regret"] <= 0.9).all()
+
+
+def test_numba_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    env = population(graph=random_graph("erdos_renyi", 30, 1), dissemination="walk", copies=2000, walk_length=20)
+    compiled = env.reset(seed=0)[0]
+    monkeypatch.setattr(world, "walker", lambda: world.walk_block)
+    np.testing.assert_array_equal(env.reset(seed=0)[0], compiled)

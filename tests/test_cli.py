@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tacit import cli
@@ -110,6 +111,9 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["audit", "Laplace:1", "--env", "FederatedTraining"], ["clip_norm"]),
         (["run", "round_stopping", "--policy", "Random", "--until", "-3"], ["until", "-3"]),
         (["run", "round_stopping"], ["--policy"]),
+        (["run", "elicitation", "--policy", "Wintall"], ["platform", "individual"]),
+        (["run", "elicitation", "--policy", "platform=Wintall,individual=Nobody"], ["Nobody"]),
+        (["run", "elicitation", "--policy", "platform=Wintall", "--set", "policy.k=1"], ["policy.k", "role"]),
         (["run", "round_stopping", "--policy", "Random", "--seeds", "0"], ["--seeds", "0"]),
         (["bench", "rond-stopping"], ["rond-stopping", "round-stopping"]),
         (["bench", "tiny", "--backend", "threads"], ["threads", "process"]),
@@ -127,6 +131,14 @@ def test_a_mistake_is_one_line(run: Run, words: list[str], named: list[str]) -> 
     assert "Traceback" not in err
     for part in named:
         assert part in err
+
+
+def test_several_roles(run: Run) -> None:
+    words = ["run", "elicitation", "--policy", "platform=Wintall,individual=Truthful", "--seeds", "2", "--json"]
+    words += ["--set", "policy.individual.epsilon=3.0", "--set", "campaigns=2", "--set", "num_individuals=10"]
+    code, out, _ = run(*words)
+    assert code == 0
+    assert json.loads(out)["metrics"]["epsilon"]["mean"] == pytest.approx(np.log(4))
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

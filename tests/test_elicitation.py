@@ -1008,3 +1008,22 @@ def test_a_platform_can_mislead_those_who_trust_it() -> None:
     assert chosen == pytest.approx([1.0, 1.0], abs=1e-3)
     assert paid[1] < 0.3 * paid[0]
     assert paid[1] < 0.3 * elicitation_v0.payment_lower_bound(THETA, 1.0, QuadraticCost(0.01))
+
+
+def test_individuals_may_learn_with_sb3() -> None:
+    """Their side as rows: 5 individuals of 3 replicas answer WINTALL; a replica that ends begins anew."""
+    pytest.importorskip("stable_baselines3")
+    from tacit.envs.core import Controlled
+    from tacit.wrappers.sb3 import RowsVecEnv
+
+    inner = elicitation_v0.population(3, num_individuals=5, campaigns=2, rules=("wintall",))
+    rows = RowsVecEnv(Controlled(inner, "individual", {"platform": Wintall()}), seed=0)
+    seen = rows.reset()
+    assert seen.shape == (15, 7)
+    np.testing.assert_allclose(seen[:, :2], [[1.0, 0.02]] * 15)
+    for campaign in range(4):
+        _, reward, done, _ = rows.step(np.ones((15, 1), np.float32))
+        assert done.all() == (campaign % 2 == 1)
+        paid = inner.state.paid if not done.any() else None
+        if paid is not None:
+            np.testing.assert_allclose(reward.reshape(3, 5).sum(1), paid - 5 * 0.01, rtol=1e-5)

@@ -8,7 +8,7 @@ import pytest
 from tacit.bench.report import write_report
 from tacit.bench.runner import run_study
 from tacit.bench.store import Store
-from tacit.bench.study import Cell, Results, load_studies
+from tacit.bench.study import Cell, Group, Result, Results, load_studies
 from tacit.policies import OptimalStopping
 
 STUDIES = {
@@ -41,6 +41,9 @@ def first(name: str, **entries: object) -> Cell:
         first("federated-training", policy="Fraction"),
         first("jiang-3-2"),
         first("jiang-3-5", env="round_stopping_v0", policy="FixedCount"),
+        first("jiang-2", cost="quadratic", num_individuals=100),
+        first("jiang-2-crowd", payment="WINTALL-20"),
+        first("elicitation", crowd="mixed", platform="PeerTruthSerum"),
     ],
     ids=lambda cell: cell.study,
 )
@@ -49,6 +52,38 @@ def test_a_cell_gives_its_score_and_the_same_one_again(cell: Cell) -> None:
     result, again = study.run(cell), study.run(cell)
     assert result.metrics == again.metrics
     assert study.score.metric in result.metrics or "mean_duration" in result.metrics
+
+
+def test_verdicts_on_wintall() -> None:
+    """The payments that the paper reports follow from its own counts; what a deviation gains and where it does not vanish."""
+    crowd = {v.quantity: v for v in STUDIES["jiang-2-crowd"].verdicts(Results([]))}
+    for name, cut in (("WINTALL-20", 30.0), ("WINTALL-40", 24.4)):
+        assert crowd[f"payment below Flat, {name} (%), from the paper's own counts"].ours == cut
+    assert crowd["good answers, WINTALL-40"].verdict == "a model, not a replication"
+    study = STUDIES["jiang-2"]
+    cells = [
+        c
+        for c in study.cells(True)
+        if c.seed < 2 and c.config["theta"] == "four values" and c.config["num_individuals"] in (10, 3000)
+    ]
+    groups: dict[str, list[tuple[Cell, Result]]] = {}
+    for cell in cells:
+        groups.setdefault(json.dumps(cell.config), []).append((cell, study.run(cell)))
+    found = Results(
+        Group(
+            pairs[0][0].config,
+            np.array([cell.seed for cell, _ in pairs]),
+            {name: np.array([result.metrics[name] for _, result in pairs]) for name in pairs[0][1].metrics},
+            {},
+            np.zeros(len(pairs)),
+        )
+        for pairs in groups.values()
+    )
+    verdicts = {v.quantity: v for v in study.verdicts(found)}
+    assert verdicts["the target is a Nash equilibrium, four values, quadratic cost"].ours == "in the limit"
+    assert verdicts["the target is a Nash equilibrium, four values, logarithmic cost"].ours == "no"
+    assert verdicts["other equilibria"].verdict == "found"
+    assert verdicts["payment over bound, N = 3000, four values, linear cost"].verdict == "in the limit only"
 
 
 def test_exact_numbers_in_the_verdicts_are_the_solvers() -> None:

@@ -98,7 +98,13 @@ def _app() -> Any:
     @app.command()
     def run(
         env: Annotated[str, typer.Argument(help="An environment: its id or name.")],
-        policy: Annotated[str, typer.Option("--policy", help="A policy's name.")],
+        policy: Annotated[
+            str,
+            typer.Option(
+                "--policy",
+                help="A policy's name; ROLE=NAME,ROLE=NAME where there are several roles (and --set policy.ROLE.parameter=value).",
+            ),
+        ],
         settings: Settings = None,
         privacy: Annotated[
             str | None,
@@ -119,7 +125,7 @@ def _app() -> Any:
         own, others = _settings(settings or [])
         world = make_world(env)
         population = world.population(**others)
-        actor = make_policy(policy, **own)
+        actor = _actors(policy, own)
         mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
         _print_run(
             population,
@@ -273,6 +279,20 @@ def _named(kind: str, name: str, known: "dict[str, Study]") -> "Study":
 
 def _first_line(policy: type[Any]) -> str:
     return (policy.__doc__ or "").strip().partition("\n")[0].replace("`", "")
+
+
+def _actors(policy: str, own: dict[str, Any]) -> Any:
+    """A policy from its name; `{role: policy}` from `ROLE=NAME,ROLE=NAME`, whose parameters are called `ROLE.parameter`."""
+    if "=" not in policy:
+        return make_policy(policy, **own)
+    named = dict(part.split("=", 1) for part in policy.split(",") if "=" in part)
+    for key in own:
+        if key.partition(".")[0] not in named:
+            raise ValueError(f"--set policy.{key} must name a role, one of {', '.join(named)}, before the parameter")
+    return {
+        role: make_policy(name, **{key.removeprefix(f"{role}."): own[key] for key in own if key.startswith(f"{role}.")})
+        for role, name in named.items()
+    }
 
 
 def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -113,7 +113,6 @@ class ElicitationStudy(Study):
                     alpha=0.7,
                 )
             ax.set_xscale("log")
-            ax.set_yscale("log")
             ax.set_xlabel("payment over the bound")
             ax.set_ylabel("squared error times N")
         shared_legend(figure, axes)

@@ -146,7 +146,7 @@ class WintallStudy(Study):
                         f"payment over bound, N = {last}, {setting}",
                         1.0,
                         mean,
-                        LIMIT if abs(told[last] - 1) < 0.05 else DIFFERS,
+                        LIMIT if abs(told[last] - 1) < 0.1 else DIFFERS,
                         "exact: " + ", ".join(f"{told[n]:.4f} (N = {n})" for n in sorted(told)),
                         (low, high),
                     )

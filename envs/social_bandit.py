@@ -38,6 +38,7 @@ Privacy channels
     `preference` (one_hot, to neighbours): one message of each agent that holds an option a round, before the round; one a copy under
     `per_token`. All copies of a message carry its bits and cost nothing more. A message lost on the channel is lost with all its
     copies. Who holds nothing is silent, and that silence is seen: the mechanism hides which option an agent holds, not whether.
+    Nothing bounds what an agent spends: every round in which it speaks costs it epsilon once more.
 
 Arguments
     - num_agents: N >= 3.
@@ -66,6 +67,8 @@ Deviations from the paper
     - On a complete graph the end of a walk is drawn from its closed law, and otherwise step by step.
     - An agent's own copies count when they end with it, as in section 4.2.
     - The initial preferences are even where K divides N, and nearly so elsewhere.
+    - `spread_aggregated` is the one approximation; it is off by default, and "stationary" is exact at any size. "stationary" itself is the
+      limit of long walks.
     - What is open to the agents (what an agent does with no copies or with an estimate that is 0 everywhere, mu, beta) is the policy's.
 
 Registered configurations

@@ -567,8 +567,10 @@ class FederatedBandit(Population[State]):
         share = pulls / parts[:, :, None]
         mean = rewards / np.maximum(pulls, 1)
         sensitivity = 1.0 / np.where(share > 0, share, 1.0)
+        # At user level: the most rewards that any of these messages is about.
+        events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
-            said, delivered = self.channels["means"].send(mean, asks & (parts > part), sensitivity)
+            said, delivered = self.channels["means"].send(mean, asks & (parts > part), sensitivity, events=events)
             said_pulls = np.where(delivered[:, :, None], share, 0.0)
             state.private[:] = historical_mean(state.private, state.weight, said, said_pulls)
             state.weight[:] += said_pulls

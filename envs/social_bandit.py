@@ -31,8 +31,9 @@ Termination
 
 Info
     `regret` (time average so far, equation 1), `signals` ([K]: Phi, or the share of agents whose signal was 1), `adopters` (share of
-    the agents that now hold an option), `messages` (perturbed vectors sent so far), `hops` (moves of their copies between agents so
-    far), `slots` (that the last dissemination took).
+    the agents that now hold an option), `messages` (perturbed vectors sent so far), `epsilon` (what the agent that spent most has
+    spent, summed; inf without a mechanism), `hops` (moves of the copies between agents so far), `slots` (that the last dissemination
+    took).
 
 Privacy channels
     `preference` (one_hot, to neighbours): one message of each agent that holds an option a round, before the round; one a copy under
@@ -772,6 +773,7 @@ class SocialBandit(Population[State]):
             "signals": new.signals,
             "adopters": (new.preference < self.num_options).mean(1),
             "messages": self.messages(),
+            "epsilon": self.epsilon(),
             "hops": new.hops,
             "slots": new.slots,
         }
@@ -895,10 +897,11 @@ class SocialBandit(Population[State]):
 
     def epsilon(self) -> Array:
         """What the agent that spent most has spent, summed, float64[B]; inf where messages went out without a mechanism."""
-        sent = self.channels["preference"].messages()
-        if self.ledger is None:
-            return np.where(sent.reshape(self.num_envs, -1).any(1), np.inf, 0.0)
-        return np.asarray(self.ledger.total(by="max", method="basic", unit=None))
+        channel, law = self.channels["preference"], self.channels["preference"].setup.mechanism
+        paid = channel.messages() if law is None or not law.stateful else self.ledger.messages(channel.name)
+        most = paid.reshape(self.num_envs, -1).max(1)
+        each = np.inf if law is None else law.loss().epsilon
+        return np.where(most > 0, np.maximum(most, 1) * each, 0.0)
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         own = state.preference[:, :, None] == np.arange(self.num_options)

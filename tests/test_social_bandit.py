@@ -17,7 +17,7 @@ from tacit.envs import social_bandit as world
 from tacit.envs import social_bandit_v0
 from tacit.envs.core import Array
 from tacit.envs.core.graph import Graph, random_graph
-from tacit.policies import GosInE, IsolatedUCB, PrivateSocialLearning, Random, Replicator, Uniform
+from tacit.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
 from tacit.policies.reference import private_social_learning as policy_module
 from tacit.wrappers import (
     BitwiseRandomizedResponse,
@@ -575,6 +575,11 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
         np.testing.assert_allclose(run.ledger.total(by="agent", method="basic", unit=None), 0.7 * sent)
         np.testing.assert_allclose(run.metrics["epsilon"], 0.7 * sent.max(1))
     assert np.isinf(tacit.simulate(population(), policy, seed=0, until=2).metrics["epsilon"])
+    memoised = {"preference": Memoized(BitwiseRandomizedResponse(0.7))}
+    env = population(2, initial_preferences=np.zeros(30, int))
+    run = tacit.simulate(env, OracleOption(), seed=0, until=10, privacy=memoised)
+    np.testing.assert_allclose(run.metrics["epsilon"], 0.7)  # who never changes pays once
+    np.testing.assert_array_equal(run.metrics["messages"], 300)
 
 
 MECHANISMS = [NoPrivacy(), BitwiseRandomizedResponse(1.0), UnaryEncoding(1.0), Memoized(BitwiseRandomizedResponse(1.0))]

@@ -51,6 +51,7 @@ Arguments
     - initial_preferences: "even" (agent i prefers option i mod K), "random", "none", or the N options (K: none).
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
+    - shuffle: whether each run hands the qualities out to the options anew; a learner could otherwise learn by heart which option is best.
 
 Deviations from the paper
     Consensus is not absorbing under finite epsilon: an extinct option keeps a positive estimate by chance, and so do the holders of the
@@ -108,6 +109,7 @@ class Params:
     initial_preferences: str | Sequence[int] = "even"
     reward: str = "pull"
     flat_actions: bool = False
+    shuffle: bool = False
 
     def __post_init__(self) -> None:
         integer("num_agents", self.num_agents, at_least=2)
@@ -122,6 +124,7 @@ class Params:
         choice("asks", self.asks, ("all", "one"))
         choice("reward", self.reward, ("pull", "preference"))
         choice("flat_actions", self.flat_actions, (False, True))
+        choice("shuffle", self.shuffle, (False, True))
         if isinstance(self.initial_preferences, str):
             choice("initial_preferences", self.initial_preferences, ("even", "random", "none"))
         else:
@@ -148,6 +151,7 @@ class Params:
 class State:
     """B populations, each with the tick that comes next."""
 
+    qualities: Array  # float64[B, K]: phi of (1)
     preference: Array  # int16[B, N]: C_i, -1 for none
     holders: Array  # int64[B, K]: how many prefer each option, N F of (3)
     time: Array  # float64[B]: of the last tick
@@ -190,9 +194,9 @@ def one_hot(preference: Array, num_options: int) -> Array:
 
 
 def draw_signal(option: Array, qualities: Array, rng: np.random.Generator) -> Array:
-    """Signals of options, bool of their shape (1); none (-1 or K) gives none."""
-    chances = np.append(qualities, 0.0)[option]
-    return rng.random(option.shape) < chances
+    """Signals (1) of options int[B], of qualities float64[B, K]: bool[B]; none (-1 or K) gives none."""
+    some = (option >= 0) & (option < qualities.shape[1])
+    return some & (rng.random(option.shape) < qualities[np.arange(len(option)), np.where(some, option, 0)])
 
 
 def decode(action: Array) -> tuple[Array, Array, Array]:
@@ -299,7 +303,6 @@ class GossipBandit(Population[State]):
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
         layout = Layout(counts=(p.num_options, 0, 1), received=(1, 0, 1), own=(p.num_options, 0, 1), flip=(1, 0, 1))
-        self.qualities = np.array(p.qualities)
         spaces = gymnasium.spaces
         plan, flat = spaces.MultiDiscrete([p.num_options + 1, 2, 2]), spaces.Discrete(4 * (p.num_options + 1))
         return (Role("agent", p.num_agents, layout, flat if p.flat_actions else plan),)
@@ -341,8 +344,11 @@ class GossipBandit(Population[State]):
         holders = count_holders(preference, p.num_options)
         agreed = holders.max(1) == p.num_agents
         none, never = np.zeros(size, np.int64), np.full(size, np.inf)
+        qualities = np.broadcast_to(np.array(p.qualities), (size, p.num_options)).copy()
+        if p.shuffle:
+            qualities = self.stream("qualities").permuted(qualities, axis=1)
         state = State(
-            preference=preference, holders=holders, time=np.zeros(size), ticker=none[:, None], due=np.zeros(size),
+            qualities=qualities, preference=preference, holders=holders, time=np.zeros(size), ticker=none[:, None], due=np.zeros(size),
             counts=np.zeros_like(holders), received=none, ticks=none, requests=np.zeros(preference.shape, np.int32),
             pulls=np.zeros_like(holders), held=np.zeros_like(holders), earned=none, blanks=none,
             agreed_at=np.where(agreed, 0.0, never), agreed_on=np.where(agreed, holders.argmax(1), -1), departed_at=never,
@@ -391,14 +397,14 @@ class GossipBandit(Population[State]):
         option, on_zero, on_one = decode(action) if p.flat_actions else action.T
         happens = state.due <= self.end
         self._trail.note(state)
-        signal = draw_signal(option, self.qualities, self.stream("pulls"))
+        signal = draw_signal(option, state.qualities, self.stream("pulls"))
         all_zero = happens & self.all_zero(state)
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         after = replace(after, blanks=state.blanks + all_zero)
         reward = signal & happens
         if p.reward == "preference":
             mine = after.preference[np.arange(self.num_envs), state.ticker[:, 0]]
-            reward = draw_signal(mine, self.qualities, self.stream("rewards")) & happens
+            reward = draw_signal(mine, state.qualities, self.stream("rewards")) & happens
         new = self.schedule(after, np.where(happens, after.time, np.inf))
         truncated = new.due > self.end
         info = self.inform(state, new, option, signal, happens) | {"all_zero": all_zero}
@@ -483,7 +489,7 @@ class GossipBandit(Population[State]):
             return state
         p, action = self.params, policy.act(self.observe())[:, 0]
         option, on_zero, on_one = decode(action) if p.flat_actions else action.T
-        signal = draw_signal(option, self.qualities, self.stream("pulls"))
+        signal = draw_signal(option, state.qualities, self.stream("pulls"))
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         return replace(after, blanks=state.blanks + (happens & self.all_zero(state)))
 
@@ -505,7 +511,7 @@ class GossipBandit(Population[State]):
             ticks[live],
             rule,
             None if mechanism is None or law == (1.0, 0.0) else reply_sums(1 if one_peer else p.num_agents, *law),
-            self.qualities,
+            state.qualities[live],
             one_peer=one_peer,
             chance=int(law[1] * (1 if one_peer else p.num_agents)),
             streams=(self.stream("clock"), noise, policy.rng, self.stream("pulls")),
@@ -559,12 +565,12 @@ class GossipBandit(Population[State]):
 
     def regret(self, state: State) -> Array:
         """The sum over pulls of (best quality - quality), float64[B]."""
-        return state.pulls @ (self.qualities.max() - self.qualities)
+        return (state.pulls * (state.qualities.max(1, keepdims=True) - state.qualities)).sum(1)
 
     def popularity_regret(self, state: State) -> Array:
         """The mean over ticks of (best quality - mean quality of what agents prefer), float64[B]; no preference has quality 0."""
-        best = self.qualities.max()
-        return best - (state.held @ self.qualities) / (np.maximum(state.ticks, 1) * self.params.num_agents)
+        earned = (state.held * state.qualities).sum(1)
+        return state.qualities.max(1) - earned / (np.maximum(state.ticks, 1) * self.params.num_agents)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         """What `metrics` explains, [B], `popularity` [B, K], and by agent [B, N]: `preference` (-1: none), `replies`, `requests` (its
@@ -573,7 +579,7 @@ class GossipBandit(Population[State]):
         s, n = self.state, self.params.num_agents
         return {
             "popularity": lambda: s.holders / n,
-            "best": lambda: s.holders[:, int(self.qualities.argmax())] / n,
+            "best": lambda: _of_best(s) / n,
             "consensus": lambda: s.holders.max(1) == n,
             "ticks": lambda: s.ticks,
             "departures": lambda: s.departures,
@@ -597,11 +603,11 @@ class GossipBandit(Population[State]):
         `all_zero` ticks; `replies`: of the agent that sent most; `epsilon`: of the agent that spent most, summed;
         `epsilon_per_requester`: the most that one requester can have got of it from one agent.
         """
-        s, n, best = self.state, self.params.num_agents, int(self.qualities.argmax())
+        s, n = self.state, self.params.num_agents
         return {
-            "best": s.holders[:, best] / n,
+            "best": _of_best(s) / n,
             "consensus": (s.holders.max(1) == n).astype(np.float64),
-            "agreed_on_best": (s.agreed_on == best).astype(np.float64),
+            "agreed_on_best": (s.agreed_on == s.qualities.argmax(1)).astype(np.float64),
             "agreed_at": s.agreed_at.copy(),
             "departed_at": s.departed_at.copy(),
             "departures": s.departures.astype(np.float64),
@@ -634,7 +640,7 @@ class GossipBandit(Population[State]):
             COLOURS[k] if options <= len(COLOURS) else colormaps["turbo"](k / (options - 1)) for k in range(options)
         ]
         axes.set_axis_off()
-        title = f"t = {s.time[i]:.2f} of {self.end:g}: {s.holders[i, self.qualities.argmax()] / p.num_agents:.1%} prefer the best option"
+        title = f"t = {s.time[i]:.2f} of {self.end:g}: {_of_best(s)[i] / p.num_agents:.1%} prefer the best option"
         axes.set_title(title, loc="left")
         dots, bands = axes.inset_axes((0, 0.02, 0.44, 0.94)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))
         shown = np.unique(np.linspace(0, p.num_agents - 1, min(p.num_agents, 2500)).astype(int))
@@ -648,7 +654,7 @@ class GossipBandit(Population[State]):
         dots.set_aspect("equal")
         dots.set_axis_off()
         times, holders = self._trail.of(s, i)
-        labels = [f"{k}: {quality:g}" if options <= len(COLOURS) else "_" for k, quality in enumerate(p.qualities)]
+        labels = [f"{k}: {quality:g}" if options <= len(COLOURS) else "_" for k, quality in enumerate(s.qualities[i])]
         bands.stackplot(times, (holders / p.num_agents).T, colors=colours, labels=labels)
         bands.set_xlim(0, self.end)
         bands.set_ylim(0, 1)
@@ -669,6 +675,11 @@ COMPILE_FROM = 500_000
 def _most(values: Array) -> Array:
     """The largest over agents, [B] of [B] or [B, N]."""
     return values if values.ndim == 1 else values.max(1)
+
+
+def _of_best(state: State) -> Array:
+    """How many agents prefer the best option, int64[B]."""
+    return state.holders[np.arange(len(state.holders)), state.qualities.argmax(1)]
 
 
 def _as(mask: Array, like: Array) -> Array:

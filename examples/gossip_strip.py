@@ -17,15 +17,16 @@ env = gossip_bandit_v0.population(num_agents=400)
 run = tacit.simulate(env, PPCL(epsilon=3.0), seed=2, until=times, record=["popularity", "preference"], privacy="paper")
 
 figure = Figure(figsize=(9, 4.2), layout="constrained")
-top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.3))
+grid = figure.add_gridspec(2, len(shown), height_ratios=(1, 1.3))
 x, y = np.arange(400) % 20, np.arange(400) // 20
-for axes, time in zip(top.subplots(1, len(shown)), shown, strict=True):
+for column, time in enumerate(shown):
+    axes = figure.add_subplot(grid[0, column])
     preference = run.trace["preference"][np.argmin(abs(times - time)), 0]
     axes.scatter(x, y, s=11, c=[COLOURS[k] for k in preference], linewidths=0)
     axes.set_title(f"t = {time:g}", fontsize="medium")
     axes.set_aspect("equal")
     axes.set_axis_off()
-bands = bottom.subplots()
+bands = figure.add_subplot(grid[1, :])
 labels = [f"option {k}, quality {quality:g}" for k, quality in enumerate(env.params.qualities)]
 bands.stackplot(times, run.trace["popularity"][:, 0].T, colors=COLOURS[:4], labels=labels)
 bands.set_xlim(0, 30)

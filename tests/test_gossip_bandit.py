@@ -392,7 +392,7 @@ def test_leaps_give_the_same_bits_compiled_or_not(name: str) -> None:
         )  # fmt: skip
         streams = tuple(np.random.Generator(np.random.SFC64(i)) for i in range(4))
         sums = None if mechanism is None else ReplySums(1 if one_peer else p.num_agents, *law)
-        play(tally, ticks, rule, sums, env.qualities, one_peer=one_peer, chance=0, streams=streams, fast=fast)  # type: ignore[arg-type]
+        play(tally, ticks, rule, sums, state.qualities, one_peer=one_peer, chance=0, streams=streams, fast=fast)  # type: ignore[arg-type]
         tallies.append(tally)
     for field in dataclasses.fields(Tally):
         np.testing.assert_array_equal(getattr(tallies[0], field.name), getattr(tallies[1], field.name), field.name)
@@ -776,6 +776,28 @@ def test_rewards_for_preferences() -> None:
     taken = run.step(np.full((2000, 1, 3), [0, 1, 1])).reward.mean()
     assert abs(kept - 0.1) < 4 * np.sqrt(0.09 / 2000)
     assert abs(taken - 0.7) < 4 * np.sqrt(0.21 / 2000)
+
+
+def test_shuffled_qualities() -> None:
+    params: dict[str, Any] = {"num_agents": 20, "shuffle": True, "horizon": 15.0}
+    env = population(600, **params)
+    env.reset(seed=0)
+    np.testing.assert_array_equal(
+        np.sort(env.state.qualities, 1), np.broadcast_to(np.sort(env.params.qualities), (600, 4))
+    )
+    assert p_value(np.bincount(env.state.qualities.argmax(1), minlength=4), np.full(4, 150.0)) > FALSE_ALARM
+    before = env.state.qualities.copy()
+    some = np.arange(600) < 300
+    env.reset(where=some)
+    np.testing.assert_array_equal(env.state.qualities[~some], before[~some])
+    assert (env.state.qualities[some] != before[some]).any()
+    assert tacit.simulate(population(20, **params), OracleOption(), seed=0).metrics["best"].min() == 1
+    shuffled = tacit.simulate(population(600, **params), PPCL(), seed=1, privacy={"preference": RR(3.0)})
+    fixed = tacit.simulate(
+        population(600, **params | {"shuffle": False}), PPCL(), seed=2, privacy={"preference": RR(3.0)}
+    )
+    for metric in ("best", "regret", "popularity_regret", "agreed_on_best"):
+        assert two_sample_p(shuffled.metrics[metric], fixed.metrics[metric]) > FALSE_ALARM
 
 
 def test_a_run_without_a_tick() -> None:

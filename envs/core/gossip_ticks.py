@@ -113,7 +113,7 @@ def play(
         ticks: how many, by replica.
         rule: what they do.
         sums: how replies are perturbed, None: not at all.
-        qualities: float64[K].
+        qualities: float64[B, K].
         one_peer: whether one peer replies, or everyone.
         chance: a tick is blank where no count is above this.
         streams: draw who ticks and whom it asks, the noise of replies, the options pulled, and their signals.
@@ -133,7 +133,7 @@ def play(
             size = (len(ticks[part]), min(length, last - done))
             uniforms = [rng.random((*size, *shape)) for rng, shape in zip(streams, shapes, strict=True)]
             run = _compiled_block if fast else _numpy_block
-            run(tally.of(part), ticks[part] - done, done, rule, sums, qualities, one_peer, chance, uniforms)
+            run(tally.of(part), ticks[part] - done, done, rule, sums, qualities[part], one_peer, chance, uniforms)
 
 
 def _numpy_block(
@@ -173,7 +173,7 @@ def _numpy_block(
         tally.blanks += alive & (counts <= chance).all(1)
         pulls = alive & (option < options)
         option = np.where(pulls, option, 0)
-        signal = signals[t] < qualities.take(option)
+        signal = signals[t] < qualities[rows, option]
         tally.pulls[rows, option] += pulls
         tally.earned += pulls & signal
         moves = np.flatnonzero(pulls & takes.take(signal.astype(np.int64)) & (option != own))
@@ -273,7 +273,7 @@ def _kernel(
             if option == options:
                 continue
             pulls[b, option] += 1
-            signal = 1 if signals[b, t] < qualities[option] else 0
+            signal = 1 if signals[b, t] < qualities[b, option] else 0
             earned[b] += signal
             if option == own or not take_up[signal]:
                 continue

@@ -150,11 +150,10 @@ class Uniform(SocialPolicy):
 class OracleOption(SocialPolicy):
     """Take up the best option, which it is told."""
 
-    def prepare(self, env: Population[Any]) -> None:
-        self._best = int(np.argmax(env.params.qualities))
-
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        return self.plan(np.full(obs.shape[:2], self._best), 1, 1)
+        given = np.broadcast_to(self._env.params.qualities, (len(obs), self._options))
+        best = getattr(self._env.state, "qualities", given).argmax(1)
+        return self.plan(np.broadcast_to(best[:, None], obs.shape[:2]), 1, 1)
 
 
 class Isolated(SocialPolicy):

@@ -41,6 +41,7 @@ def first(name: str, **entries: object) -> Cell:
         first("federated-training", policy="Fraction"),
         first("jiang-3-2"),
         first("jiang-3-5", env="round_stopping_v0", policy="FixedCount"),
+        first("tao-fast"),
         first("jiang-2", cost="quadratic", num_individuals=100),
         first("jiang-2-crowd", payment="WINTALL-20"),
         first("elicitation", crowd="mixed", platform="PeerTruthSerum"),

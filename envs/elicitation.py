@@ -48,7 +48,9 @@ Info
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb what they say by themselves, each at level
-    log(1 + eps); no other mechanism is allowed on it.
+    log(1 + eps); no other mechanism is allowed on it. `tacit.simulate` keeps the ledger of what they chose; elsewhere
+    `reset(options={"channels": {"report": Setup(ledger=Ledger)}})` does. A value enters one report, so at event level the largest
+    level counts, and at user level their sum.
 
 Arguments
     - num_individuals: N >= 1.
@@ -70,7 +72,8 @@ Deviations from the paper
     asymptotic, for individuals who think that their report moves no winner: `FiniteBestResponse` and `exploitability` drop that.
     Everyone at eps = 0 is an equilibrium of WINTALL too. Theorem 2 needs concavity, which `g = c log(1 + eps)` lacks:
     `theorem_2_holds` tells, `Wintall` warns. Tallies in which no value is above 1/M pay 0, where (2.22) has no finite value.
-    Values are drawn afresh for every campaign, which the paper, having one, leaves open.
+    Values are drawn afresh for every campaign, which the paper, having one, leaves open. Individuals who trust the announced target
+    can be misled: a low one with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
     `tacit/Elicitation-v0`: the platform's side (`tacit.elicitation`), WINTALL's scale and target to choose, against best responders.
@@ -1083,9 +1086,13 @@ class Elicitation(Population[State]):
         costs = state.factor * self.cost(spent)
         if not joins.all():
             costs = costs * joins
-        totals = self.totals(
-            payments.sum(1), costs.sum(1), np.maximum(self.params.target - spent, 0).sum(1), levels.sum(1), joins.sum(1)
-        )
+        totals = {
+            "paid": payments.sum(1),
+            "cost": costs.sum(1),
+            "shortfall": np.maximum(self.params.target - spent, 0).sum(1),
+            "levels": levels.sum(1),
+            "joined": joins.sum(1),
+        }
         new, reward, found = self.settle(state, counts, winner, degenerate, totals, np.where(joins, budget, -1.0))
         if self.params.show_reports:
             new = replace(new, reports=np.where(delivered, heard, -1))
@@ -1102,14 +1109,19 @@ class Elicitation(Population[State]):
         rewards = {"platform": reward[:, None], "individual": payments - costs}
         return new, rewards, nobody, new.campaign >= self.campaigns, info
 
-    def totals(self, paid: Array, cost: Array, shortfall: Array, levels: Array, joined: Array) -> dict[str, Array]:
-        """What individuals come to together, [B] each."""
-        return {"paid": paid, "cost": cost, "shortfall": shortfall, "levels": levels, "joined": joined}
-
     def settle(
         self, state: State, counts: Array, winner: Array, degenerate: Array, totals: dict[str, Array], budget: Array
     ) -> tuple[State, Array, dict[str, Any]]:
-        """Close a campaign: the new state, the platform's reward [B], and what info says of it."""
+        """Close a campaign.
+
+        Args:
+            counts, winner, degenerate: of the tally.
+            totals: what individuals come to together, [B] each: `paid`, `cost`, `shortfall`, `levels`, `joined`.
+            budget: what each chose, [B, N].
+
+        Returns:
+            The new state, the platform's reward [B], and what info says of it.
+        """
         p, n = self.params, self.params.num_individuals
         estimate = self.estimate(counts, state.target)
         error = ((estimate - state.theta) ** 2).sum(-1)
@@ -1153,7 +1165,10 @@ class Elicitation(Population[State]):
         return new, -(totals["paid"] + penalty), info
 
     def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """By the law of the tally, which is multinomial, where individuals all answer alike: policies with `common_epsilon`."""
+        """By the law of the tally, which is multinomial, where individuals all answer alike: policies with `common_epsilon`.
+
+        A platform's policy that `stands` announces one thing at all times, and is asked once.
+        """
         crowd, platform, channel = policies["individual"], policies["platform"], self.channels["report"]
         common = getattr(crowd, "common_epsilon", None)
         campaign = self.state.campaign
@@ -1162,22 +1177,24 @@ class Elicitation(Population[State]):
             return False
         n, everyone = self.params.num_individuals, np.ones(self.num_envs, np.int64)
         cost = self.state.factor.sum(1)
+        stands, action = getattr(platform, "stands", False), None
         while self.state.campaign[0] + 1 <= until and not self.done.all():
-            seen = self.observe_role(self.state, "platform")
-            action = platform.act(seen)
-            state = self.announced(self.state, self.roles["platform"].check(action, (self.num_envs, 1))[:, 0])
+            if action is None or not stands:
+                seen = self.observe_role(self.state, "platform")
+                action = self.roles["platform"].check(platform.act(seen), (self.num_envs, 1))
+            state = self.announced(self.state, action[:, 0])
             budget = np.asarray(common(state.target), np.float32).astype(np.float64)
             counts = self.stream("tallies").multinomial(n, self.reporting.law(state.theta, budget))
             prize, chance, winner, _, degenerate = self.judge(state, counts)
             happy = counts if (chance == 1).all() else self.stream("peers").binomial(counts, chance)
             level = np.log1p(budget)
-            totals = self.totals(
-                (happy * prize).sum(-1),
-                cost * self.cost(budget),
-                n * np.maximum(self.params.target - budget, 0),
-                n * level,
-                n * everyone,
-            )
+            totals = {
+                "paid": (happy * prize).sum(-1),
+                "cost": cost * self.cost(budget),
+                "shortfall": n * np.maximum(self.params.target - budget, 0),
+                "levels": n * level,
+                "joined": n * everyone,
+            }
             answers = np.broadcast_to(budget[:, None], state.budget.shape)
             self._state, reward, _ = self.settle(state, counts, winner, degenerate, totals, answers)
             channel.book(everyone)
@@ -1186,7 +1203,8 @@ class Elicitation(Population[State]):
                     channel.name, np.broadcast_to(level[:, None], answers.shape), kind=channel.chosen
                 )
             self.truncated = self._state.campaign >= self.campaigns
-            platform.update(seen, action, reward[:, None], self.done)
+            if not stands:
+                platform.update(seen, action, reward[:, None], self.done)
         return True
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:

@@ -1027,3 +1027,26 @@ def test_individuals_may_learn_with_sb3() -> None:
         paid = inner.state.paid if not done.any() else None
         if paid is not None:
             np.testing.assert_allclose(reward.reshape(3, 5).sum(1), paid - 5 * 0.01, rtol=1e-5)
+
+
+@pytest.mark.parametrize("reporting", ["rappor", "oue"])
+def test_the_genie_pays_the_bound_of_every_mechanism(reporting: str) -> None:
+    """Its payment to best responders, over 4 x 2,000 reports, within 4.5 standard errors."""
+    population = elicitation_v0.population(
+        4, num_individuals=2_000, theta=(0.6, 0.25, 0.15), reporting=reporting, campaigns=1, belief_concentration=INF
+    )
+    run = tacit.simulate(population, {"platform": Genie(), "individual": BestResponse()}, seed=0)
+    assert run.metrics["shortfall"].max() < 1e-4
+    price = float(population.state.scale[0])
+    spread = price / 2 / math.sqrt(8_000)
+    assert abs(run.metrics["payment"].mean() - population.state.bound[0]) < 4.5 * spread
+
+
+def test_nothing_can_be_bought_where_theta_is_uniform() -> None:
+    population = elicitation_v0.population(2, num_individuals=9, theta=(0.5, 0.5), campaigns=2)
+    with pytest.raises(ValueError, match="amount must be given where theta is uniform"):
+        tacit.simulate(population, {"platform": FlatRate(), "individual": FreeRider()}, seed=0)
+    for platform in (Genie(), OutputAgreement()):
+        run = tacit.simulate(population, {"platform": platform, "individual": BestResponse()}, seed=0)
+        assert run.metrics["total_payment"].tolist() == [0, 0]
+        assert run.metrics["payment_ratio"].tolist() == [0, 0]

@@ -50,7 +50,12 @@ class FlatRate(Platform):
 
     def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
         e = self.aim(target)
-        return Announcement("flat_rate", e, payment_lower_bound(theta, e, cost) if self.amount is None else self.amount)
+        amount = payment_lower_bound(theta, e, cost, self._reporting) if self.amount is None else self.amount
+        if not np.isfinite(amount):
+            raise ValueError(
+                f"amount must be given where theta is uniform and no payment buys anything, not {self.amount!r}"
+            )
+        return Announcement("flat_rate", e, amount)
 
 
 class PostedPrice(Platform):
@@ -83,10 +88,10 @@ class Genie(Platform):
     def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
         e = self.aim(target)
         at = np.concatenate([[e], e + np.geomspace(1e-3, 1e4, 4000)])
-        told = informativeness(theta, at)
+        told = informativeness(theta, at, self._reporting)
         with np.errstate(divide="ignore", over="ignore"):
             best = at[np.argmin(np.where(told > 1e-13, cost.marginal(at) / told, np.inf))]
-        value, slope = winning_report(theta, best)
+        value, slope = winning_report(theta, best, self._reporting)
         return Announcement("posted_price", e, float(cost.marginal(best) / slope) if slope > 0 else 0.0, int(value))
 
 
@@ -106,18 +111,14 @@ class _Peers(Platform):
 
     def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
         e, amount = self.aim(target), self.amount
-        reporting = KaryReport(theta.size)
-        reference = self.reference(reporting.law(theta, e))
+        reporting = self._reporting or KaryReport(theta.size)
+        reference = np.full(reporting.num_reports, 1 / reporting.num_reports)
         if amount is None:
             # Marginal payment of eps at the target, if agreement were worth 1.
-            prizes = reporting.law(theta, e) / (theta.size * reference)
+            prizes = reporting.law(theta, e)
             gain = float(reporting.law_slope(theta, e) @ prizes)
             amount = float(cost.marginal(e)) / gain if gain > 1e-13 else 0.0
         return Announcement(self.rule, e, amount, reference=reference)
-
-    def reference(self, law: Array) -> Array:
-        """Shares by which payments are divided, [M], where reports have this law."""
-        return np.full(law.shape, 1 / law.size)
 
 
 class OutputAgreement(_Peers):

@@ -13,6 +13,7 @@ from tacit.envs.elicitation import (
     Cost,
     Elicitation,
     KaryReport,
+    Reporting,
     as_cost,
     best_epsilon,
     distribution,
@@ -32,15 +33,18 @@ class Platform(Policy):
         target: e; None: the world's target.
     """
 
+    stands = True
+
     def __init__(self, target: float | None = None) -> None:
         self.target = None if target is None else number("target", target, at_least=MIN_TARGET)
+        self._reporting: Reporting | None = None
 
     def begin(self, env: Population[Any]) -> None:
         if not isinstance(env, Elicitation) or self.role != "platform":
             raise ValueError(
                 f"{type(self).__name__} is the platform of elicitation_v0, not {self.role!r} of {env.name!r}"
             )
-        self._env, self._theta = env, np.zeros((0, 0))
+        self._env, self._theta, self._reporting = env, np.zeros((0, 0)), env.reporting
         self.check(env)
 
     def check(self, env: Elicitation) -> None:

@@ -363,17 +363,21 @@ class Players:
     def __init__(self, env: Population[Any], policies: Mapping[str, Acts]) -> None:
         self.env, self.policies = env, policies
         self._open: dict[str, tuple[Array, Array, Array]] = {}
+        self._shown: tuple[Any, Any] = (None, None)
 
     def play(self, given: Mapping[str, Array] | None = None) -> Step:
         """Play one turn: the policies of its roles act, `given` are the other roles' actions."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
-        seen = {turn[0]: env.observe()} if single else env.observe()
+        # What the last step returned, unless something else has happened since.
+        observation = self._shown[1] if self._shown[0] is env.state else env.observe()
+        seen = {turn[0]: observation} if single else observation
         actions = dict(given or {})
         for role in turn:
             if role not in actions:
                 actions[role] = policies[role].act(seen[role], env.action_mask(role))
         step = env.step(actions[turn[0]] if single else actions)
+        self._shown = (env.state, step.observation)
         for role in turn:
             if role in policies:
                 self._open[role] = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))

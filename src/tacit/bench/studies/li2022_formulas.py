@@ -1,0 +1,236 @@
+"""Li & Song 2022 (paper 001) without playing: its structures and its formulas alone, the second way of `li2022`."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from tacit.bench.study import Config, Floats
+from tacit.envs.core.graph import Graph, random_graph
+
+HORIZON = 100_000
+ARMS = 100
+DRAWS = 400
+CASES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "case 1": ("complete", (20,) * 5),
+    "case 2": ("complete", (63, 24, 10, 6, 7)),
+    "case 2 with 53": ("complete", (53, 24, 10, 6, 7)),
+    "case 3": ("complete", (100,)),
+    "case 4": ("random", (20,) * 5),
+    "case 5": ("star", (20,) * 5),
+    "case 6": ("complete", (1,) * 100),
+    "five rings": ("ring", (20,) * 5),
+    "two rings": ("ring", (5,) * 2),
+}
+
+
+def graph(kind: str, num_nodes: int, seed: int = 1) -> Graph:
+    """A graph by its name in the paper; "random" is Erdos and Renyi's, connected; "regular" has degree 4."""
+    if kind == "regular":
+        return Graph.of(nx.random_regular_graph(4, num_nodes, seed=np.random.default_rng(seed)))
+    return random_graph("erdos_renyi" if kind == "random" else kind, num_nodes, seed)
+
+
+def topology(name: str, num_agents: int) -> Any:
+    """What `federated_bandit_v0` takes for "server", a graph's name, or a case of Table II."""
+    if name == "server":
+        return name
+    if name not in CASES:
+        return graph(name, num_agents)
+    kind, sizes = CASES[name]
+    return [graph(kind, size, seed) for seed, size in enumerate(sizes)]
+
+
+def round_cost(name: str, server: float, agent: float) -> tuple[float, float]:
+    """What a round of a case of Table II costs: (by the proof of Theorem 4, by the bound of Theorem 3 within the components).
+
+    The first is c2 sum_q sum_i sd(i, sink) + c1 Q, the distances by breadth-first search from each node in turn; the second has every
+    edge in each of the slots it takes, the sink's eccentricity.
+    """
+    kind, sizes = CASES[name]
+    hops = edges = 0
+    for seed, size in enumerate(sizes):
+        component = nx.from_scipy_sparse_array(graph(kind, size, seed).matrix())
+        distances = dict(nx.all_pairs_shortest_path_length(component))
+        sink = min(distances, key=lambda node: max(distances[node].values()))
+        hops += sum(distances[sink].values())
+        edges += max(distances[sink].values()) * component.number_of_edges()
+    return agent * hops + server * len(sizes), agent * edges + server * len(sizes)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What `course` tells: per agent.
+
+    Attributes:
+        regret: at T.
+        rounds: that were played.
+        told: rewards that entered uploads, of an agent that uploaded each time.
+        left: arms at the end.
+        waited: the part of `regret` that comes of waiting for communication rounds.
+    """
+
+    regret: float
+    rounds: int
+    told: int
+    left: int
+    waited: float
+
+
+def course(
+    means: Floats,
+    uploading: int,
+    epsilon: float,
+    *,
+    rounds: int | None = None,
+    gaps: Floats | None = None,
+    local: Floats | None = None,
+    delay: int = 0,
+    horizon: int = HORIZON,
+) -> Course:
+    """Algorithm 1 where every estimate is its expectation: after epoch r the arms with Delta_k < 2 C(r) are left.
+
+    Only what an agent plays while it waits is random, by its own estimates: the mean of 2,000 normal deviates.
+
+    Args:
+        means: that the estimates tend to, float64[K].
+        uploading: N.
+        epsilon: inf: no privacy.
+        rounds: R, in which case epochs aim at the smallest gap.
+        gaps: regret of a pull of each arm; None: those of `means`.
+        local: means of single agents, float64[M, K], that their estimates tend to; None: those of `means`.
+        delay: slots that each round makes agents wait.
+        horizon: T.
+    """
+    arms, apart = len(means), means.max() - means
+    cost = apart if gaps is None else gaps
+    smallest = apart[apart > 1e-12].min()
+    rng = np.random.Generator(np.random.PCG64(1))
+    active, pulled, time, r, regret, told, waited = np.ones(arms, np.bool_), 0, 0, 0, 0.0, 0, 0.0
+    while active.sum() > 1 and (rounds is None or r < rounds):
+        number_active = int(active.sum())
+        target = 2.0 ** -(r + 1) if rounds is None else smallest ** ((r + 1) / rounds)
+        log_active, log_all = (math.log(8 * k * (r + 1) ** 2 * horizon) for k in (number_active, arms))
+        by_sampling = 8 * log_active / (uploading * target**2)
+        by_privacy = 8 * (r + 1) * math.sqrt(2 * log_all) / (uploading**1.5 * epsilon * target)
+        total = max(math.ceil(max(by_sampling, by_privacy)), pulled + 1)
+        slots = number_active * (total - pulled)
+        if time + slots + delay > horizon:
+            return Course(
+                regret + (horizon - time) * float(cost[active].mean()) + waited, r, told, number_active, waited
+            )
+        regret += (total - pulled) * float(cost[active].sum())
+        time, pulled, told, r = time + slots + delay, total, told + slots, r + 1
+        if delay:
+            waited += delay * own_choice(
+                means if local is None else local, cost, active, pulled, r, uploading * epsilon, rng
+            )
+        radius = math.sqrt(log_active / (2 * uploading * total))
+        radius += r * math.sqrt(8 * log_all) / (uploading**1.5 * epsilon * total)
+        active &= means[active].max() - means < 2 * radius
+    best = np.where(active, means, -np.inf).argmax()
+    return Course(regret + (horizon - time) * float(cost[best]) + waited, r, told, int(active.sum()), waited)
+
+
+def own_choice(
+    means: Floats, cost: Floats, active: Any, pulled: int, r: int, level: float, rng: np.random.Generator
+) -> float:
+    """Mean regret of a slot in which agents play their own best active arm, by `pulled` rewards of each and r noises Lap(1/level)."""
+    rows = np.atleast_2d(means)
+    rows = rows[np.arange(2000) % len(rows)]
+    spread = np.sqrt(rows * (1 - rows) / pulled + 2 * r / (level * pulled) ** 2)
+    estimate = np.where(active, rows + spread * rng.standard_normal(rows.shape), -np.inf)
+    return float(cost[estimate.argmax(1)].mean())
+
+
+def instances(qualities: str, arms: int, agents: int = 1, draws: int = DRAWS) -> list[Floats]:
+    """Means of arms, float64[1 or agents, arms] each: the grid alone, or so many draws."""
+    if qualities == "grid":
+        return [(np.arange(arms)[None] + 0.5) / arms]
+    rng = np.random.Generator(np.random.PCG64(2))
+    return [rng.random((agents if qualities == "heterogeneous" else 1, arms)) for _ in range(draws)]
+
+
+def expected(setting: Config, draws: int = DRAWS) -> dict[str, float]:
+    """`course` of a configuration: means over instances, and for agents on their own over agents, of what it tells."""
+    params, own = setting["env_params"], setting["policy_params"]
+    agents, horizon = params["num_agents"], params["horizon"]
+    uploading = math.ceil(own.get("participation", 1.0) * agents - 1e-9)
+    delay = waiting(params["topology"], agents)
+    found: list[Course] = []
+    for local in instances(params["qualities"], params["num_arms"], agents, draws):
+        means = local.mean(0)
+        if setting["policy"] == "SingleAgent":
+            found += [course(row, 1, math.inf, gaps=means.max() - means, horizon=horizon) for row in local]
+        else:
+            limit = own.get("rounds")
+            found.append(
+                course(means, uploading, own["epsilon"], rounds=limit, local=local, delay=delay, horizon=horizon)
+            )
+    return {field.name: float(np.mean([getattr(one, field.name) for one in found])) for field in fields(Course)}
+
+
+def waiting(name: str, num_agents: int) -> int:
+    """Slots that a round makes agents wait: a graph's diameter less 1, or the largest eccentricity of a sink less 1."""
+    if name == "server":
+        return 0
+    if name not in CASES:
+        return max(int(graph(name, num_agents).distances().max()) - 1, 0)
+    kind, sizes = CASES[name]
+    return max(0, *(int(graph(kind, size, q).distances().max(1).min()) - 1 for q, size in enumerate(sizes)))
+
+
+def binding_epsilon(uploading: int, arms: int = ARMS, horizon: int = HORIZON) -> float:
+    """The epsilon below which the privacy term of S(r) is the larger one in some epoch, whatever number of arms is left.
+
+    The terms are equal at epsilon = r Dtilde sqrt(2 log(8 K r^2 T)) / (sqrt(N) log(8 |I| r^2 T)).
+    """
+    return max(
+        r * 2.0**-r * math.sqrt(2 * math.log(8 * arms * r**2 * horizon))
+        / (math.sqrt(uploading) * math.log(8 * left * r**2 * horizon))
+        for r in range(1, 20)
+        for left in ((arms,) if r == 1 else (2, arms))
+    )  # fmt: skip
+
+
+def binding_agents(epsilon: float, arms: int = ARMS, horizon: int = HORIZON) -> int:
+    """The largest N at which the privacy term of S(r) binds in some epoch."""
+    return math.floor((binding_epsilon(1, arms, horizon) / epsilon) ** 2)
+
+
+def same_ratio(arms: int, horizon: int = HORIZON) -> float:
+    """Regret with R = 4 over that with R = 5, by the formulas, on a grid of so many arms."""
+    means = instances("grid", arms)[0][0]
+    four, five = (course(means, 50, 1.0, rounds=rounds, horizon=horizon).regret for rounds in (4, 5))
+    return four / five
+
+
+def same_rounds(close: float = 0.05) -> int:
+    """The most arms of a grid with which R = 4 and R = 5 come to the same regret, but for a share."""
+    return max(arms for arms in range(2, ARMS + 1) if abs(same_ratio(arms) - 1) < close)
+
+
+def bias_slope(arms: int, agents: int, draws: int = 4000) -> float:
+    """E[mu* - mu_(own best arm)] with means drawn for each agent: what playing one's own best arm loses a slot."""
+    local = np.random.Generator(np.random.PCG64(3)).random((draws, agents, arms))
+    mean = local.mean(1)
+    chosen = np.take_along_axis(mean, local.argmax(2), 1)
+    return float((mean.max(1, keepdims=True) - chosen).mean())
+
+
+def diameter_times_edges(name: str, num_nodes: int) -> int:
+    """Theorem 3's links of a round, by networkx."""
+    whole = nx.from_scipy_sparse_array(graph(name, num_nodes).matrix())
+    return int(nx.diameter(whole)) * whole.number_of_edges()
+
+
+def second_eigenvalues(num_nodes: int) -> tuple[float, float, int]:
+    """Of the 4-regular graph: the second largest eigenvalue of the Laplacian, that of the adjacency over d in size, and the diameter."""
+    whole = graph("regular", num_nodes)
+    adjacency = whole.matrix().toarray()
+    laplacian = np.diag(whole.degrees) - adjacency
+    of_laplacian = np.sort(np.linalg.eigvalsh(laplacian))[-2]
+    of_adjacency = np.sort(np.abs(np.linalg.eigvalsh(adjacency / 4)))[-2]
+    return float(of_laplacian), float(of_adjacency), int(whole.distances().max())

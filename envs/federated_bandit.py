@@ -107,7 +107,17 @@ from tacit.envs.core.gossip_protocol import (
 )
 from tacit.envs.core.graph import Graph
 
-__all__ = ["FederatedBandit", "Params", "State", "eliminate", "federated_bandit_v0", "in_turn", "smallest_gap"]
+__all__ = [
+    "FederatedBandit",
+    "Params",
+    "Seen",
+    "State",
+    "Talk",
+    "eliminate",
+    "federated_bandit_v0",
+    "in_turn",
+    "smallest_gap",
+]
 
 QUALITIES = ("grid", "uniform", "heterogeneous")
 WEIGHTINGS = ("agents", "components")

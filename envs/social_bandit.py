@@ -107,7 +107,9 @@ from tacit.envs.core.replies import reply_law
 
 __all__ = [
     "Params",
+    "Rule",
     "SocialBandit",
+    "Spread",
     "State",
     "copies_of_paper",
     "metropolis_hastings",

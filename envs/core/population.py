@@ -130,7 +130,7 @@ class Population(ABC, Generic[S]):
         return None
 
     def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum, where these policies have one.
+        """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum, where there is one.
 
         Returns whether it did; if not, nothing has changed. What is counted and charged is what steps would have counted.
         """

@@ -7,9 +7,11 @@ text. The second way is the formulas alone (`li2022_formulas`), in which every m
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from tacit.auditing import parse_mechanism
 from tacit.bench import statistics
@@ -33,7 +35,7 @@ from tacit.bench.studies.li2022_formulas import (
     waiting,
 )
 from tacit.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, Verdict, register
-from tacit.bench.tables import interval
+from tacit.bench.tables import estimate, interval
 from tacit.envs.core.gossip_protocol import information_sharing, link_cost
 from tacit.policies.classic.bandits import Consensus
 from tacit.registry import make_policy, make_world
@@ -77,7 +79,11 @@ class _Federated(Study):
     def row_label(self, group: Group, results: Results) -> str:
         """The configuration, without what goes without saying."""
         label = super().row_label(group, results)
-        return label.replace(f"epsilon={UNBOUNDED}", "no privacy").replace(", privacy=paper", "")
+        return (
+            label.replace(f"epsilon={UNBOUNDED}, privacy=none", "no privacy")
+            .replace(", privacy=paper", "")
+            .replace("privacy=none", "no noise")
+        )
 
     def plots(self, results: Results) -> list[Plot]:
         labels = {"x_label": "slots", "y_label": "regret per agent"}
@@ -123,9 +129,11 @@ def run(cell: Cell, points: int) -> Result:
     times = np.linspace(0, params["horizon"], points + 1)[1:]
     names = ["regret_per_agent"] if points else []
     done = simulate(world, policy, seed=cell.seed, until=times if points else None, record=names, privacy=privacy)
-    kept = ("regret_per_agent", "cost", "cost_bound", "rounds", "identified", "active_arms", "messages")
+    kept = ["regret_per_agent", "cost", "rounds", "identified", "messages"]
+    kept += ["cost_bound"] if params["topology"] != "server" else []
     metrics = {name: float(done.metrics[name].mean()) for name in kept}
-    metrics["local_regret_per_agent"] = float(done.metrics["local_regret"].mean()) / params["num_agents"]
+    if params["qualities"] == "heterogeneous":
+        metrics["local_regret_per_agent"] = float(done.metrics["local_regret"].mean()) / params["num_agents"]
     metrics["rewards_told"] = float(world.state.weight.sum(-1).max(1).mean())
     if isinstance(policy, Consensus):
         metrics["messages"] = float(policy.messages.mean())
@@ -170,30 +178,38 @@ def front(points: Sequence[tuple[float, float]]) -> list[int]:
     return order
 
 
-def plot_pareto(study: _Federated, results: Results, x: str, x_label: str, colors: str, caption: str) -> Plot:
-    """Regret against something else that one wants little of, a panel a facet; the line joins what nothing beats in both."""
+def plot_pareto(study: _Federated, results: Results, x: str, x_label: str, color: str, caption: str) -> Plot:
+    """Regret, with its interval, against what else one wants little of; the line joins what nothing beats in both. A panel a facet."""
     parts = study.panels(results)
     figure, axes = panels([title for title, _ in parts], height=4.2)
     known: dict[str, int] = {}
     for ax, (_, part) in zip(axes, parts, strict=True):
-        groups = [group for group in part if math.isfinite(group.metrics[x].mean())]
-        points = [(float(g.metrics[x].mean()), float(g.metrics["regret_per_agent"].mean())) for g in groups]
+        regrets = [estimate(group.metrics["regret_per_agent"]) for group in part]
+        points = [(float(group.metrics[x].mean()), regret.value) for group, regret in zip(part, regrets, strict=True)]
         best = front(points)
         ax.plot(*zip(*(points[i] for i in best), strict=True), color="#bbbbbb", linewidth=1.5, zorder=1)
-        for group, (at, regret) in zip(groups, points, strict=True):
-            label = str(group.flat.get(colors, "unlimited"))
+        for group, (at, _), regret in zip(part, points, regrets, strict=True):
+            label = str(group.flat.get(color, "no limit"))
             i = known.setdefault(label, len(known))
-            kind = (
-                f"{colors.rpartition('.')[2]} {label}"
-                if label != "unlimited"
-                else f"{label} {colors.rpartition('.')[2]}"
-            )
-            ax.plot(at, regret, MARKERS[i % len(MARKERS)], color=COLORS[i % len(COLORS)], linestyle="", label=kind)
-        ax.set_yscale("log")
+            name, color_of = f"R = {label}" if label.isdigit() else label, COLORS[i % len(COLORS)]
+            ax.plot(at, regret.value, MARKERS[i % len(MARKERS)], markersize=5, color=color_of, label=name)
+            ax.vlines(at, regret.low, regret.high, color=color_of, alpha=0.4, linewidth=3)
+        spread(ax, "x", [at for at, _ in points])
+        spread(ax, "y", [regret.value for regret in regrets])
         ax.set_xlabel(x_label)
         ax.set_ylabel("regret per agent at T")
     shared_legend(figure, axes)
     return Plot(f"{study.name}_pareto", figure, caption)
+
+
+def spread(ax: Axes, side: Literal["x", "y"], values: Sequence[float]) -> None:
+    """A logarithmic scale, with whole numbers, where values differ by much."""
+    if min(values) > 0 and max(values) > 5 * min(values):
+        ax.set(**{f"{side}scale": "log"})
+        axis = ax.xaxis if side == "x" else ax.yaxis
+        axis.set_major_locator(LogLocator(subs=(1, 3)))
+        axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 @register
@@ -207,23 +223,23 @@ class PrivacyStudy(_Federated):
     )
     figures = ("001/4",)
     levels: ClassVar[tuple[float, ...]] = (0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 1.0, UNBOUNDED)
-    shown: ClassVar[tuple[float, ...]] = (0.01, 0.1, 0.3, 0.5, 1.0, UNBOUNDED)
+    shown: ClassVar[tuple[float, ...]] = (0.1, 0.3, 0.5, 1.0, UNBOUNDED)
 
-    def one(self, epsilon: float, qualities: str, privacy: str = "paper") -> Config:
+    def one(self, epsilon: float, qualities: str, noise: bool = True) -> Config:
         """The setting of one curve."""
+        privacy = "paper" if noise and epsilon < UNBOUNDED else "none"
         return self.setting("CDPMAB", {"epsilon": epsilon}, privacy, qualities)
 
     def settings(self) -> list[Config]:
         return [
             setting
             for qualities in ("grid", "uniform")
-            for setting in (*(self.one(e, qualities) for e in self.levels), self.one(0.1, qualities, "none"))
+            for setting in (*(self.one(e, qualities) for e in self.levels), self.one(0.1, qualities, noise=False))
         ]
 
     def plots(self, results: Results) -> list[Plot]:
-        few = Results(
-            g for g in results if g.config["policy_params"]["epsilon"] in self.shown and g.config["privacy"] == "paper"
-        )
+        shown = [self.one(epsilon, qualities) for qualities in ("grid", "uniform") for epsilon in self.shown]
+        few = Results(group for one in shown if (group := self.found(results, one)) is not None)
         plots = super().plots(few)
         return [*plots, self.plot_levels(results)] if len(results) else []
 
@@ -232,17 +248,12 @@ class PrivacyStudy(_Federated):
         parts = self.panels(results)
         figure, axes = panels([title for title, _ in parts], height=4.2)
         for ax, (_, part) in zip(axes, parts, strict=True):
-            groups = [
-                g for g in part if g.config["privacy"] == "paper" and g.config["policy_params"]["epsilon"] < UNBOUNDED
-            ]
+            groups = [g for g in part if g.config["privacy"] == "paper"]
             regret = [float(g.metrics["regret_per_agent"].mean()) for g in groups]
-            noise = np.array([g.config["policy_params"]["epsilon"] for g in groups])
-            message = noise * self.world["num_agents"]
-            told = np.array([g.metrics["rewards_told"].mean() for g in groups])
             levels = {
-                "epsilon of the noise (the figure's legend)": noise,
-                "a message, and all of them at event level": message,
-                "all messages at user level": message * told,
+                "epsilon of the noise (the figure's legend)": [g.config["policy_params"]["epsilon"] for g in groups],
+                "a message, and all of them at event level": [g.metrics["epsilon_event"].mean() for g in groups],
+                "all messages at user level": [g.metrics["epsilon_user"].mean() for g in groups],
             }
             for i, (label, x) in enumerate(levels.items()):
                 ax.plot(x, regret, marker=MARKERS[i], color=COLORS[i], linestyle=linestyle(i), label=label)
@@ -250,7 +261,7 @@ class PrivacyStudy(_Federated):
             for group in free:
                 ax.axhline(group.metrics["regret_per_agent"].mean(), color="#888888", linestyle="--", linewidth=1)
             ax.set_xscale("log")
-            ax.set_yscale("log")
+            spread(ax, "y", regret)
             ax.set_xlabel("epsilon")
             ax.set_ylabel("regret per agent at T")
         shared_legend(figure, axes)
@@ -272,7 +283,7 @@ class PrivacyStudy(_Federated):
                 )
             )  # fmt: skip
         low, one, free = (self.one(e, "grid") for e in (0.1, 1.0, UNBOUNDED))
-        quiet = self.one(0.1, "grid", "none")
+        quiet = self.one(0.1, "grid", noise=False)
         agents, told = self.world["num_agents"], self.mean(results, one, "rewards_told")
         ledger = self.mean(results, one, "epsilon_user")
         value, bounds = self.ratio(results, one, free)
@@ -487,7 +498,7 @@ class RewardsStudy(_Federated):
     )
     figures = ("001/8",)
     world: ClassVar[Config] = {"num_agents": 5, "num_arms": 10, "horizon": HORIZON, "topology": "server"}
-    runs = (20, 50)
+    runs = (20, 100)
 
     def one(self, policy: str, qualities: str) -> Config:
         """The setting of one curve."""
@@ -496,6 +507,9 @@ class RewardsStudy(_Federated):
 
     def settings(self) -> list[Config]:
         return [self.one(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")]
+
+    def row_label(self, group: Group, results: Results) -> str:
+        return str(group.config["policy"])
 
     def slope(self, results: Results, wanted: Config) -> Floats:
         """Regret per agent and slot over the last fifth, for each seed."""
@@ -555,6 +569,7 @@ class GraphsStudy(_Federated):
     )
     figures = ("001/10", "001/I")
     color = "env_params.topology"
+    runs = (5, 50)
     graphs: ClassVar[tuple[str, ...]] = ("complete", "star", "ring", "random", "regular")
 
     def one(self, name: str, qualities: str) -> Config:
@@ -790,7 +805,7 @@ class StructuresStudy(_Federated):
     figures = ("001/12",)
     color = "env_params.topology"
     world: ClassVar[Config] = {"num_agents": 100, "num_arms": 10, "horizon": HORIZON, "topology": "server"}
-    runs = (10, 25)
+    runs = (20, 100)
     structures: ClassVar[tuple[str, ...]] = ("server", "five rings", "ring")
 
     def one(self, name: str, qualities: str) -> Config:

@@ -39,6 +39,7 @@ from tacit.policies.classic.social import (
     Uniform,
     Voter,
 )
+from tacit.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
 from tacit.policies.learned.shared import SharedPPO
 from tacit.policies.learned.social import SocialQ
@@ -88,6 +89,8 @@ __all__ = [
     "IsolatedEpsilonGreedy",
     "IsolatedThompson",
     "IsolatedUCB",
+    "LearnedElimination",
+    "LearnedPulls",
     "LearnedStopping",
     "Learner",
     "Mixture",

@@ -1,0 +1,100 @@
+"""What learners of the federated bandit are trained with: rows that share their pay, and one scorer for all arms."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+from torch import nn
+
+from tacit.envs.core import Array, Population
+from tacit.wrappers.sb3 import RowsVecEnv
+
+__all__ = ["ArmScorer", "ScoringPolicy", "TeamRows"]
+
+
+class TeamRows(RowsVecEnv):
+    """Rows that see features, are paid the mean reward of their replica, and end where it ends: they see the time left.
+
+    Args:
+        population, seed: as of `RowsVecEnv`.
+        features: from observations [rows, D] to what the rows see.
+        open_actions: from observations and masks bool[rows, n] to the actions that the learner chooses from.
+    """
+
+    def __init__(
+        self,
+        population: Population[Any],
+        seed: int,
+        features: Callable[[Array], Array],
+        open_actions: Callable[[Array, Array], Array],
+    ) -> None:
+        super().__init__(population, seed)
+        self._features, self._open_actions = features, open_actions
+        self._observed = np.zeros((self.num_envs, population.roles[self.role].layout.size), np.float32)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, features(self._observed).shape[1:], np.float32)
+
+    def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
+        observation, reward, done, infos = super().step_wait()
+        for row in np.flatnonzero(done):
+            infos[row]["TimeLimit.truncated"] = False
+        team = reward.reshape(self._shape).mean(1)
+        return observation, np.repeat(team, self.rows), done, infos
+
+    def action_masks(self) -> Array:
+        return self._open_actions(self._observed, super().action_masks())
+
+    def _flat(self, observation: Array) -> Array:
+        self._observed = super()._flat(observation)
+        return self._features(self._observed)
+
+
+def hidden_layers(features: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+
+
+class ArmScorer(nn.Module):
+    """One small network looks at every arm, so that what it learns of one holds for all, however they are numbered.
+
+    It takes F features of each arm, [rows, K F]. The actor gives the logits [rows, 2 K] to pull an arm, and to pull it and upload: a score
+    of the arm, and what all arms together say of uploading. The critic's latent is the arms' mean and maximum, [rows, 2 width].
+    """
+
+    def __init__(self, arms: int, features: int, width: int) -> None:
+        super().__init__()
+        self._features = features
+        self.actor, self.critic = hidden_layers(features, width), hidden_layers(features, width)
+        self.score, self.talk = nn.Linear(width, 1), nn.Linear(width, 1)
+        self.latent_dim_pi, self.latent_dim_vf = 2 * arms, 2 * width
+
+    def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.forward_actor(features), self.forward_critic(features)
+
+    def forward_actor(self, features: torch.Tensor) -> torch.Tensor:
+        hidden = self.actor(features.reshape(len(features), -1, self._features))
+        score = self.score(hidden)[..., 0]
+        return torch.cat([score, score + self.talk(hidden.mean(1))], 1)
+
+    def forward_critic(self, features: torch.Tensor) -> torch.Tensor:
+        hidden = self.critic(features.reshape(len(features), -1, self._features))
+        return torch.cat([hidden.mean(1), hidden.amax(1)], 1)
+
+
+class ScoringPolicy(MaskableActorCriticPolicy):
+    """The policy of MaskablePPO whose logits are those of an `ArmScorer` for `arms` arms, of hidden layers `width` wide."""
+
+    def __init__(self, *args: Any, arms: int, width: int, **more: Any) -> None:
+        self._sizes = arms, width
+        super().__init__(*args, **more)
+
+    def _build_mlp_extractor(self) -> None:
+        arms, width = self._sizes
+        self.mlp_extractor: Any = ArmScorer(arms, self.features_dim // arms, width)
+
+    def _build(self, lr_schedule: Any) -> None:
+        super()._build(lr_schedule)
+        self.action_net: Any = nn.Identity()
+        for layer in (self.mlp_extractor.score, self.mlp_extractor.talk):
+            nn.init.orthogonal_(layer.weight, 0.01)

@@ -1,0 +1,219 @@
+"""Learners of the federated bandit, by PPO: the coordinator of `arm_elimination_v0`, and the agents of `federated_bandit_v0`."""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from tacit.envs.arm_elimination import ArmElimination
+from tacit.envs.core import Array, Layout, Population, integer
+from tacit.envs.federated_bandit import FederatedBandit
+from tacit.policies.base import Learner
+from tacit.policies.learned.shared import _watcher
+
+__all__ = ["LearnedElimination", "LearnedPulls"]
+
+
+class BanditPPO(Learner):
+    """What the two share. They are paid what their world pays, the agents of a replica alike: its mean.
+
+    They train when they are first reset, in a world like the one they are to act in and under the privacy they are to act under, and
+    are then kept. `history` holds the mean reward of a step in each rollout.
+    """
+
+    SETTINGS: ClassVar[dict[str, Any]]
+
+    def __init__(self, steps: int, *, num_envs: int = 64, seed: int = 0) -> None:
+        self.steps = integer("steps", steps, at_least=1)
+        self.num_envs = integer("num_envs", num_envs, at_least=1)
+        self.seed = integer("seed", seed, at_least=0)
+        self._history: list[float] = []
+        self._model: Any = None
+
+    @property
+    def history(self) -> list[float]:
+        return self._history
+
+    def begin(self, env: Population[Any]) -> None:
+        self.check(env)
+        if self._model is None:
+            self.train(env)
+        self.look(env)
+
+    def train(self, env: Population[Any]) -> Self:
+        """Learn in a world like `env`."""
+        self.check(env)
+        try:
+            from stable_baselines3.common.vec_env import VecNormalize
+
+            from tacit.policies.learned.arms import TeamRows
+        except ImportError as error:
+            raise ImportError(f"{type(self).__name__} needs stable-baselines3: pip install 'tacit[rl]'") from error
+        assert isinstance(env, FederatedBandit)
+        self.look(env)
+        world = type(env)(replace(env.params, horizon=env.steps), self.num_envs)
+        world.setups = {
+            name: channel.setup for name, channel in env.channels.items() if channel.setup.ledger is not None
+        }
+        rows = TeamRows(world, self.seed, self.features, self.open_actions)
+        settings = dict(self.SETTINGS)
+        rate, batch = settings.pop("learning_rate"), settings.pop("batch_size")
+        normal = VecNormalize(rows, norm_obs=False, gamma=settings["gamma"])
+        self._model = self.learner(env.params.arms)(
+            env=normal,
+            learning_rate=lambda left: rate * left,
+            batch_size=min(batch, settings["n_steps"] * rows.num_envs),
+            seed=self.seed,
+            device="cpu",
+            **settings,
+        )
+        self._history = []
+        self._model.learn(self.steps, callback=_watcher(self._history, self.steps, self.progress))
+        return self
+
+    def look(self, env: Population[Any]) -> None:
+        """Take note of how `env` is observed."""
+        assert isinstance(env, FederatedBandit)
+        (role,) = env.roles.values()
+        self._layout: Layout = role.layout
+        self._horizon, self._arms = env.steps, env.params.arms
+
+    def seen(self, obs: Array) -> dict[str, Array]:
+        """The fields of observations [rows, D], each [rows, its size]."""
+        return {name: obs[:, part] for name, part in self._layout.slices.items()}
+
+    def check(self, env: Population[Any]) -> None:
+        """Raise ValueError if it cannot act in `env`."""
+        raise NotImplementedError
+
+    def learner(self, arms: int) -> Any:
+        """PPO, which lacks its environment and settings."""
+        raise NotImplementedError
+
+    def features(self, obs: Array) -> Array:
+        """What the network is given of observations [rows, D]: float32[rows, ...]."""
+        raise NotImplementedError
+
+    def open_actions(self, obs: Array, mask: Array) -> Array:
+        """Which of the actions in `mask` bool[rows, n] it chooses from."""
+        return mask
+
+
+class LearnedElimination(BanditPPO):
+    """A coordinator's schedule, learned by PPO: how long to explore, what to drop, whom to hear.
+
+    Arms are known by their place in the order of means, so that a policy tells nothing of which arm is which.
+
+    Args:
+        steps: epochs of training, counted over replicas.
+        num_envs: replicas played at once.
+        seed: of everything random in training.
+
+    Once trained it acts in worlds of as many arms.
+    """
+
+    SETTINGS: ClassVar[dict[str, Any]] = {
+        "learning_rate": 3e-3, "n_steps": 64, "n_epochs": 8, "batch_size": 2048, "gamma": 1.0,
+        "policy_kwargs": {"net_arch": [32, 32], "log_std_init": -1.0},
+    }  # fmt: skip
+
+    def __init__(self, steps: int = 200_000, *, num_envs: int = 64, seed: int = 0) -> None:
+        super().__init__(steps, num_envs=num_envs, seed=seed)
+
+    def check(self, env: Population[Any]) -> None:
+        if not isinstance(env, ArmElimination):
+            raise ValueError(f"LearnedElimination acts in arm_elimination, not in {env.name!r}")
+        if self._model is not None and env.params.arms != self._arms:
+            raise ValueError(f"LearnedElimination was trained on {self._arms} arms, not on {env.params.arms}")
+
+    def learner(self, arms: int) -> Any:
+        from functools import partial
+
+        from stable_baselines3 import PPO
+
+        return partial(PPO, "MlpPolicy")
+
+    def features(self, obs: Array) -> Array:
+        """The active arms' gaps to the best average, in order, as roots (1 for the dropped); that average; pulls; how far it is."""
+        seen = self.seen(obs)
+        active = seen["active"] > 0
+        best = np.where(active, seen["means"], -np.inf).max(1, initial=-np.inf, keepdims=True)
+        best = np.where(active.any(1, keepdims=True), best, 0.0)
+        gaps = np.sort(np.where(active, np.clip(best - seen["means"], 0.0, 1.0), 1.0), 1)[:, 1:]
+        pulls = np.where(active, seen["counts"], 0.0).max(1, keepdims=True)
+        left = active.mean(1, keepdims=True)
+        common = [best, pulls, left, seen["rounds"] == 0, seen["time_left"]]
+        return np.concatenate([np.sqrt(gaps), *common], 1).astype(np.float32)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        actions: Array = self._model.predict(self.features(obs[:, 0]), deterministic=True)[0]
+        return actions[:, None]
+
+
+class LearnedPulls(BanditPPO):
+    """How to pull and when to tell, learned by PPO, slot by slot, as one network for all agents and all arms.
+
+    Every arm gets a score from what the agent knows of it, its own mean and pulls and the last broadcast, and is pulled with a
+    probability that grows with it. Uploads are decided on every so many slots only, in the same ones by all: talk is worth little where
+    agents talk past one another, and that is how learning would begin.
+
+    Args:
+        steps: slots of training, counted over agents and replicas.
+        num_envs: replicas played at once.
+        every: slots from one decision on uploads to the next.
+        seed: of everything random in training.
+
+    Once trained it acts in worlds of any number of arms and agents.
+    """
+
+    SETTINGS: ClassVar[dict[str, Any]] = {
+        "learning_rate": 1e-2, "n_steps": 100, "n_epochs": 4, "batch_size": 8000, "gamma": 0.98,
+    }  # fmt: skip
+
+    def __init__(self, steps: int = 3_000_000, *, num_envs: int = 64, every: int = 25, seed: int = 0) -> None:
+        super().__init__(steps, num_envs=num_envs, seed=seed)
+        self.every = integer("every", every, at_least=1)
+
+    def check(self, env: Population[Any]) -> None:
+        if not isinstance(env, FederatedBandit) or isinstance(env, ArmElimination):
+            raise ValueError(f"LearnedPulls acts in federated_bandit, not in {env.name!r}")
+
+    def learner(self, arms: int) -> Any:
+        from functools import partial
+
+        from sb3_contrib import MaskablePPO
+
+        from tacit.policies.learned.arms import ScoringPolicy
+
+        return partial(MaskablePPO, ScoringPolicy, policy_kwargs={"arms": arms, "width": 16})
+
+    def features(self, obs: Array) -> Array:
+        """Of each arm: its own and the broadcast mean, and how far each is from the best; pulls; whether it is in play; the time."""
+        seen = self.seen(obs)
+        counts, told = seen["counts"], np.broadcast_to(seen["rounds"] > 0, seen["counts"].shape)
+        own = (counts * seen["means"] + 0.5) / (counts + 1)
+        heard = np.where(told, seen["broadcast"], 0.5)
+        arm = [
+            own, own - own.max(1, keepdims=True), heard, heard - heard.max(1, keepdims=True),
+            1 / np.sqrt(counts + 1), np.log1p(counts) / 5, told * seen["active"],
+        ]  # fmt: skip
+        logs = [np.log1p(seen[name]) / scale for name, scale in (("time", 6), ("time_left", 6), ("rounds", 2))]
+        common = [np.broadcast_to(x, counts.shape) for x in (seen["time"] / self._horizon, *logs)]
+        return np.stack([*arm, *common], 2).reshape(len(obs), -1).astype(np.float32)
+
+    def open_actions(self, obs: Array, mask: Array) -> Array:
+        chosen = mask.copy()
+        chosen[:, self._arms :] &= (self.seen(obs)["time"] + 1) % self.every == 0
+        return chosen
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        import torch
+
+        flat = obs.reshape(-1, obs.shape[-1])
+        whole = np.ones((len(flat), 2 * self._arms)) if mask is None else mask.reshape(len(flat), -1)
+        with torch.no_grad():
+            logits = self._model.policy.mlp_extractor.forward_actor(torch.as_tensor(self.features(flat))).numpy()
+        # The largest of the logits with Gumbel noise is a draw from the law that they give.
+        drawn = logits + self.rng.gumbel(size=logits.shape)
+        actions = np.where(self.open_actions(flat, whole.astype(np.bool_)), drawn, -np.inf).argmax(1)
+        return actions.reshape(obs.shape[:2])

@@ -92,7 +92,7 @@ def course(
 ) -> Course:
     """Algorithm 1 where every estimate is its expectation: after epoch r the arms with Delta_k < 2 C(r) are left.
 
-    Only what an agent plays while it waits is random, by its own estimates: the mean of 2,000 normal deviates.
+    Only what an agent plays while it waits is drawn, by its own rewards: the mean of 2,000 draws.
 
     Args:
         means: that the estimates tend to, float64[K].
@@ -140,8 +140,8 @@ def own_choice(
     """Mean regret of a slot in which agents play their own best active arm, by `pulled` rewards of each and r noises Lap(1/level)."""
     rows = np.atleast_2d(means)
     rows = rows[np.arange(2000) % len(rows)]
-    spread = np.sqrt(rows * (1 - rows) / pulled + 2 * r / (level * pulled) ** 2)
-    estimate = np.where(active, rows + spread * rng.standard_normal(rows.shape), -np.inf)
+    noise = math.sqrt(2 * r) / (level * pulled) * rng.standard_normal(rows.shape)
+    estimate = np.where(active, rng.binomial(pulled, rows) / pulled + noise, -np.inf)
     return float(cost[estimate.argmax(1)].mean())
 
 

@@ -262,20 +262,25 @@ class _Regret(Study):
     shown: ClassVar[tuple[str, ...]] = ("N", "M", "ε", "g")
     bound: ClassVar[float | None] = BOUND
 
-    def settings(self, quick: bool) -> list[Config]:
-        """The configurations that agents play."""
+    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
+        """The figure's settings, for these N."""
         raise NotImplementedError
 
+    def settings(self, quick: bool) -> list[Config]:
+        """The configurations that agents play."""
+        return self.grid(SIZES[:1], 2000) if quick else self.grid(SIZES, 10_000)
+
     def shares(self, quick: bool) -> list[Config]:
-        """The configurations that are computed without agents: those of `settings`, and in quick runs all N."""
-        return [{**one, "policy": SHARES} for one in self.settings(quick)]
+        """The configurations that are computed without agents."""
+        return [{**one, "policy": SHARES} for one in self.grid(SIZES, 2000 if quick else 10_000)]
 
     def limit(self, one: Config) -> Config:
         """Equation 34 for one setting: all that it depends on, and the panel it is shown in."""
         kept = ("qualities", "horizon", *(name.removeprefix("env_params.") for name in self.facets))
         params = {name: value for name, value in one["env_params"].items() if name in kept}
         panel = {name: one[name] for name in ("options", "growth") if name in (*self.facets, "options")}
-        return {"env": one["env"], "env_params": params, "policy": LIMIT, "policy_params": one["policy_params"]} | panel
+        rates = {name: one["policy_params"][name] for name in ("beta", "mu")}
+        return {"env": one["env"], "env_params": params, "policy": LIMIT, "policy_params": rates} | panel
 
     def cells(self, quick: bool) -> list[Cell]:
         configs = [*self.settings(quick), *self.shares(quick)]
@@ -321,19 +326,25 @@ class _Regret(Study):
             found.append(([size for size, _ in known], ", ".join(text for _, text in known) or title, part))
         return [(title, part) for _, title, part in sorted(found, key=lambda one: one[0])]
 
-    def row_label(self, group: Group, results: Results) -> str:
+    @staticmethod
+    def parameters(group: Group) -> dict[str, str]:
+        """What a configuration depends on, in the paper's letters."""
         entries = group.config
-        known: Config = {"M": entries["options"]} if "options" in entries else {}
+        known = {"M": str(entries["options"])}
         if entries["policy"] != LIMIT:
-            growth = GROWTH[entries["growth"]]
-            known |= {
-                "N": f"{entries['env_params']['num_agents']:,}",
-                "ε": level_text(epsilon_of(entries)),
-                "g": growth,
-            }
-        text = ", ".join(f"{name} = {known[name]}" for name in self.shown if name in known)
+            known["N"] = f"{entries['env_params']['num_agents']:,}"
+            known |= {"ε": level_text(epsilon_of(entries)), "g": GROWTH[entries["growth"]]}
+        return known
+
+    def row_label(self, group: Group, results: Results) -> str:
+        every = [self.parameters(one) for one in results]
+        text = ", ".join(
+            f"{name} = {value}"
+            for name, value in self.parameters(group).items()
+            if name in self.shown and len({one[name] for one in every if name in one}) > 1
+        )
         kind = {AGENTS: "agents", LIMIT: "no noise, N = ∞ (equation 34)", SHARES: SHARES}
-        return ": ".join(filter(None, [kind[entries["policy"]], text]))
+        return ": ".join(filter(None, [kind[group.config["policy"]], text]))
 
     def plots(self, results: Results) -> list[Plot]:
         found = []
@@ -516,23 +527,11 @@ class AgentsStudy(_Regret):
     facets = ("options", "growth")
     shown = ("N",)
 
-    def settings(self, quick: bool) -> list[Config]:
-        sizes, rounds = ((3000,), 2000) if quick else (SIZES, 10_000)
-        return [
-            society(n, m, growth=g, rounds=rounds) for m in (10, 20) for g in ("log_squared", "root") for n in sizes
-        ]
-
-    def shares(self, quick: bool) -> list[Config]:
-        rounds = 2000 if quick else 10_000
-        return [
-            {**society(n, m, growth=g, rounds=rounds), "policy": SHARES}
-            for m in (10, 20)
-            for g in ("log_squared", "root")
-            for n in SIZES
-        ]
+    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
+        return [society(n, m, growth=g, rounds=rounds) for m in (10, 20) for g in GROWTH for n in sizes]
 
     def reasons(self, results: Results) -> list[Table]:
-        settings = [(n, m, 1.0, g) for m in (10, 20) for g in ("log_squared", "root") for n in SIZES]
+        settings = [(n, m, 1.0, g) for m in (10, 20) for g in GROWTH for n in SIZES]
         return [noise_table(settings), needed_table(), theorem_table()]
 
     def verdicts(self, results: Results) -> list[Verdict]:
@@ -591,13 +590,8 @@ class OptionsStudy(_Regret):
     facets = ("env_params.num_agents",)
     shown = ("M",)
 
-    def settings(self, quick: bool) -> list[Config]:
-        sizes, rounds = ((3000,), 2000) if quick else (SIZES, 10_000)
+    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
         return [society(n, m, rounds=rounds) for n in sizes for m in (10, 20, 30)]
-
-    def shares(self, quick: bool) -> list[Config]:
-        rounds = 2000 if quick else 10_000
-        return [{**society(n, m, rounds=rounds), "policy": SHARES} for n in SIZES for m in (10, 20, 30)]
 
     def reasons(self, results: Results) -> list[Table]:
         return [noise_table([(n, m, 1.0, "log_squared") for n in SIZES for m in (10, 20, 30)])]
@@ -634,13 +628,8 @@ class PrivacyStudy(_Regret):
     facets = ("env_params.num_agents",)
     shown = ("ε",)
 
-    def settings(self, quick: bool) -> list[Config]:
-        sizes, rounds = ((3000,), 2000) if quick else (SIZES, 10_000)
+    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
         return [society(n, epsilon=e, rounds=rounds) for n in sizes for e in LEVELS]
-
-    def shares(self, quick: bool) -> list[Config]:
-        rounds = 2000 if quick else 10_000
-        return [{**society(n, epsilon=e, rounds=rounds), "policy": SHARES} for n in SIZES for e in LEVELS]
 
     def reasons(self, results: Results) -> list[Table]:
         return [noise_table([(n, 20, e, "log_squared") for n in SIZES for e in LEVELS if e is not None])]
@@ -681,9 +670,9 @@ class PrivacyStudy(_Regret):
 
 
 READINGS: tuple[tuple[str, Config], ...] = (
-    ("as written: noise an agent, an estimate an agent", {}),
-    ("one estimate of all copies for all agents", {"estimate": "shared"}),
-    ("fresh noise a copy, an estimate an agent", {"noise": "per_token"}),
+    ("as written", {}),
+    ("one estimate for all agents", {"estimate": "shared"}),
+    ("fresh noise a copy", {"noise": "per_token"}),
     ("fresh noise a copy, one estimate for all", {"noise": "per_token", "estimate": "shared"}),
     ("10 rounds counted together", {"pool": 10}),
     ("100 rounds counted together", {"pool": 100}),
@@ -695,8 +684,9 @@ class VariantsStudy(_Regret):
     name = "tao-variants"
     title = "Tao et al. 2023: which reading gives Figures 2 to 4"
     description = (
-        "Other readings of stages 1 to 3, by shares and noise; two of them also agent by agent, over fewer rounds, to check that. Fresh "
-        "noise a copy multiplies the privacy cost by T; one estimate for all is no longer distributed."
+        "Other readings of stages 1 to 3, by shares and noise; two of them also agent by agent, over fewer rounds, to check that. As "
+        "written, all copies of an agent carry the same noise, and each agent has its own estimate. Fresh noise a copy multiplies the "
+        "messages to be paid for by T; one estimate for all, of all copies, is no longer distributed."
     )
     figures = ("003/variants",)
     facets = ("env_params.horizon",)
@@ -732,26 +722,17 @@ class VariantsStudy(_Regret):
             own = {"pool": 10} if own.get("pool") else {"noise": "per_token"}
         if group.config["policy"] == LIMIT:
             return label
-        return f"{label}; {next(name for name, entries in READINGS if entries == without_rates(own))}"
+        name = next(name for name, entries in READINGS if entries == without_rates(own))
+        return name if label == SHARES else f"{label}; {name}"
 
     def plots(self, results: Results) -> list[Plot]:
         """The readings at N = 10,000, M = 20, epsilon = 1."""
         longest = max((g.config["env_params"]["horizon"] for g in results), default=0)
-        wanted = {"env_params": {"horizon": longest}}
-        named = {name: self.read(results, own) for name, own in READINGS}
-        shown = [g for g in named.values() if g is not None]
-        shown += results.select(policy=LIMIT, options=20, **wanted).groups
+        shown = results.select(policy=LIMIT, options=20, env_params={"horizon": longest}).groups
+        shown += tuple(group for _, own in READINGS if (group := self.read(results, own)) is not None)
         if not shown:
             return []
-        labels = {id(g): name for name, g in named.items()}
-
-        class _Named(_Regret):
-            name = self.name
-
-            def row_label(self, group: Group, results: Results) -> str:
-                return labels.get(id(group), "no noise, N = ∞ (equation 34)")
-
-        plot = plot_curves(_Named(), Results(shown), "regret", x_label="rounds", y_label="regret so far")
+        plot = plot_curves(self, Results(shown), "regret", x_label="rounds", y_label="regret so far")
         dotted = draw_bound(plot, self.bound)
         caption = f"N = 10,000, M = 20, epsilon = 1, g = ln² N, by shares and noise. {plot.caption}{dotted}"
         return [Plot(f"{self.name}_readings", plot.figure, caption)]
@@ -887,7 +868,8 @@ class FastStudy(_Regret):
     shown = ("ε",)
     bound = None
 
-    def settings(self, quick: bool) -> list[Config]:
+    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
+        """The same in quick runs: it is fast."""
         found = []
         for epsilon in (1.0, 2.0, None):
             one = society(2000, 5, epsilon, rounds=500)

@@ -41,6 +41,8 @@ def first(name: str, **entries: object) -> Cell:
         first("federated-training", policy="Fraction"),
         first("jiang-3-2"),
         first("jiang-3-5", env="round_stopping_v0", policy="FixedCount"),
+        first("li-4"),
+        first("federated-bandit", policy="UCB1"),
         first("tao-fast"),
         first("jiang-2", cost="quadratic", num_individuals=100),
         first("jiang-2-crowd", payment="WINTALL-20"),

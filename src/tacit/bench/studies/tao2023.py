@@ -5,6 +5,7 @@ uniform on [0, 1] and not which they were: here they are the means of M ordered 
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -100,33 +101,29 @@ def noisy_weights(
     options = signals.shape[1]
     bit, earned = bit_noise(epsilon), np.empty(len(signals))
     held = np.full((replicas, options), num_agents // options, np.int64)
-    past: list[Floats] = []
+    past: deque[Floats] = deque(maxlen=pool)
     for r, phi in enumerate(signals):
         adopters = np.maximum(held.sum(1, keepdims=True), 1)
         shares = held / adopters
         earned[r] = (shares @ phi).mean()
         vectors = adopters * (1.0 if noise == "per_round" else copies)
         common = bit * vectors**-0.5 if noise == "per_round" or estimate == "shared" else 0.0
-        past = [*past[1 - pool :], shares + common * rng.standard_normal(shares.shape)] if pool > 1 else []
-        heard = np.mean(past, axis=0) if past else shares + common * rng.standard_normal(shares.shape)
+        past.append(shares + common * rng.standard_normal(shares.shape))
         own = 0.0
         if estimate == "own":
-            own = np.sqrt((bit**2 + shares * (1 - shares)) * num_agents / (copies * adopters * max(len(past), 1)))
-        tried = rng.multinomial(num_agents, (1 - mu) * expected_estimate(heard, own) + mu / options)
+            own = np.sqrt((bit**2 + shares * (1 - shares)) * num_agents / (copies * adopters * len(past)))
+        tried = rng.multinomial(num_agents, (1 - mu) * expected_estimate(np.mean(past, axis=0), own) + mu / options)
         held = rng.binomial(tried, np.where(phi == 1, beta, 1 - beta))
     return earned
 
 
-def mean_dynamics(
-    eta: Sequence[float], epsilon: float | None, adopters: Floats, heard: Floats, rounds: int, *, shared: bool = False
-) -> Floats:
+def mean_dynamics(eta: Sequence[float], epsilon: float | None, adopters: Floats, heard: Floats, rounds: int) -> Floats:
     """Regret after `rounds` of the mean dynamics, [G], for `adopters` [G] vectors perturbed and `heard` [G] copies an agent.
 
     Q <- E[Qtilde / sum] under all the noise, explored with mu, then times the mean signal's beta eta + (1 - beta) (1 - eta).
-    With `shared` agents hear all, so that only the vectors' noise is left.
     """
     quality = np.array(eta)
-    variance = bit_noise(epsilon) ** 2 * (1 / adopters + (0.0 if shared else 1 / heard))
+    variance = bit_noise(epsilon) ** 2 * (1 / adopters + 1 / heard)
     sd = np.sqrt(variance)[:, None]
     gain = BETA * quality + (1 - BETA) * (1 - quality)
     shares = np.full((len(adopters), len(quality)), 1 / len(quality))
@@ -185,7 +182,7 @@ def agents_needed(options: int, epsilon: float, growth: str, rounds: int = 10_00
 
 
 def theorem(options: int, epsilon: float, num_agents: int) -> dict[str, float]:
-    """What Theorem 5.2 and its lemmas ask for at the paper's parameters: rounds, 6 mu / delta^2, delta'', log10 of g(N) / ln N."""
+    """What Theorem 5.2 and its lemmas ask for at the paper's parameters: rounds, 6 mu / delta^2, delta'', c, log10 of g(N) / ln N."""
     q = 1 / (math.exp(epsilon / 2) + 1)
     c = 4 * options * (2 * options + 1) / (MU * (1 - BETA)) / (1 - 2 * q)
     power = 2 * math.log(5) / DELTA**2
@@ -207,7 +204,6 @@ def society(
     epsilon: float | None = 1.0,
     growth: str = "log_squared",
     rounds: int = 10_000,
-    **own: Any,
 ) -> Config:
     """Section 6 in one setting."""
     privacy = "NoPrivacy" if epsilon is None else f"BitwiseRandomizedResponse:{epsilon:g}"
@@ -219,7 +215,7 @@ def society(
         "horizon": rounds,
     }
     found = config("social_bandit_v0", AGENTS, {"beta": BETA, "mu": MU}, privacy, **params)
-    return found | {"options": options, "growth": growth} | own
+    return found | {"options": options, "growth": growth}
 
 
 def signals(cell: Cell) -> Floats:

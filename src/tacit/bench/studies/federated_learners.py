@@ -1,0 +1,58 @@
+"""Can agents of a federated bandit learn by themselves what algorithms are designed for: how to pull, when to talk, what to drop?"""
+
+from typing import Any, ClassVar
+
+from tacit.bench.figures import Plot, plot_scores
+from tacit.bench.play import config, learns, play
+from tacit.bench.study import Cell, Config, Group, Progress, Result, Results, Score, Study, register
+
+SLOTS, EPOCHS = "federated_bandit_v0", "arm_elimination_v0"
+ALONE = ("UCB1", "KLUCB", "ThompsonSampling")
+
+
+@register
+class FederatedLearnersStudy(Study):
+    name = "federated-bandit-learners"
+    title = "Federated bandits: learners against algorithms"
+    description = (
+        "5 agents, 10 arms whose means are drawn from [0, 1] for each run. Agents that learn slot by slot (LearnedPulls) "
+        "play 500 slots (quick: 200) with links to the server at 1; a coordinator that learns epoch by epoch "
+        "(LearnedElimination) has 10,000 (1,000) and links at 25. A cell is 20 runs, alike for all policies; a learner is "
+        "first trained with the cell's seed, on runs of its own. UCB1, KL-UCB and Thompson sampling are played by every "
+        "agent alone, at no cost; DDUCB's agents tell all others everything in every slot, which is not priced; the oracle "
+        "sees all."
+    )
+    score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
+    reference: ClassVar[Config] = {"policy": "UCB1"}
+    facets = ("env_params.horizon",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        found = []
+        for learner, env, horizon, price in (
+            (("LearnedPulls", {"steps": 32_000} if quick else {}), SLOTS, 200 if quick else 500, 1.0),
+            (("LearnedElimination", {"steps": 20_000} if quick else {}), EPOCHS, 1_000 if quick else 10_000, 25.0),
+        ):
+            world: dict[str, Any] = {"num_agents": 5, "num_arms": 10, "qualities": "uniform", "horizon": horizon}
+            world["server_link_cost"] = price
+            found += [config(SLOTS, policy, **world) for policy in ALONE]
+            found.append(config(SLOTS, "CDPMAB", **world))
+            found.append(config(SLOTS, "DDUCB", **world, topology="complete"))
+            found.append(config(SLOTS, "CentralisedOracle", **world))
+            found.append(config(env, *learner, **world))
+        cells = []
+        for one in found:
+            trained = learns(one["policy"])
+            cells += self.sweep([one], range((1 if trained else 2) if quick else 10 if trained else 20))
+        return cells
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        result = play(cell, replicas=20, progress=progress)
+        world = cell.config["env_params"]
+        paid = result.metrics["regret_per_agent"] + result.metrics["cost"] / world["num_agents"]
+        return Result({**result.metrics, "regret_and_cost_per_agent": paid}, result.curves)
+
+    def row_label(self, group: Group, results: Results) -> str:
+        return str(group.config["policy"])
+
+    def plots(self, results: Results) -> list[Plot]:
+        return [plot_scores(self, results)]

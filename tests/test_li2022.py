@@ -123,7 +123,7 @@ def test_verdicts_are_found_in_little(tmp_path: Any) -> None:
         name = "little"
 
         def cells(self, quick: bool) -> list[Cell]:
-            return self.sweep(({**one, "runs": 1} for one in self.settings()), range(2))  # type: ignore[no-any-return]
+            return self.sweep(({**one, "runs": 1} for one in self.settings()), range(2))
 
     store = Store(str(tmp_path))
     run_study([Little()], store, quick=True, progress=False)

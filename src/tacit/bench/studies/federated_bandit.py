@@ -1,11 +1,15 @@
 """What do agents gain by talking, what does it cost, and what does it give away? All policies of the federated bandit in one world."""
 
+import math
 from typing import ClassVar
 
-from tacit.bench.figures import Plot, plot_scores
+from tacit.bench.figures import Plot, plot_privacy, plot_scores
 from tacit.bench.play import config
-from tacit.bench.studies.li2022 import run
-from tacit.bench.study import Cell, Config, Group, Progress, Result, Results, Score, Study, register
+from tacit.bench.studies.li2022 import plot_pareto, run
+from tacit.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, register
+from tacit.bench.tables import Table, mean_text, number, standard_tables
+
+SHORT = {"participation": "p", "rounds": "R"}
 
 
 @register
@@ -59,7 +63,7 @@ class ComparisonStudy(Study):
         return run(cell, 20)
 
     def row_label(self, group: Group, results: Results) -> str:
-        own = ", ".join(f"{name}={value}" for name, value in group.config["policy_params"].items())
+        own = ", ".join(f"{SHORT.get(name, name)}={value}" for name, value in group.config["policy_params"].items())
         noise = group.config["privacy"]
         return (
             group.config["policy"]
@@ -67,5 +71,43 @@ class ComparisonStudy(Study):
             + (f", {noise}" if noise not in ("paper", "none") else "")
         )
 
+    def tables(self, results: Results) -> list[Table]:
+        """What is gained, said and given away side by side, before the standard tables."""
+        if not len(results):
+            return []
+        rows = [
+            [
+                str(group.config["env_params"]["qualities"]),
+                self.row_label(group, results),
+                mean_text(group.metrics["regret_per_agent"]),
+                number(round(group.metrics["messages"].mean())),
+                *(spent(group.metrics[f"epsilon_{level}"]) for level in ("message", "event", "user")),
+            ]
+            for group in results
+        ]
+        columns = ("qualities", "policy", "regret per agent", "messages", "of a message", "event level", "user level")
+        note = "Means over seeds, 95% bootstrap intervals in brackets. Epsilon is the worst agent's; messages are of all agents in a run."
+        first = Table("Side by side", columns, rows, note, frozenset({0, 1}))
+        return [first, *standard_tables(self, results)[1:]]
+
     def plots(self, results: Results) -> list[Plot]:
-        return [plot_scores(self, results)] if len(results) else []
+        if not len(results):
+            return []
+        talking = Results(group for group in results if group.metrics["messages"].mean() > 0)
+        caption = "Those that talk: regret against messages of all agents; the line joins what nothing beats in both."
+        by_messages = plot_pareto(
+            self,
+            talking,
+            "messages",
+            "messages of all agents",
+            lambda group: self.row_label(group, results),
+            caption,
+            height=5.5,
+        )
+        return [plot_scores(self, results), by_messages, plot_privacy(self, results, "epsilon_event")]
+
+
+def spent(levels: Floats) -> str:
+    """An epsilon, a dash where nothing is told."""
+    mean = float(levels.mean())
+    return "nothing told" if mean == 0 else "∞" if math.isinf(mean) else number(mean)

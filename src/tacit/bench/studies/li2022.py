@@ -6,7 +6,7 @@ text. The second way is the formulas alone (`li2022_formulas`), in which every m
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -188,10 +188,18 @@ def front(points: Sequence[tuple[float, float]]) -> list[int]:
     return order
 
 
-def plot_pareto(study: _Federated, results: Results, x: str, x_label: str, color: str, caption: str) -> Plot:
+def plot_pareto(
+    study: Study,
+    results: Results,
+    x: str,
+    x_label: str,
+    label: Callable[[Group], str],
+    caption: str,
+    height: float = 4.2,
+) -> Plot:
     """Regret, with its interval, against what else one wants little of; the line joins what nothing beats in both. A panel a facet."""
     parts = study.panels(results)
-    figure, axes = panels([title for title, _ in parts], height=4.2)
+    figure, axes = panels([title for title, _ in parts], height=height)
     known: dict[str, int] = {}
     for ax, (_, part) in zip(axes, parts, strict=True):
         regrets = [estimate(group.metrics["regret_per_agent"]) for group in part]
@@ -199,11 +207,11 @@ def plot_pareto(study: _Federated, results: Results, x: str, x_label: str, color
         best = front(points)
         ax.plot(*zip(*(points[i] for i in best), strict=True), color="#bbbbbb", linewidth=1.5, zorder=1)
         for group, (at, _), regret in zip(part, points, regrets, strict=True):
-            label = str(group.flat.get(color, "no limit"))
-            i = known.setdefault(label, len(known))
-            name, color_of = f"R = {label}" if label.isdigit() else label, COLORS[i % len(COLORS)]
-            ax.plot(at, regret.value, MARKERS[i % len(MARKERS)], markersize=5, color=color_of, label=name)
-            ax.vlines(at, regret.low, regret.high, color=color_of, alpha=0.4, linewidth=3)
+            name = label(group)
+            i = known.setdefault(name, len(known))
+            color, marker = COLORS[i % len(COLORS)], MARKERS[(i + i // len(COLORS)) % len(MARKERS)]
+            ax.plot(at, regret.value, marker, markersize=5, color=color, label=name)
+            ax.vlines(at, regret.low, regret.high, color=color, alpha=0.4, linewidth=3)
         spread(ax, "x", [at for at, _ in points])
         spread(ax, "y", [regret.value for regret in regrets])
         ax.set_xlabel(x_label)
@@ -220,6 +228,17 @@ def spread(ax: Axes, side: Literal["x", "y"], values: Sequence[float]) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 3)))
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.set_minor_formatter(NullFormatter())
+
+
+def by_structure(group: Group) -> str:
+    """The name of its topology."""
+    return str(group.config["env_params"]["topology"])
+
+
+def by_rounds(group: Group) -> str:
+    """How many rounds there may be."""
+    rounds = group.config["policy_params"].get("rounds")
+    return "no limit" if rounds is None else f"R = {rounds}"
 
 
 @register
@@ -384,8 +403,7 @@ class RoundsStudy(_Federated):
         return [self.one(r, qualities) for qualities in ("grid", "uniform") for r in (*self.limits, None)]
 
     def row_label(self, group: Group, results: Results) -> str:
-        rounds = group.config["policy_params"].get("rounds")
-        return "no limit" if rounds is None else f"R = {rounds}"
+        return by_rounds(group)
 
     def claims(self, results: Results) -> list[Verdict]:
         found, few = [], same_rounds()
@@ -446,7 +464,7 @@ class ConstraintsStudy(_Federated):
             return []
         caption = "Regret against the cost of links, 25 an upload, for p in 0.2 to 1 and R; the line joins pairs that none beats in both."
         return [
-            plot_pareto(self, results, "cost", "communication cost", "policy_params.rounds", caption),
+            plot_pareto(self, results, "cost", "communication cost", by_rounds, caption),
             plot_scores(self, results),
         ]
 
@@ -592,7 +610,7 @@ class GraphsStudy(_Federated):
         return [self.one(name, q) for q in ("grid", "uniform") for name in ("server", *self.graphs)]
 
     def row_label(self, group: Group, results: Results) -> str:
-        return str(group.config["env_params"]["topology"])
+        return by_structure(group)
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
@@ -600,7 +618,7 @@ class GraphsStudy(_Federated):
         caption = "Regret against the messages of agents, 1 each (an upload to the server: 25); the line joins what nothing beats in both."
         return [
             *super().plots(results),
-            plot_pareto(self, results, "cost", "communication cost (messages)", "env_params.topology", caption),
+            plot_pareto(self, results, "cost", "communication cost (messages)", by_structure, caption),
         ]
 
     def claims(self, results: Results) -> list[Verdict]:
@@ -721,14 +739,14 @@ class ComponentsStudy(_Federated):
         return [self.one(case, q) for q in ("grid", "uniform") for case in self.cases]
 
     def row_label(self, group: Group, results: Results) -> str:
-        return str(group.config["env_params"]["topology"])
+        return by_structure(group)
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
             return []
         pareto = {
             metric: plot_pareto(
-                self, results, metric, label, "env_params.topology", f"Regret against the cost of links, {text}."
+                self, results, metric, label, by_structure, f"Regret against the cost of links, {text}."
             )
             for metric, label, text in (
                 ("cost", "communication cost (messages)", "50 an upload, 1 a message between agents"),

@@ -476,14 +476,14 @@ class ConstraintsStudy(_Federated):
             pairs = [one for one in self.settings() if one["env_params"]["qualities"] == qualities]
             points = [(self.mean(results, one, "cost"), self.mean(results, one)) for one in pairs]
             best = [pairs[i]["policy_params"] for i in front(points)]
-            text = "; ".join(f"p = {own['participation']}, R = {own.get('rounds', 'free')}" for own in best)
+            text = "; ".join(f"p = {own['participation']}, R {own.get('rounds', 'free')}" for own in best)
             free = sum("rounds" not in own for own in best)
             found.append(
                 Verdict(
-                    f"Figure 7: a clear trade-off of cost and regret ({qualities}: pairs that none beats in both)", "clear",
-                    f"{len(best)} of {len(pairs)}: {text}", AGREES if len(best) > 3 else KIND,
-                    f"{free} of them leave R free: at the same regret, few participants in as many rounds as it takes are cheaper than "
-                    "all in few rounds" if free else "",
+                    f"Figure 7: a clear trade-off of cost and regret (pairs that none beats in both; {qualities})", "clear",
+                    f"{len(best)} of {len(pairs)}", AGREES if len(best) > 3 else KIND,
+                    f"{text}. {free} of them leave R free: at the same regret, few participants in as many rounds as it takes are cheaper "
+                    "than all in few rounds",
                 )
             )  # fmt: skip
         limited, unlimited = self.one(1.0, 5, "grid"), self.one(1.0, None, "grid")

@@ -817,26 +817,25 @@ class VariantsStudy(_Regret):
         return found
 
     def of_agents(self, results: Results) -> list[Verdict]:
-        """Shares and noise against agents, where both were run."""
+        """Shares and noise against agents, where both were run: no further apart than 0.01 and three standard errors."""
         found = []
         for group in results.select(policy=AGENTS):
             own = {"pool": 10} if "pool" in group.config["policy_params"] else {"noise": "per_token"}
             params = group.config["env_params"]
             same = {"num_agents": params["num_agents"], "horizon": params["horizon"]}
-            second = [
-                g.metrics["regret"].mean()
-                for g in results.select(policy=SHARES, env_params=same, options=20, privacy=group.config["privacy"])
-                if without_rates(g.config["policy_params"]) == own
-            ]
-            if not second:
+            others = results.select(policy=SHARES, env_params=same, options=20, privacy=group.config["privacy"])
+            second = next((g for g in others if without_rates(g.config["policy_params"]) == own), None)
+            if second is None:
                 continue
+            _, i, j = np.intersect1d(group.seeds, second.seeds, return_indices=True)
+            apart = group.metrics["regret"][i] - second.metrics["regret"][j]
+            near = abs(apart.mean()) <= 0.01 + 3 * apart.std() / math.sqrt(max(len(apart) - 1, 1))
             mean, low, high = statistics.mean(group.metrics["regret"])
             name = next(name for name, entries in READINGS if entries == own)
-            near = abs(mean - second[0]) <= max(0.01, high - low)
             found.append(
                 Verdict(
                     f"A check of ours, {params['num_agents']:,} agents, {params['horizon']:,} rounds: {name}",
-                    f"{SHARES}: {second[0]:.3f}", mean, AGREES if near else DIFFERS,
+                    f"{SHARES}: {second.metrics['regret'].mean():.3f}", mean, AGREES if near else DIFFERS,
                     f"who spent most has spent epsilon = {group.metrics['epsilon'].mean():,.0f} (zCDP, delta = 1e-5)", (low, high),
                 )
             )  # fmt: skip

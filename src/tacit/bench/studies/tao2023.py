@@ -339,7 +339,7 @@ class _Regret(Study):
             for name, value in self.parameters(group).items()
             if name in self.shown and len({one[name] for one in every if name in one}) > 1
         )
-        kind = {AGENTS: "agents", LIMIT: "no noise, N = ∞ (equation 34)", SHARES: SHARES}
+        kind = {AGENTS: "agents", LIMIT: "no noise and N = ∞ (equation 34)", SHARES: SHARES}
         return ": ".join(filter(None, [kind[group.config["policy"]], text]))
 
     def plots(self, results: Results) -> list[Plot]:

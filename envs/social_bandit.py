@@ -7,7 +7,7 @@ Description
     nothing.
 
 Paper
-    Tao et al., "A distributed privacy-preserving learning dynamics in general social networks": the four stages of section 4, the
+    Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks": the four stages of section 4, the
     regret of equation 1, the walks of equation 2. How the options of a round turn into multiplicative weights: equation 34,
     `multiplicative_weights`.
 

@@ -1,4 +1,4 @@
-"""Tao et al., "A distributed privacy-preserving learning dynamics in general social networks", section 4, stages 3 and 4."""
+"""Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks", section 4, stages 3 and 4."""
 
 import math
 from typing import Any

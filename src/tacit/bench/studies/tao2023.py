@@ -439,6 +439,7 @@ class _Regret(Study):
         settings = (self.find(results, AGENTS, **setting) for setting in (one, other))
         lost = all(group is not None and group.metrics["regret"].mean() > BOUND for group in settings)
         verdict = DIFFERS if not holds else AGREES if not lost else "in sign, not in size" if expected else HOLLOW
+        verdict = verdict if len(values) > 1 else "too few seeds to say"
         note = f"{SHARES}: {self.difference(results, SHARES, one, other).mean():+.3f}"
         return [Verdict(claim, paper, f"{mean:+.3f}", verdict, ". ".join(filter(None, [note, reason])), (low, high))]
 

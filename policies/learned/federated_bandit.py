@@ -61,7 +61,7 @@ class BanditPPO(Learner):
         normal = VecNormalize(rows, norm_obs=False, gamma=settings["gamma"])
         self._model = self.learner(env.params.arms)(
             env=normal,
-            learning_rate=lambda left: rate * left,
+            learning_rate=lambda left: rate * max(left, 0.0),
             batch_size=min(batch, settings["n_steps"] * rows.num_envs),
             seed=self.seed,
             device="cpu",
@@ -167,10 +167,10 @@ class LearnedPulls(BanditPPO):
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {
-        "learning_rate": 1e-2, "n_steps": 100, "n_epochs": 4, "batch_size": 8000, "gamma": 0.98,
+        "learning_rate": 1e-2, "n_steps": 50, "n_epochs": 4, "batch_size": 8000, "gamma": 0.98,
     }  # fmt: skip
 
-    def __init__(self, steps: int = 3_000_000, *, num_envs: int = 64, every: int = 25, seed: int = 0) -> None:
+    def __init__(self, steps: int = 2_000_000, *, num_envs: int = 64, every: int = 25, seed: int = 0) -> None:
         super().__init__(steps, num_envs=num_envs, seed=seed)
         self.every = integer("every", every, at_least=1)
 

@@ -114,9 +114,10 @@ class _Convergence(Study):
     def cells(self, quick: bool) -> list[Cell]:
         settings = self.settings()
         limits = [{**one, "policy": LIMIT} for one in settings if one["policy"] == "PPCL" and not one["policy_params"]]
-        # 20 seeds of 150 runs are the paper's 3,000.
+        # 20 seeds of 150 runs are the paper's 3,000. A limit has none, and is named with theirs.
         runs, seeds = (30, 5) if quick else (150, 20)
-        return self.sweep(({**one, "runs": runs} for one in settings), range(seeds)) + self.sweep(limits, [0])
+        played, limits = ([{**one, "runs": runs} for one in part] for part in (settings, limits))
+        return self.sweep(played, range(seeds)) + self.sweep(limits, [0])
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         params = cell.config["env_params"]

@@ -1,6 +1,6 @@
 """Tabular Q-learning for the worlds of social learning, on how popular one's own option and the most popular one are."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from tacit.envs.core import Array, Population, integer, number
 from tacit.policies.base import Learner
 from tacit.policies.classic.social import SocialPolicy, unbiased
+from tacit.policies.learned.training import names_agents, practice
 
 __all__ = ["SocialQ"]
 
@@ -22,13 +23,14 @@ class SocialQ(SocialPolicy, Learner):
     Args:
         steps: environment steps of training, counted over rows.
         bins: of a share.
-        gamma: discount of a row's next step, in [0, 1); None: 0 where the reward tells at once what a decision was worth, 0.9 elsewhere.
-        epsilon: how often it explores in training.
+        gamma: discount of a row's next step, in [0, 1); at 0 a decision is judged by the preference that it leaves the agent with.
+        epsilon: how often it does any of the five, in training and in play: populations that never do get stuck with what leads first.
         num_envs: replicas played at once in training.
         seed: of everything random in training.
 
-    It trains when it is first reset, in the world and under the privacy that it is to act in, and is then kept. In `gossip_bandit_v0` it
-    is rewarded in training by the preference it ends a tick with (`reward="preference"`).
+    It trains when it is first reset, in the world (of 100 agents at most) and under the privacy that it is to act in, and is then kept.
+    In training it is rewarded by the preference that it ends a turn with: `reward="preference"` in `gossip_bandit_v0`, `ToldAtOnce` in
+    `social_bandit_v0`.
 
     Source:
         Watkins 1989, Learning from delayed rewards.
@@ -36,17 +38,17 @@ class SocialQ(SocialPolicy, Learner):
 
     def __init__(
         self,
-        steps: int = 400_000,
+        steps: int = 1_000_000,
         *,
         bins: int = 8,
-        gamma: float | None = None,
+        gamma: float = 0.0,
         epsilon: float = 0.1,
-        num_envs: int = 64,
+        num_envs: int = 128,
         seed: int = 0,
     ) -> None:
         self.steps = integer("steps", steps, at_least=1)
         self.bins = integer("bins", bins, at_least=1)
-        self.gamma = None if gamma is None else number("gamma", gamma, at_least=0, below=1)
+        self.gamma = number("gamma", gamma, at_least=0, below=1)
         self.epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
         self.num_envs = integer("num_envs", num_envs, at_least=1)
         self.seed = integer("seed", seed, at_least=0)
@@ -62,12 +64,11 @@ class SocialQ(SocialPolicy, Learner):
 
     def train(self, env: Population[Any]) -> "SocialQ":
         """Learn in a world like `env`, with what stands on its channels."""
-        rewards = {"reward": "preference"} if "reward" in {field.name for field in fields(env.params)} else {}
-        world = type(env)(replace(env.params, **rewards), self.num_envs)
-        world.setups = {
-            name: channel.setup for name, channel in env.channels.items() if channel.setup.ledger is not None
-        }
-        self._discount = self.gamma if self.gamma is not None else 0.0 if rewards else 0.9
+        known = {field.name for field in fields(env.params)}
+        overrides: dict[str, Any] = {"reward": "preference"} if "reward" in known else {"horizon": 50}
+        if not names_agents(env.params):
+            overrides["num_agents"] = min(env.params.num_agents, 100)
+        world = practice(env, self.num_envs, overrides)
         shape = (self.bins + 1, self.bins, 5)
         self._values, self._visits = np.ones(shape), np.zeros(shape)
         self._learning, done, role = True, 0, self.role
@@ -96,9 +97,9 @@ class SocialQ(SocialPolicy, Learner):
         if self._learning and self._last is not None:
             self._learn(self._last, self._values[state].max(-1))
         move = self._values[state].argmax(-1)
+        explores = self.rng.random(move.shape) < self.epsilon
+        move = np.where(explores, self.rng.integers(0, 5, move.shape), move)
         if self._learning:
-            explores = self.rng.random(move.shape) < self.epsilon
-            move = np.where(explores, self.rng.integers(0, 5, move.shape), move)
             self._last = (*state, move)
         return self._plan(move, shares)
 
@@ -120,7 +121,7 @@ class SocialQ(SocialPolicy, Learner):
         """Move the values towards reward + gamma max Q(next), by the mean error of each at the rate of its visits."""
         assert self._values is not None
         own, most, move, reward, done = step
-        target = reward + self._discount * np.where(done, 0.0, after)
+        target = reward + self.gamma * np.where(done, 0.0, after)
         where = np.ravel_multi_index((own, most, move), self._values.shape).ravel()
         size = self._values.size
         count = np.bincount(where, minlength=size)

@@ -1,0 +1,120 @@
+"""Learning to learn from others: one network, and one table, beat chance and agents that learn alone, in both worlds of social learning.
+
+Learners are trained afresh in every comparison, with fixed seeds; what is compared is the regret of replicas that training never saw, by
+one-sided Welch tests at 1e-4 (ALARM).
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tacit
+from tacit.envs import gossip_bandit_v0, social_bandit_v0
+from tacit.envs.core import Array, Layout
+from tacit.policies import IsolatedEpsilonGreedy, IsolatedThompson, IsolatedUCB, SharedPPO, SocialQ, Uniform
+from tacit.policies.learned.shared import DEFAULTS, SETTINGS
+from tacit.policies.learned.training import Ranking, ToldAtOnce, practice
+from tacit.wrappers import BitwiseRandomizedResponse
+
+ALARM = 1e-4
+WORLDS: dict[str, tuple[Any, dict[str, Any], float, str]] = {
+    "gossip": (gossip_bandit_v0, {"num_agents": 200}, 20.0, "popularity_regret"),
+    "social": (social_bandit_v0, {"num_agents": 1000, "copies": 200}, 50.0, "pseudo_regret"),
+}
+
+
+def regrets(name: str, policy: Any, seed: int, **more: Any) -> Array:
+    """Of 60 replicas, under epsilon = 3 a message."""
+    world, params, until, metric = WORLDS[name]
+    env = world.population(60, **params | more)
+    return tacit.simulate(
+        env, policy, seed=seed, until=until, privacy={"preference": BitwiseRandomizedResponse(3.0)}
+    ).metrics[metric]
+
+
+def better(ours: Array, theirs: Array) -> float:
+    """p-value of a one-sided Welch test that our regret is not the smaller one."""
+    return float(stats.ttest_ind(ours, theirs, equal_var=False, alternative="less").pvalue)
+
+
+LEARNERS: dict[str, tuple[int, Any]] = {
+    "Q": (4, lambda seed, steps: SocialQ(seed=seed)),
+    "PPO": (2, lambda seed, steps: SharedPPO(steps, seed=seed)),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_learners_beat_chance_and_learning_alone(name: str, learner: str) -> None:
+    """Two networks or four tables, 60 replicas each, against 60 replicas of each way of learning nothing or alone."""
+    count, make = LEARNERS[learner]
+    steps = {"gossip": 300_000, "social": 400_000}[name]
+    learned = np.concatenate([regrets(name, make(seed, steps), seed) for seed in range(10, 10 + count)])
+    for policy in (Uniform(), IsolatedUCB(), IsolatedThompson(), IsolatedEpsilonGreedy()):
+        other = regrets(name, policy, 10)
+        assert better(learned, other) < ALARM, (type(policy), learned.mean(), other.mean())
+        assert better(other, learned) > 0.5
+
+
+def test_what_is_learned_is_not_which_number_is_best() -> None:
+    """The same network does as well where the options stand in another order; one that knew the number would not."""
+    policy = SharedPPO(150_000, seed=0)
+    qualities = (0.9, 0.7, 0.5, 0.3, 0.1)
+    first = regrets("social", policy, 0, qualities=qualities)
+    turned = regrets("social", policy, 1, qualities=qualities[::-1])
+    assert better(first, turned) > ALARM
+    assert better(turned, first) > ALARM
+    assert abs(first.mean() - turned.mean()) < 0.1
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_options_by_rank_and_back(flat: bool) -> None:
+    ranking = Ranking(Layout(counts=(3, 0, 9), received=(1, 0, 9), own=(3, 0, 1)), ("counts", "own"))
+    obs = np.array([[2, 7, 5, 9, 0, 0, 1], [0, 1, 4, 5, 1, 0, 0]], np.float32)
+    rng = np.random.Generator(np.random.PCG64(0))
+    seen = ranking.observation(obs, rng)
+    np.testing.assert_array_equal(seen, [[7, 5, 2, 9, 0, 1, 0], [4, 1, 0, 5, 0, 0, 1]])
+    plans = np.array([[0, 0, 1], [3, 1, 0]])
+    world = np.array([[1, 0, 1], [3, 1, 0]])
+    weights = np.array([4, 2, 1])
+    if flat:
+        np.testing.assert_array_equal(ranking.action(plans @ weights), world @ weights)
+    else:
+        np.testing.assert_array_equal(ranking.action(plans), world)
+
+
+def test_ties_are_broken_at_random() -> None:
+    """Each of three equal options comes first in a third of 3,000 rows, by chi-square at 1e-4; an order by number would not."""
+    ranking = Ranking(Layout(counts=(3, 0, 9)), ("counts",))
+    ranking.observation(np.ones((3000, 3), np.float32), np.random.Generator(np.random.PCG64(2)))
+    first = ranking.action(np.zeros((3000, 1), np.int64))[:, 0]
+    assert stats.chisquare(np.bincount(first, minlength=3)).pvalue > ALARM
+    assert stats.chisquare([3000, 0, 0]).pvalue < ALARM
+
+
+def test_told_at_once_what_all_hold() -> None:
+    """Who holds the best option is paid its signals, who holds none the mean of the others; means at 4 standard errors."""
+    env = practice(social_bandit_v0.population(1, num_agents=60, qualities=(0.9, 0.1)), 200, {})
+    assert isinstance(env, ToldAtOnce)
+    env.reset(seed=0)
+    plan = np.zeros((200, 60, 3), np.int64)
+    plan[:, :30] = 0, 1, 1
+    plan[:, 30:] = 2, 1, 1
+    pay = env.step(plan).reward
+    assert set(np.unique(pay[:, :30])) == {0.0, 1.0}
+    assert abs(pay[:, :30].mean() - 0.9) < 4 * np.sqrt(0.09 / 6000)
+    np.testing.assert_allclose(pay[:, 30:], np.broadcast_to(pay[:, :30].mean(1, keepdims=True), (200, 30)))
+
+
+def test_settings_of_a_world_and_ones_own() -> None:
+    env = social_bandit_v0.population(1)
+    chosen = SharedPPO(1000, gamma=0.5).settings(env)
+    assert (chosen["steps"], chosen["gamma"], chosen["hidden"]) == (1000, 0.5, DEFAULTS["hidden"])
+    assert chosen["n_steps"] == SETTINGS["social_bandit"]["n_steps"]
+    given = social_bandit_v0.population(1, num_agents=7, initial_preferences=[0, 1, 2, 3, 4, 5, 5])
+    assert SharedPPO()._own_world(given).roles["agent"].num_agents == 7
+    assert SharedPPO()._own_world(env).roles["agent"].num_agents == 100
+    with pytest.raises(ValueError, match=r"options must be fields of the observation \(counts, .*\), not 'votes'"):
+        tacit.simulate(env, SharedPPO(100, num_envs=1, n_steps=2, options=("votes",)), seed=0, until=2)

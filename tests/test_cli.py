@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from tacit import cli
+from tacit.auditing import parse_mechanism
 from tacit.bench.study import STUDIES, Cell, Progress, Result, Score, Study
+from tacit.wrappers import BitwiseRandomizedResponse, Memoized
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -227,6 +229,12 @@ def test_a_papers_own_privacy(run: Run) -> None:
     code, _, err = run("run", "gossip_bandit", "--policy", "Voter", *sizes, "--privacy", "paper")
     assert code != 0
     assert "Voter prescribes no mechanism" in err
+
+
+def test_a_mechanism_whose_answers_are_kept() -> None:
+    assert parse_mechanism("Memoized:BitwiseRandomizedResponse:3") == Memoized(BitwiseRandomizedResponse(3))
+    with pytest.raises(ValueError, match=r"unknown mechanism 'Laplce'"):
+        parse_mechanism("Memoized:Laplce:3")
 
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,11 +53,14 @@ class Site:
 def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     """The mechanism of `NAME[:VALUE][,parameter=value...]`, such as `Laplace:1.0,sensitivity=0.5`.
 
-    VALUE is the mechanism's first parameter, its level; values are JSON where they can be, else text.
+    VALUE is the mechanism's first parameter, its level; values are JSON where they can be, else text. `Memoized:NAME...` is that mechanism
+    with its answers kept.
 
     Raises:
         ValueError: an unknown mechanism or parameter, or a value that is not allowed.
     """
+    if spec.startswith("Memoized:"):
+        return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
     head, *settings = spec.split(",")
     name, colon, level = head.partition(":")
     known = [one for one in mechanisms.__all__ if _is_named(getattr(mechanisms, one))]

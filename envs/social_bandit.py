@@ -216,7 +216,7 @@ class State:
     history: Array  # float32[B, BANDS, K]: popularity at evenly spaced rounds, NaN where still to come
 
 
-# ---- the equations ----
+# The equations.
 
 
 def histogram(preference: Array, num_options: int) -> Array:
@@ -277,7 +277,7 @@ def mobility(graph: Graph) -> float:
     return float(np.minimum(1 / degrees[rows], 1 / degrees[graph.indices]).sum() / graph.num_nodes)
 
 
-# ---- dissemination ----
+# Dissemination.
 
 
 class Rule(NamedTuple):
@@ -624,7 +624,7 @@ def spread_queued(
     return Spread(counts, received, float(moves), slot)
 
 
-# ---- the world ----
+# The world.
 
 
 class SocialBandit(Population[State]):

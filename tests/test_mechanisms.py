@@ -122,7 +122,7 @@ def name(mechanism: Mechanism) -> str:
     return f"{type(mechanism).__name__}-{mechanism.epsilon:.2g}-{getattr(mechanism, 'sampler', '')}"
 
 
-# ---- the law of each mechanism ----
+# The law of each mechanism.
 
 
 @pytest.mark.parametrize("sampler", ["fast", "exact"])
@@ -205,7 +205,7 @@ def test_sensitivity_of_the_message_or_the_mechanisms_own() -> None:
         Laplace(1.0).perturb(x, generator())
 
 
-# ---- exact samplers ----
+# Exact samplers.
 
 
 class Scripted:
@@ -343,7 +343,7 @@ def test_low_bits_of_fast_laplace_tell_inputs_apart_and_those_of_exact_do_not() 
             assert (np.concatenate([first, second]) % samplers.Grid.of(np.ones(()), 1.0).step == 0).all()
 
 
-# ---- what the receiver makes of it ----
+# What the receiver makes of it.
 
 
 @pytest.mark.parametrize("sampler", ["fast", "exact"])
@@ -394,7 +394,7 @@ def test_receivers_of_memoized_answers_and_of_bare_values() -> None:
     assert (NoPrivacy().variance(x) == np.zeros(x.shape)).all()
 
 
-# ---- sums drawn at once ----
+# Sums drawn at once.
 
 COUNTED = [mechanism for mechanism in FINITE if mechanism.closed_counts]
 
@@ -450,7 +450,7 @@ def test_counts_of_many_shapes(mechanism: Any) -> None:
         Laplace(1.0).perturb_counts(histogram, generator())
 
 
-# ---- what it costs ----
+# What it costs.
 
 
 def outcomes(mechanism: Any, first: int, second: int) -> tuple[Array, Array, Array, Array, Array]:
@@ -610,7 +610,7 @@ def test_gaussian_from_rho_and_sigma() -> None:
         Gaussian(1.0, 1e-6, noise_multiplier=4.0)
 
 
-# ---- trees ----
+# Trees.
 
 
 class BruteForceTree:
@@ -771,7 +771,7 @@ def test_tree_streams_of_vectors() -> None:
     assert told.step(x[0], rng, state).shape == (2, 3, 4)
 
 
-# ---- permanent answers ----
+# Permanent answers.
 
 
 def test_memoized_answers_stay_while_the_value_stays() -> None:
@@ -833,7 +833,7 @@ def test_memoized_values_keep_their_fractions_whatever_came_first() -> None:
     assert halves.tolist() == [0.5, 2.0]
 
 
-# ---- bad input ----
+# Bad input.
 
 BAD_NUMBERS = st.one_of(
     st.floats(max_value=0.0), st.sampled_from([math.nan, math.inf, -math.inf, None, "1", b"1", True, [1.0], 1j])
@@ -1080,7 +1080,7 @@ def test_rdp_checks_its_orders() -> None:
             Laplace(1.0).loss().rdp(alpha)
 
 
-# ---- the rest ----
+# The rest.
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=name)
@@ -1126,7 +1126,7 @@ def test_losses_know_extremes() -> None:
     assert isinstance(PrivacyLoss("none", math.inf, math.inf).parameters, dict)
 
 
-# ---- OpenDP as oracle ----
+# OpenDP as oracle.
 
 
 def test_opendp_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

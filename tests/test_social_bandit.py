@@ -75,7 +75,7 @@ def moments_differ(first: Array, second: Array) -> float:
     return min(1.0, 2 * stats.norm.sf(worst) * a.shape[1])
 
 
-# ---- the walks ----
+# The walks.
 
 GRAPHS: dict[str, Graph] = {
     "star and triangle": random_graph("star_triangle", 6),
@@ -193,7 +193,7 @@ def test_an_agent_forwards_no_more_than_its_share_of_a_slot() -> None:
         assert (got.received.sum() == 0) == (slots < 6)
 
 
-# ---- dissemination: what the closed laws keep ----
+# Dissemination: what the closed laws keep.
 
 
 def one_by_one(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -388,7 +388,7 @@ def test_many_options_are_told_apart() -> None:
     assert {row.tobytes() for row in rows} == {row.tobytes() for row in vectors}
 
 
-# ---- rounds ----
+# Rounds.
 
 
 def population(num_envs: int = 1, **params: Any) -> Any:
@@ -559,7 +559,7 @@ def test_nothing_is_sent_beyond_the_horizon() -> None:
     assert sent.max() > 1
 
 
-# ---- privacy and faults ----
+# Privacy and faults.
 
 
 def test_a_message_costs_epsilon_whatever_its_copies() -> None:
@@ -629,7 +629,7 @@ def test_a_budget_ends_a_society() -> None:
     assert env.channels["preference"].messages().max() <= 3
 
 
-# ---- what agents do ----
+# What agents do.
 
 
 def heard(counts: Any, received: int, keep: float, flip: float, size: int = 40_000) -> Array:
@@ -742,7 +742,7 @@ def test_policies_need_a_world_where_agents_tell_what_they_prefer() -> None:
         tacit.simulate(population(), Replicator(), seed=0, privacy="paper")
 
 
-# ---- what comes of it ----
+# What comes of it.
 
 FAST: dict[str, Any] = {"num_agents": 2000, "copies": 400, "walk_length": 20, "dissemination": "aggregated"}
 
@@ -850,7 +850,7 @@ def test_copies_of_the_paper() -> None:
         social_bandit_v0.copies_of_paper(100, "cube")
 
 
-# ---- hostile input ----
+# Hostile input.
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "few agents": ({"num_agents": 2}, "num_agents must be an integer >= 3, not 2"),
@@ -903,7 +903,7 @@ def test_walks_on_graphs(graph: Any, congestion: bool) -> None:
     assert (run.metrics["hops"] <= run.metrics["messages"] * 20 * 5).all()
 
 
-# ---- many rounds at once ----
+# Many rounds at once.
 
 
 def final(

@@ -34,7 +34,7 @@ def qualities(options: int) -> list[float]:
     return [round(j / (options + 1), 10) for j in range(options, 0, -1)]
 
 
-# ---- the second way: what noise does to shares, without agents or copies ----
+# The second way: what noise does to shares, without agents or copies.
 
 
 def bit_noise(epsilon: float | None) -> float:
@@ -195,7 +195,7 @@ def theorem(options: int, epsilon: float, num_agents: int) -> dict[str, float]:
     }
 
 
-# ---- the studies ----
+# The studies.
 
 
 def society(
@@ -364,7 +364,7 @@ class _Regret(Study):
         """Tables of what explains the curves."""
         return []
 
-    # ---- what verdicts are made of ----
+    # What verdicts are made of.
 
     def find(
         self,

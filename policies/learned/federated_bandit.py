@@ -9,7 +9,7 @@ from tacit.envs.arm_elimination import ArmElimination
 from tacit.envs.core import Array, Layout, Population, integer
 from tacit.envs.federated_bandit import FederatedBandit
 from tacit.policies.base import Learner
-from tacit.policies.learned.shared import _watcher
+from tacit.policies.learned.shared import watcher
 
 __all__ = ["LearnedElimination", "LearnedPulls"]
 
@@ -68,7 +68,7 @@ class BanditPPO(Learner):
             **settings,
         )
         self._history = []
-        self._model.learn(self.steps, callback=_watcher(self._history, self.steps, self.progress))
+        self._model.learn(self.steps, callback=watcher(self._history, self.steps, self.progress))
         return self
 
     def look(self, env: Population[Any]) -> None:

@@ -10,7 +10,7 @@ from tacit.envs.core import Array, Population, integer, number
 from tacit.policies.base import Learner, Progress
 from tacit.policies.learned.training import Ranking, names_agents, practice
 
-__all__ = ["DEFAULTS", "SETTINGS", "SharedPPO"]
+__all__ = ["DEFAULTS", "SETTINGS", "SharedPPO", "watcher"]
 
 DEFAULTS: dict[str, Any] = {
     "steps": 500_000,
@@ -155,7 +155,8 @@ class SharedPPO(Learner):
         self._model = learner(
             "MlpPolicy",
             self._normal,
-            learning_rate=lambda left: chosen["learning_rate"] * left,
+            # Past the last whole rollout, Stable-Baselines3 has less than nothing left.
+            learning_rate=lambda left: chosen["learning_rate"] * max(left, 0.0),
             **{name: chosen[name] for name in ("n_steps", "n_epochs", "gamma", "ent_coef")},
             batch_size=min(chosen["batch_size"], chosen["n_steps"] * rows.num_envs),
             policy_kwargs={"net_arch": [chosen["hidden"]] * 2},
@@ -163,7 +164,7 @@ class SharedPPO(Learner):
             device="cpu",
         )
         self._history = []
-        self._model.learn(steps, callback=_watcher(self._history, steps, self.progress))
+        self._model.learn(steps, callback=watcher(self._history, steps, self.progress))
         self._normal.training = False
         return self
 
@@ -216,7 +217,7 @@ class SharedPPO(Learner):
         return np.argmax(categorical.logits.numpy() + self.rng.gumbel(size=categorical.logits.shape), axis=-1)
 
 
-def _watcher(history: list[float], steps: int, progress: Progress | None) -> Any:
+def watcher(history: list[float], steps: int, progress: Progress | None) -> Any:
     """Notes the mean reward of every rollout, and tells `progress` the fraction done."""
     from stable_baselines3.common.callbacks import BaseCallback
 

@@ -46,6 +46,7 @@ def first(name: str, **entries: object) -> Cell:
         first("jiang-3-5", env="round_stopping_v0", policy="FixedCount"),
         first("li-4"),
         first("chen-5", policy="PPCL"),
+        first("social-learning", policy="PrivateSocialLearning"),
         first("chen-6", policy=LIMIT),
         first("federated-bandit", policy="UCB1"),
         first("tao-fast"),

@@ -37,7 +37,10 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         row = {f"{score.title}": mean_text(group.metrics[score.metric])}
         if reference is not None:
             row["ratio to reference"] = compare(statistics.ratio, group, reference, score.metric)
-        row |= {f"{spaced(name)} per agent": privacy_text(group.metrics[name]) for name in privacy(group)}
+        row |= {
+            spaced(name) + " per agent" * ("_per_" not in name): privacy_text(group.metrics[name])
+            for name in privacy(group)
+        }
         row |= {spaced(name): number(group.metrics[name].mean()) for name in messages(group)}
         return row | {"wall time": f"{group.wall_seconds.mean():.2g} s", "seeds": str(len(group.seeds))}
 

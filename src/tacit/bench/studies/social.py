@@ -11,7 +11,7 @@ NONE, STRONG, WEAK, KEPT = (
 )  # fmt: skip
 GOSSIP: Config = {"num_agents": 400, "qualities": [0.95, 0.65, 0.35, 0.05], "horizon": 30.0}
 SOCIAL: Config = {
-    "num_agents": 2000, "qualities": [0.9, 0.7, 0.5, 0.3, 0.1], "copies": 400, "dissemination": "aggregated", "horizon": 200,
+    "num_agents": 2000, "qualities": [0.9, 0.7, 0.5, 0.3, 0.1], "copies": 400, "dissemination": "aggregated",
 }  # fmt: skip
 BASELINES = (
     "Voter", "FollowMajority", "ImitateIfBetter", "IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy", "Uniform", "OracleOption",
@@ -32,25 +32,28 @@ class SocialLearning(Study):
     name = "social-learning"
     title = "Social learning: who learns best from noisy answers"
     description = (
-        "Gossip: 400 agents, 4 options, to t=30. Rounds: 2,000 agents on a complete graph, 5 options, 400 copies, 200 rounds, in which who "
-        "does not take up an option holds none. The score is what the options that agents hold are worth less than the best one: its mean "
-        "over ticks, or over rounds and those who hold one. Isolated agents and the oracle hear nothing, so that their privacy is what the "
-        "world's messages cost all the same. `Memoized` repeats an answer for as long as a preference stays. Learners are trained with the "
-        "cell's seed, under the privacy that they act under, in replicas of their own. Privacy is of the agent who spent most in the whole "
-        "run, zCDP at delta = 1e-5, and in gossip also the most that one requester can have got of one agent (summed)."
+        "Gossip: 400 agents, 4 options, to t=30. Rounds: 2,000 agents on a complete graph, 5 options, 400 copies, 50 and 200 rounds, "
+        "in which who does not take up an option holds none. The score is what the options that agents hold are worth less than the "
+        "best one: its mean over ticks, or over rounds and those who hold one. Isolated agents and the oracle listen to nobody, so "
+        "that their privacy is what the world's messages cost all the same; isolated ones remember all they saw, which no other "
+        "policy here does, and catch up in the long run. `Memoized` repeats an answer for as long as a preference stays. Learners are "
+        "trained with the cell's seed, under the privacy that they act under, in replicas of their own; they judge decisions by what "
+        "these leave an agent with, and some runs settle on the second-best option. Privacy is of the agent who spent most in the "
+        "whole run, zCDP at delta = 1e-5, and in gossip also the most that one requester can have got of one agent (summed)."
     )
     score = Score("loss", higher_is_better=False, label="quality lost against the best option")
     reference: ClassVar[Config] = {"policy": "Uniform", "privacy": NONE}
-    facets = ("env",)
+    facets = ("env", "env_params.horizon")
 
     def cells(self, quick: bool) -> list[Cell]:
         levels = (NONE, WEAK) if quick else (NONE, WEAK, STRONG)
         found, learned = [], []
-        for env, params in (("gossip_bandit_v0", GOSSIP), ("social_bandit_v0", SOCIAL)):
+        worlds = (("gossip_bandit_v0", GOSSIP), *(("social_bandit_v0", {**SOCIAL, "horizon": h}) for h in (50, 200)))
+        for env, params in worlds:
             algorithms = [*OWN[env], *((name, {}) for name in BASELINES)]
             found += [config(env, name, own, level, **params) for level in levels for name, own in algorithms]
             found.append(config(env, *OWN[env][0], KEPT, **params))
-            learned += [config(env, name, {}, WEAK, **params) for name in LEARNERS]
+            learned += [config(env, name, {}, level, **params) for level in levels for name in LEARNERS]
         asks = {"asks": "one", "initial_preferences": "none"}
         found.insert(1, config("gossip_bandit_v0", "CBL", {}, NONE, **GOSSIP, **asks))
         return self.sweep(found, range(3 if quick else 20)) + self.sweep([] if quick else learned, range(10))

@@ -1,6 +1,5 @@
 """The solver and the exact evaluation, against the Bellman and renewal equations written here from section 3.1, with no code shared."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -210,13 +209,6 @@ class TestSolver:
         hours = OptimalStopping.solve(broadcast_time=3 / 3600, slot_time=0.01 / 3600)
         assert hours.rate == pytest.approx(3600 * OptimalStopping.solve().rate, rel=1e-12)
         assert hours.thresholds == (9, 4)
-
-    def test_speed(self) -> None:
-        """Ten times what `benchmarks/solver.py` asks for, so that a busy machine passes."""
-        OptimalStopping.solve()
-        started = time.perf_counter()
-        OptimalStopping.solve()
-        assert time.perf_counter() - started < 0.2
 
     @pytest.mark.parametrize(
         ("changed", "message"),

@@ -13,10 +13,10 @@ import pytest
 from scipy import stats
 
 import tacit
-from tacit.envs import social_bandit as world
 from tacit.envs import social_bandit_v0
-from tacit.envs.core import Array
+from tacit.envs.core import Array, dissemination
 from tacit.envs.core.graph import Graph, random_graph
+from tacit.envs.social_bandit import Rule, multiplicative_weights
 from tacit.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
 from tacit.policies.reference import private_social_learning as policy_module
 from tacit.wrappers import (
@@ -91,7 +91,7 @@ GRAPHS: dict[str, Graph] = {
 @pytest.mark.parametrize("name", GRAPHS)
 def test_transition_matrix_of_equation_2(name: str) -> None:
     graph = GRAPHS[name]
-    psi = world.metropolis_hastings(graph)
+    psi = dissemination.metropolis_hastings(graph)
     for i, j in itertools.product(range(graph.num_nodes), repeat=2):
         if i != j:
             linked = j in graph.neighbours(i).tolist()
@@ -99,10 +99,12 @@ def test_transition_matrix_of_equation_2(name: str) -> None:
     np.testing.assert_allclose(psi, psi.T)
     np.testing.assert_allclose(psi.sum(0), 1)
     assert (psi >= -1e-15).all()
-    assert world.mobility(graph) == pytest.approx(1 - np.trace(psi) / graph.num_nodes)
+    assert dissemination.mobility(graph) == pytest.approx(1 - np.trace(psi) / graph.num_nodes)
 
 
-def ends(graph: Graph, length: int, copies: int, spread: Callable[..., Any] = world.spread_walks, **more: Any) -> Any:
+def ends(
+    graph: Graph, length: int, copies: int, spread: Callable[..., Any] = dissemination.spread_walks, **more: Any
+) -> Any:
     """Where walks from every agent end, int64[N, N] by origin and end: each agent's vector names it."""
     n = graph.num_nodes
     rng = np.random.default_rng(5)
@@ -114,13 +116,13 @@ def ends(graph: Graph, length: int, copies: int, spread: Callable[..., Any] = wo
 def test_walks_follow_the_powers_of_the_matrix(name: str, length: int) -> None:
     graph = GRAPHS[name]
     got = ends(graph, length, 20_000)
-    power = np.linalg.matrix_power(world.metropolis_hastings(graph), length)
+    power = np.linalg.matrix_power(dissemination.metropolis_hastings(graph), length)
     np.testing.assert_array_equal(got.counts.sum(0), 20_000)
     np.testing.assert_array_equal(got.counts.sum(1), got.received)
     for origin in range(graph.num_nodes):
         assert chi_square(got.counts[:, origin], np.maximum(power[origin], 0)) > ALARM / graph.num_nodes
     moves = graph.num_nodes * 20_000 * length
-    assert abs(got.hops - moves * world.mobility(graph)) <= 4 * np.sqrt(moves)
+    assert abs(got.hops - moves * dissemination.mobility(graph)) <= 4 * np.sqrt(moves)
 
 
 def test_a_walk_that_always_accepts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,11 +131,11 @@ def test_a_walk_that_always_accepts_is_found(monkeypatch: pytest.MonkeyPatch) ->
     def simple(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
         return indices[indptr[place] + (uniform * degrees[place]).astype(np.int64)]
 
-    monkeypatch.setattr(world, "walk_step", simple)
-    monkeypatch.setattr(world, "walker", lambda: world.walk_block)
+    monkeypatch.setattr(dissemination, "walk_step", simple)
+    monkeypatch.setattr(dissemination, "walker", lambda: dissemination.walk_block)
     graph = GRAPHS["star and triangle"]
     got = ends(graph, 6, 20_000)
-    power = np.linalg.matrix_power(world.metropolis_hastings(graph), 6)
+    power = np.linalg.matrix_power(dissemination.metropolis_hastings(graph), 6)
     assert chi_square(got.counts[:, 0], power[0]) < ALARM
 
 
@@ -141,9 +143,9 @@ def test_a_walk_that_always_accepts_is_found(monkeypatch: pytest.MonkeyPatch) ->
 def test_compiled_walks_have_the_same_bits(name: str) -> None:
     graph, rng = GRAPHS[name], np.random.default_rng(0)
     start, uniform = rng.integers(0, graph.num_nodes, 500), rng.random((9, 500))
-    kernels: list[Callable[..., int]] = [world.walk_block, world._walk_block_loop]
-    if world.walker() is not world.walk_block:
-        kernels.append(world.walker())
+    kernels: list[Callable[..., int]] = [dissemination.walk_block, dissemination._walk_block_loop]
+    if dissemination.walker() is not dissemination.walk_block:
+        kernels.append(dissemination.walker())
     found = []
     for kernel in kernels:
         place = start.copy()
@@ -159,12 +161,13 @@ def test_walks_are_stationary_where_they_have_mixed_and_only_there() -> None:
         """Of the copies of one agent against a uniform law, and of how many end with agent 0 in many rounds against `spread_uniform`."""
         n = graph.num_nodes
         one = np.ones((1, 2), np.bool_)
-        got = world.spread_walks(one, np.zeros(1, np.int64), 20_000, graph, length, rng)
+        got = dissemination.spread_walks(one, np.zeros(1, np.int64), 20_000, graph, length, rng)
         vectors, copies = np.eye(n, 3, dtype=bool), 4
         walked = [
-            world.spread_walks(vectors, np.arange(n), copies, graph, length, rng).counts[0, 0] for _ in range(800)
+            dissemination.spread_walks(vectors, np.arange(n), copies, graph, length, rng).counts[0, 0]
+            for _ in range(800)
         ]
-        thrown = [world.spread_uniform(vectors, np.full(n, copies), n, rng)[0][0, 0] for _ in range(800)]
+        thrown = [dissemination.spread_uniform(vectors, np.full(n, copies), n, rng)[0][0, 0] for _ in range(800)]
         return chi_square(got.received, np.full(n, 1 / n)), same_law(np.array(walked), np.array(thrown))
 
     for graph, length in ((Graph.of("complete", 15), 20), (random_graph("erdos_renyi", 15, 2, probability=0.6), 40)):
@@ -174,12 +177,12 @@ def test_walks_are_stationary_where_they_have_mixed_and_only_there() -> None:
 
 def test_queues_delay_walks_and_do_not_bend_them() -> None:
     graph = GRAPHS["star and triangle"]
-    got = ends(graph, 3, 3_000, world.spread_queued, slots=None)
-    power = np.linalg.matrix_power(world.metropolis_hastings(graph), 3)
+    got = ends(graph, 3, 3_000, dissemination.spread_queued, slots=None)
+    power = np.linalg.matrix_power(dissemination.metropolis_hastings(graph), 3)
     assert got.slots > 3
     for origin in range(graph.num_nodes):
         assert chi_square(got.counts[:, origin], np.maximum(power[origin], 0)) > ALARM
-    late = ends(graph, 3, 3_000, world.spread_queued, slots=3)
+    late = ends(graph, 3, 3_000, dissemination.spread_queued, slots=3)
     assert late.slots == 3
     assert 0 < late.received.sum() < got.received.sum() == 6 * 3_000
 
@@ -188,7 +191,7 @@ def test_an_agent_forwards_no_more_than_its_share_of_a_slot() -> None:
     """On a ring every step moves. In the first slot each agent forwards its own T copies; after it, T tokens an agent at most."""
     graph = random_graph("ring", 5)
     for slots in range(1, 8):
-        got = ends(graph, 6, 50, world.spread_queued, slots=slots)
+        got = ends(graph, 6, 50, dissemination.spread_queued, slots=slots)
         assert got.hops <= slots * 5 * 50
         assert (got.received.sum() == 0) == (slots < 6)
 
@@ -207,11 +210,11 @@ def one_by_one(vectors: Array, copies: int, num_agents: int, rng: np.random.Gene
 
 
 def thrown(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    return world.spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng)
+    return dissemination.spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng)
 
 
 def normal(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    drawn = world.spread_gaussian(vectors, copies, num_agents, rng).astype(np.int64)
+    drawn = dissemination.spread_gaussian(vectors, copies, num_agents, rng).astype(np.int64)
     return drawn[1:].T, drawn[0]
 
 
@@ -242,8 +245,8 @@ def test_thrown_copies_have_the_law_of_single_ones(copies: int) -> None:
 def test_throws_add_up() -> None:
     rng = np.random.default_rng(0)
     for balls in (0, 1, 7, 100, 12345, 10**6):
-        assert world.throw(balls, 10, rng).sum() == balls
-    cells = np.array([world.throw(1000, 10, rng)[0] for _ in range(4000)])
+        assert dissemination.throw(balls, 10, rng).sum() == balls
+    cells = np.array([dissemination.throw(1000, 10, rng)[0] for _ in range(4000)])
     assert chi_square(np.bincount(cells, minlength=1001), stats.binom.pmf(np.arange(1001), 1000, 0.1)) > ALARM
 
 
@@ -325,7 +328,7 @@ def test_what_agents_draw_has_the_law_of_the_tokens(statistic: Callable[[Array],
 def fresh_copies(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Independent bits in each copy, with the same chances: the noise that agents share is gone."""
     every = (rng.random((len(vectors) * copies, vectors.shape[1])) < 0.25 * 0.6225 + 0.75 * 0.3775).astype(bool)
-    return world.spread_uniform(every, np.ones(len(every), np.int64), num_agents, rng)
+    return dissemination.spread_uniform(every, np.ones(len(every), np.int64), num_agents, rng)
 
 
 @pytest.mark.parametrize("wrong", [fresh_copies, by_option])
@@ -341,12 +344,12 @@ def test_aggregated_form_is_exact_where_it_says_so() -> None:
     few = np.arange(400)[:, None] % 4 == np.arange(4)
     for vectors, copies, below in ((few, 3000, 0), (perturbed(400, 1.0, 0, options=12), 2, 10)):
         counts, received = thrown(vectors, copies, 200, rng(1))
-        drawn = world.spread_aggregated(vectors, copies, 200, rng(1), below)
+        drawn = dissemination.spread_aggregated(vectors, copies, 200, rng(1), below)
         np.testing.assert_array_equal(counts.T, drawn[1:])
         np.testing.assert_array_equal(received, drawn[0])
     many = perturbed(400, 1.0, 0, options=12)
-    drawn = world.spread_aggregated(many, 3000, 200, rng(1), 10)
-    np.testing.assert_array_equal(drawn, world.spread_gaussian(many, 3000, 200, rng(1)))
+    drawn = dissemination.spread_aggregated(many, 3000, 200, rng(1), 10)
+    np.testing.assert_array_equal(drawn, dissemination.spread_gaussian(many, 3000, 200, rng(1)))
     assert (drawn >= 0).all()
     assert (drawn <= drawn[0]).all()
 
@@ -354,13 +357,13 @@ def test_aggregated_form_is_exact_where_it_says_so() -> None:
 def fresh_tokens(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """`per_token`, exactly: the copies for each option, then fresh noise on each."""
     law = BitwiseRandomizedResponse(1.0)
-    counts, received = world.spread_uniform(np.eye(len(holders), dtype=bool), holders * copies, num_agents, rng)
+    counts, received = dissemination.spread_uniform(np.eye(len(holders), dtype=bool), holders * copies, num_agents, rng)
     return law.perturb_counts(counts, rng, received), received
 
 
 def fresh_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
     law = BitwiseRandomizedResponse(1.0)
-    drawn = world.spread_gaussian_fresh(holders, copies, num_agents, (law.p, law.q), rng).astype(np.int64)
+    drawn = dissemination.spread_gaussian_fresh(holders, copies, num_agents, (law.p, law.q), rng).astype(np.int64)
     return drawn[1:].T, drawn[0]
 
 
@@ -382,7 +385,7 @@ def test_gaussian_form_of_fresh_noise_keeps_the_joint_law() -> None:
 def test_many_options_are_told_apart() -> None:
     vectors = np.random.default_rng(0).random((50, 200)) < 0.5
     twice = np.concatenate([vectors, vectors])
-    rows, tokens = world.distinct(twice, np.full(100, 3))
+    rows, tokens = dissemination.distinct(twice, np.full(100, 3))
     assert len(rows) == 50
     np.testing.assert_array_equal(tokens, 6)
     assert {row.tobytes() for row in rows} == {row.tobytes() for row in vectors}
@@ -402,10 +405,10 @@ def plans(option: Any, zero: Any, one: Any, shape: tuple[int, int]) -> Array:
 
 
 def test_contract() -> None:
-    for dissemination in ("walk", "stationary", "aggregated"):
+    for ends_of_copies in ("walk", "stationary", "aggregated"):
         env = social_bandit_v0.population(
             num_envs=2, graph="complete", num_agents=200, qualities=(0.9, 0.5, 0.1), copies=40, walk_length=20,
-            dissemination=dissemination, perturbation="per_round",
+            dissemination=ends_of_copies, perturbation="per_round",
         )  # fmt: skip
         noise = {"preference": BitwiseRandomizedResponse(2.0)}
         run = tacit.simulate(env, PrivateSocialLearning(beta=0.65, mu=0.05), privacy=noise, seed=0, until=50)
@@ -804,7 +807,7 @@ def test_replicator_without_noise_is_the_papers_dynamics() -> None:
 def test_multiplicative_weights_by_hand() -> None:
     weights, beta, mu = np.ones(3), 0.7, 0.1
     phi = np.array([[1, 0, 1], [0, 0, 1], [1, 1, 0]])
-    path = world.multiplicative_weights(phi, beta, mu)
+    path = multiplicative_weights(phi, beta, mu)
     np.testing.assert_allclose(path[0], 1 / 3)
     for row, now in zip(phi, path[1:], strict=True):
         weights = ((1 - mu) * weights + mu / 3 * weights.sum()) * beta**row * (1 - beta) ** (1 - row)
@@ -817,7 +820,7 @@ def distance_to_limit(num_agents: int, seed: int, rounds: int = 30) -> float:
     times = np.arange(1, rounds + 1)
     policy = PrivateSocialLearning(beta=0.6, mu=0.1)
     run = tacit.simulate(env, policy, seed=seed, until=times, record=["popularity", "signals"])
-    limit = world.multiplicative_weights(run.trace["signals"][:, 0], 0.6, 0.1)[1:]
+    limit = multiplicative_weights(run.trace["signals"][:, 0], 0.6, 0.1)[1:]
     return float(np.abs(run.trace["popularity"][:, 0] - limit).max())
 
 
@@ -959,7 +962,7 @@ def test_a_wrong_leap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert epsilon is not None
     steps = final(600, 0, policy, epsilon, False, **params)
     law = BitwiseRandomizedResponse(epsilon)
-    right = world.Rule(law.p, law.q, policy.beta, policy.alpha, policy.mu, uniform=True)
+    right = Rule(law.p, law.q, policy.beta, policy.alpha, policy.mu, uniform=True)
     for wrong in (right._replace(flip=0.0), right._replace(beta=0.3, alpha=0.7), right._replace(mu=0.5)):
         monkeypatch.setattr(policy_module.PrivateSocialLearning, "social_rule", lambda self, env, rule=wrong: rule)
         assert moments_differ(steps, final(600, 1, policy, epsilon, True, **params)) < ALARM
@@ -967,7 +970,7 @@ def test_a_wrong_leap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_runs_of_the_normal_law_have_the_law_of_tokens() -> None:
     """Six rounds of learning, society against society: what the aggregated form ignores cannot be seen."""
-    assert not world.affordable(perturbed(60, 1.0, 0, options=8), 60, 120, 0)
+    assert not dissemination.affordable(perturbed(60, 1.0, 0, options=8), 60, 120, 0)
     policy = PrivateSocialLearning(0.7, 0.1)
     tokens = final(500, 0, policy, 1.0, True, **EIGHT | {"dissemination": "stationary"})
     normal = final(500, 1, policy, 1.0, True, **EIGHT | {"dissemination": "aggregated", "exact_below": 0})
@@ -1002,7 +1005,7 @@ def test_leaps_stop_where_steps_do() -> None:
 @pytest.mark.parametrize("below", [10, 10**10])
 def test_picked_tokens_are_a_sample_without_replacement(below: int) -> None:
     rng = np.random.default_rng(0)
-    drawn = np.stack([world.distinct_integers(below, 8, rng) for _ in range(3000)])
+    drawn = np.stack([dissemination.distinct_integers(below, 8, rng) for _ in range(3000)])
     assert all(len(set(row)) == 8 for row in drawn.tolist())
     for column in (0, 7):
         assert chi_square(np.bincount(drawn[:, column] * 10 // below, minlength=10), np.full(10, 0.1)) > ALARM
@@ -1012,7 +1015,7 @@ def test_picked_tokens_are_a_sample_without_replacement(below: int) -> None:
 def test_pick_tokens(copies: int) -> None:
     """Against dealing out the copies; with many of them, against a multinomial draw."""
     rng, holders, agents = np.random.default_rng(0), np.array([3, 1, 0, 2]), 6
-    picked = np.stack([world.pick_tokens(holders * copies, agents, rng) for _ in range(4000)])
+    picked = np.stack([dissemination.pick_tokens(holders * copies, agents, rng) for _ in range(4000)])
     if copies > 40:
         assert chi_square(np.bincount(picked[:, 0], minlength=5), np.append(holders, 0) / 6) > ALARM
         return
@@ -1044,5 +1047,5 @@ def test_numba_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     env = population(graph=random_graph("erdos_renyi", 30, 1), dissemination="walk", copies=2000, walk_length=20)
     compiled = env.reset(seed=0)[0]
-    monkeypatch.setattr(world, "walker", lambda: world.walk_block)
+    monkeypatch.setattr(dissemination, "walker", lambda: dissemination.walk_block)
     np.testing.assert_array_equal(env.reset(seed=0)[0], compiled)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import fits
 from scipy import stats
 
 import tacit
@@ -134,7 +135,7 @@ def test_reports_follow_their_table(kind: int) -> None:
         for e, s in itertools.product((0.0, 0.7, 4.0), range(3)):
             counts = np.bincount(reports[(budgets == e) & (values == s)], minlength=reporting.num_reports)
             law = reporting.table(max(e - shift, 0.0))[:, s]
-            least = min(least, float(stats.chisquare(counts, counts.sum() * law).pvalue))
+            least = min(least, fits(counts, law))
         return least
 
     for reports in (said, by_table):

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from laws import fits, same_law
 from scipy import stats
 
 import tacit
@@ -55,26 +56,10 @@ FALSE_ALARM = 1e-4
 RR = BitwiseRandomizedResponse
 
 
-def p_value(observed: Array, expected: Array) -> float:
-    """Of Pearson's chi-square; cells that expect fewer than 5 are pooled, a cell that expects nothing must hold nothing."""
-    if observed[expected == 0].any():
-        return 0.0
-    order = np.argsort(expected)
-    expected, observed = expected[order], observed[order]
-    few = np.searchsorted(np.cumsum(expected), 5 * 4)
-    expected = np.append(expected[few:], expected[:few].sum())
-    observed = np.append(observed[few:], observed[:few].sum())
-    some = expected > 0
-    return float(stats.chisquare(observed[some], expected[some] * observed.sum() / expected[some].sum()).pvalue)
-
-
 def two_sample_p(first: Array, second: Array) -> float:
-    """Of the chi-square of two samples of whole numbers against a common law, in up to 20 cells."""
+    """Of `same_law`, for numbers that take many values, in up to 20 cells."""
     edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, 21)[1:-1]))
-    counts = np.array(
-        [np.bincount(np.searchsorted(edges, x, side="left"), minlength=edges.size + 1) for x in (first, second)]
-    )
-    return float(stats.chi2_contingency(counts[:, counts.sum(0) > 0]).pvalue)
+    return same_law(*(np.searchsorted(edges, x, side="left") for x in (first, second)))
 
 
 def population(num_envs: int = 1, mechanism: Any = None, **params: Any) -> Any:
@@ -148,7 +133,7 @@ def test_choose_draws_in_proportion() -> None:
     rng = np.random.default_rng(0)
     weights = np.broadcast_to([0.5, 0.0, 0.25, 1.25], (40_000, 4))
     drawn = choose(weights, np.zeros(40_000, np.int64), rng.random(40_000))
-    assert p_value(np.bincount(drawn, minlength=5), 40_000 * np.array([0.25, 0, 0.125, 0.625, 0])) > FALSE_ALARM
+    assert fits(np.bincount(drawn, minlength=5), 40_000 * np.array([0.25, 0, 0.125, 0.625, 0])) > FALSE_ALARM
     none = choose(np.zeros((3, 4)), np.array([-1, 0, 2]), np.array([0.1, 0.5, 0.9]))
     assert none.tolist() == [4, 4, 4]
     kept = choose(weights[:2], np.array([3, 2]), np.array([0.1, 0.1]), threshold=0.6)
@@ -161,9 +146,9 @@ def test_cbl_explores_without_a_preference() -> None:
     heard = np.zeros((size, 2))
     heard[:, 1] = 1.0
     drawn = choose(heard, np.full(size, -1), rng.random(size), explore=tau)
-    assert p_value(np.bincount(drawn, minlength=3), size * np.array([tau / 2, 1 - tau / 2, 0])) > FALSE_ALARM
+    assert fits(np.bincount(drawn, minlength=3), size * np.array([tau / 2, 1 - tau / 2, 0])) > FALSE_ALARM
     silent = choose(np.zeros((size, 2)), np.full(size, -1), rng.random(size), explore=tau)
-    assert p_value(np.bincount(silent, minlength=3), size * np.array([tau / 2, tau / 2, 1 - tau])) > FALSE_ALARM
+    assert fits(np.bincount(silent, minlength=3), size * np.array([tau / 2, tau / 2, 1 - tau])) > FALSE_ALARM
     assert set(choose(heard[:50], np.zeros(50, np.int64), rng.random(50), explore=1.0)) == {1}
     assert set(choose(heard[:50], np.full(50, -1), rng.random(50), explore=1.0)) == {0, 1}
 
@@ -268,11 +253,11 @@ def test_a_tick_hears_the_law_of_single_messages() -> None:
     for by_message in (False, True):
         for mechanism in (RR(2.0), UnaryEncoding(2.0, "symmetric")):
             counts = first_counts(mechanism, size, by_message=by_message, seed=3, **SMALL)
-            assert p_value(joint(counts, 5), law) > FALSE_ALARM
+            assert fits(joint(counts, 5), law) > FALSE_ALARM
     wrong_flip = first_counts(RR(4.0), size, by_message=False, seed=3, **SMALL)  # flips with 1 / (e^epsilon + 1)
-    assert p_value(joint(wrong_flip, 5), law) < 1e-12
+    assert fits(joint(wrong_flip, 5), law) < 1e-12
     others_only = first_counts(RR(2.0), size, by_message=False, seed=3, leave_out=True, **SMALL)
-    assert p_value(joint(others_only, 5), law) < 1e-12
+    assert fits(joint(others_only, 5), law) < 1e-12
 
 
 def test_replies_are_fresh_at_every_request() -> None:
@@ -533,15 +518,15 @@ def test_two_options_are_an_exact_birth_death_chain(
         run = tacit.simulate(env, policy, seed=seed, until=until, privacy=privacy)
         return np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1)
 
-    assert p_value(holders(PPCL(), 21), law) > FALSE_ALARM
+    assert fits(holders(PPCL(), 21), law) > FALSE_ALARM
     if way == "step" and epsilon == 1.0:
-        assert p_value(holders(OnTrueShare(), 22), law) < 1e-12
-        assert p_value(holders(StopsAtConsensus(), 23), law) < 1e-12
+        assert fits(holders(OnTrueShare(), 22), law) < 1e-12
+        assert fits(holders(StopsAtConsensus(), 23), law) < 1e-12
     if way == "leap" and epsilon == 1.0:
         monkeypatch.setattr(
             ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None]
         )
-        assert p_value(holders(PPCL(), 24), law) < 1e-12
+        assert fits(holders(PPCL(), 24), law) < 1e-12
 
 
 class OnTrueShare(PPCL):
@@ -785,7 +770,7 @@ def test_shuffled_qualities() -> None:
     np.testing.assert_array_equal(
         np.sort(env.state.qualities, 1), np.broadcast_to(np.sort(env.params.qualities), (600, 4))
     )
-    assert p_value(np.bincount(env.state.qualities.argmax(1), minlength=4), np.full(4, 150.0)) > FALSE_ALARM
+    assert fits(np.bincount(env.state.qualities.argmax(1), minlength=4), np.full(4, 150.0)) > FALSE_ALARM
     before = env.state.qualities.copy()
     some = np.arange(600) < 300
     env.reset(where=some)

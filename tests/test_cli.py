@@ -62,7 +62,13 @@ def test_list_names_everything(run: Run) -> None:
     assert {"OptimalStopping", "LearnedStopping"} <= set(found["policies"])
     assert {"round-stopping", "federated-training"} <= set(found["studies"])
     assert {"004/3.2", "004/3.3", "004/3.4", "004/3.5", "004/3.6"} <= set(found["figures"])
-    assert "tacit/RoundStopping-v0" in run("list")[1]
+    assert {"Laplace", "BitwiseRandomizedResponse"} <= set(found["mechanisms"])
+    shown = run("list")[1]
+    names = [name for part in found.values() for name in part]
+    assert [name for name in names if f"    {name} " not in shown] == []
+    stopping = shown[shown.index("Textbook stopping rules") : shown.index("Other ways to pay")]
+    assert "FixedCount" in stopping
+    assert "Voter" not in stopping
 
 
 def test_run_prints_one_document(run: Run) -> None:
@@ -141,6 +147,9 @@ def test_several_roles(run: Run) -> None:
     code, out, _ = run(*words)
     assert code == 0
     assert json.loads(out)["metrics"]["epsilon"]["mean"] == pytest.approx(np.log(4))
+    code, _, err = run("run", "elicitation", "--policy", "Wintall")
+    assert code == 1
+    assert err == "tacit: --policy must name one for each role, platform=NAME,individual=NAME, not 'Wintall'\n"
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

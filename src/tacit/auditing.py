@@ -18,7 +18,7 @@ from tacit.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_a
 from tacit.wrappers.privacy.canary import play
 from tacit.wrappers.privacy.privatize import Privatize
 
-__all__ = ["Site", "adjacent_messages", "adjacent_pair", "audit_command", "parse_mechanism"]
+__all__ = ["Site", "adjacent_messages", "adjacent_pair", "audit_command", "named_mechanisms", "parse_mechanism"]
 
 NUM_VALUES = 10
 DEFAULT_TRIALS = 100_000
@@ -63,10 +63,10 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
         return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
     head, *settings = spec.split(",")
     name, colon, level = head.partition(":")
-    known = [one for one in mechanisms.__all__ if _is_named(getattr(mechanisms, one))]
+    known = named_mechanisms()
     if name not in known:
         raise UnknownName("mechanism", name, known)
-    kind: type[mechanisms.Mechanism] = getattr(mechanisms, name)
+    kind = known[name]
     parameters = inspect.signature(kind).parameters
     given: dict[str, Any] = {}
     if colon:
@@ -86,14 +86,17 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     return kind(**given)
 
 
-def _is_named(found: Any) -> bool:
-    """A mechanism that a name and numbers make."""
-    return (
-        inspect.isclass(found)
-        and issubclass(found, mechanisms.Mechanism)
-        and not inspect.isabstract(found)
-        and found is not mechanisms.Memoized
-    )
+def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
+    """`{name: class}` of the mechanisms that a name and numbers make."""
+    found = {name: getattr(mechanisms, name) for name in mechanisms.__all__}
+    return {
+        name: one
+        for name, one in found.items()
+        if inspect.isclass(one)
+        and issubclass(one, mechanisms.Mechanism)
+        and not inspect.isabstract(one)
+        and one is not mechanisms.Memoized
+    }
 
 
 def _value(text: str) -> Any:

@@ -78,22 +78,31 @@ def _app() -> Any:
 
     @app.command("list")
     def list_(as_json: Json = False) -> None:
-        """The environments, policies, studies and figures there are."""
+        """The environments, policies, mechanisms, studies and figures there are."""
+        from tacit.auditing import named_mechanisms
+
         studies = _studies()
         found = {
             "environments": {entry.id: entry.name for entry in WORLDS},
             "policies": {name: _first_line(policy) for name, policy in policies().items()},
+            "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
             "studies": {name: study.title for name, study in studies.items()},
             "figures": {figure: study.title for figure, study in sorted(_figures(studies).items())},
         }
         if as_json:
             print(json.dumps(found))
             return
-        for kind, rows in found.items():
+        world_lines = {id_: f"{name:22} {_first_line(make_world(name))}" for id_, name in found["environments"].items()}
+        sections = {"environments": {"": world_lines}, "policies": _by_module(found["policies"])}
+        sections |= {kind: {"": found[kind]} for kind in ("mechanisms", "studies", "figures")}
+        width = max(len(name) for parts in sections.values() for rows in parts.values() for name in rows)
+        for kind, parts in sections.items():
             print(kind.upper())
-            width = max(map(len, rows), default=0)
-            for name, text in rows.items():
-                print(f"  {name:{width}}  {text}")
+            for title, rows in parts.items():
+                if title:
+                    print(f"  {title}")
+                for name, text in rows.items():
+                    print(f"    {name:{width}}  {text}")
 
     @app.command()
     def run(
@@ -125,7 +134,7 @@ def _app() -> Any:
         own, others = _settings(settings or [])
         world = make_world(env)
         population = world.population(**others)
-        actor = _actors(policy, own)
+        actor = _actors(policy, own, list(population.roles))
         mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
         _print_run(
             population,
@@ -206,7 +215,8 @@ def _app() -> Any:
         site = None
         if env is not None:
             own, others = _settings(settings or [])
-            site = Site(make_world(env).population(**others), make_policy(policy, **own), channel, steps)
+            population = make_world(env).population(**others)
+            site = Site(population, _actors(policy, own, list(population.roles)), channel, steps)
         with bar(stderr(), 1, shown=not as_json) as shown:
             results = audit_command(
                 mechanism,
@@ -277,13 +287,29 @@ def _named(kind: str, name: str, known: "dict[str, Study]") -> "Study":
     return known[name]
 
 
-def _first_line(policy: type[Any]) -> str:
-    return (policy.__doc__ or "").strip().partition("\n")[0].replace("`", "")
+def _first_line(documented: Any) -> str:
+    return (documented.__doc__ or "").strip().partition("\n")[0].replace("`", "")
 
 
-def _actors(policy: str, own: dict[str, Any]) -> Any:
+def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Policies' lines under the first line of the module that they are from: the papers' first, then the classic ones and the learners."""
+    found: dict[str, dict[str, str]] = {}
+    known = policies()
+    order = ("reference", "classic", "learned")
+    for name in sorted(
+        lines, key=lambda name: [order.index(part) for part in known[name].__module__.split(".") if part in order]
+    ):
+        title = _first_line(sys.modules[known[name].__module__])
+        found.setdefault(title, {})[name] = lines[name]
+    return found
+
+
+def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     """A policy from its name; `{role: policy}` from `ROLE=NAME,ROLE=NAME`, whose parameters are called `ROLE.parameter`."""
     if "=" not in policy:
+        if len(roles) > 1:
+            wanted = ",".join(f"{role}=NAME" for role in roles)
+            raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
         return make_policy(policy, **own)
     named = dict(part.split("=", 1) for part in policy.split(",") if "=" in part)
     for key in own:

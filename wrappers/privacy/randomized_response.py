@@ -135,8 +135,9 @@ class BitwiseRandomizedResponse(_Bits):
 
 @dataclass(frozen=True)
 class UnaryEncoding(_Bits):
-    """Unary encoding of a categorical value: Wang, Blocki, Li & Jha 2017, "Locally differentially private protocols for frequency
-    estimation".
+    """Unary encoding of a categorical value, each bit perturbed by itself.
+
+    Source: Wang, Blocki, Li & Jha 2017, "Locally differentially private protocols for frequency estimation".
 
     Args:
         epsilon: > 0, of one message.

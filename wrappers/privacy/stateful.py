@@ -47,8 +47,9 @@ def _last_block(time: Array) -> Array:
 
 @dataclass(frozen=True)
 class TreeAggregation(Mechanism):
-    """Running sums of a stream of bounded values, released at every step: the Binary Mechanism of Chan, Shi & Song 2011, "Private and
-    continual release of statistics".
+    """Running sums of a stream of bounded values, released at every step: the Binary Mechanism.
+
+    Source: Chan, Shi & Song 2011, "Private and continual release of statistics".
 
     The first t values are cut into blocks, one for each 1 in the binary form of t, the shortest last; the sum of a block is noised once,
     with Laplace noise of scale levels * sensitivity / epsilon. A value lies in at most one block of each level, and there are

@@ -18,24 +18,22 @@ import tacit
 from tacit.elicitation import platform_side
 from tacit.envs import elicitation, elicitation_v0
 from tacit.envs.core import Array, Setup
-from tacit.envs.elicitation import (
+from tacit.envs.core.elicitation_game import (
     RULES,
     Announcement,
-    BitwiseReport,
     Cost,
-    Elicitation,
     ExponentialCost,
-    KaryReport,
     LinearCost,
     LogCost,
     QuadraticCost,
-    Reporting,
-    TableReport,
+    as_cost,
     best_epsilon,
     informativeness,
     winning_report,
     wins,
 )
+from tacit.envs.core.reporting import REPORTING, BitwiseReport, KaryReport, Reporting, TableReport
+from tacit.envs.elicitation import Elicitation
 from tacit.policies import (
     BestResponse,
     FictitiousPlay,
@@ -201,12 +199,12 @@ def test_error_of_the_estimate(theta: tuple[float, ...], size: int) -> None:
 
 def test_cost_families() -> None:
     e = np.array([0.0, 0.5, 2.0])
-    for cost in (*COSTS, LogCost(2.0), elicitation.as_cost((np.square, lambda x: 2 * x))):
+    for cost in (*COSTS, LogCost(2.0), as_cost((np.square, lambda x: 2 * x))):
         np.testing.assert_allclose((cost(e + 1e-6) - cost(e)) / 1e-6, cost.marginal(e), rtol=1e-4, atol=1e-5)
         assert cost(0.0) == 0
     for wrong in (3, (np.square,), "quadratic", (np.square, lambda x: -x), (np.square, lambda x: np.nan * x)):
         with pytest.raises(ValueError, match="cost"):
-            elicitation.as_cost(wrong)
+            as_cost(wrong)
     with pytest.raises(ValueError, match="c must be a finite number > 0"):
         QuadraticCost(0.0)
 
@@ -401,7 +399,7 @@ def test_theorem_2_for_the_confident() -> None:
     size=st.integers(1, 12),
     e=st.floats(0.01, 10),
     rule=st.sampled_from(RULES),
-    reporting=st.sampled_from(elicitation.REPORTING),
+    reporting=st.sampled_from(REPORTING),
     cap=st.sampled_from([1e6, 0.5]),
     seed=st.integers(0, 2**20),
 )

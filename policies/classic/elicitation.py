@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.elicitation import (
+from tacit.envs.core.elicitation_game import (
     RULES,
     Announcement,
     Cost,
-    KaryReport,
     best_epsilon,
     informativeness,
     payment_lower_bound,
     winning_report,
 )
+from tacit.envs.core.reporting import KaryReport
 from tacit.policies.base import Policy
 from tacit.policies.reference.elicitation import Individuals, Platform
 

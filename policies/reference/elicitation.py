@@ -6,14 +6,10 @@ from typing import Any
 import numpy as np
 
 from tacit.envs.core import Array, Population, choice, number
-from tacit.envs.elicitation import (
-    MIN_TARGET,
+from tacit.envs.core.elicitation_game import (
     RULES,
     Announcement,
     Cost,
-    Elicitation,
-    KaryReport,
-    Reporting,
     as_cost,
     best_epsilon,
     distribution,
@@ -21,6 +17,8 @@ from tacit.envs.elicitation import (
     winning_report,
     wintall_payment,
 )
+from tacit.envs.core.reporting import KaryReport, Reporting
+from tacit.envs.elicitation import MIN_TARGET, Elicitation
 from tacit.policies.base import Policy
 
 __all__ = ["BestResponse", "FiniteBestResponse", "Individuals", "Platform", "TargetQuality", "Wintall"]

@@ -18,7 +18,8 @@ import gymnasium
 import numpy as np
 
 from tacit.envs.core import Acts, Controlled, Role, SingleEnv, Step, VectorView
-from tacit.envs.elicitation import Elicitation, as_cost, elicitation_v0
+from tacit.envs.core.elicitation_game import as_cost
+from tacit.envs.elicitation import Elicitation, elicitation_v0
 from tacit.policies import Mixture
 from tacit.registry import make_policy
 

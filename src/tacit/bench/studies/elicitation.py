@@ -9,7 +9,8 @@ import numpy as np
 from tacit.bench.figures import COLORS, MARKERS, Plot, panels, plot_scores, shared_legend
 from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
 from tacit.envs import elicitation_v0
-from tacit.envs.elicitation import Cost, ExponentialCost, KaryReport, LinearCost, QuadraticCost
+from tacit.envs.core.elicitation_game import Cost, ExponentialCost, LinearCost, QuadraticCost
+from tacit.envs.core.reporting import KaryReport
 from tacit.policies import Mixture
 from tacit.registry import make_policy
 from tacit.simulation import simulate

@@ -14,7 +14,7 @@ from tacit.bench import statistics
 from tacit.bench.figures import COLORS, LINES, Plot, panels, shared_legend
 from tacit.bench.study import Cell, Config, Floats, Progress, Result, Results, Score, Study, Verdict, register
 from tacit.envs import elicitation_v0
-from tacit.envs.elicitation import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
+from tacit.envs.core.elicitation_game import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
 from tacit.policies import FiniteBestResponse, TargetQuality, Wintall
 from tacit.simulation import simulate
 

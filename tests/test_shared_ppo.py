@@ -31,6 +31,19 @@ def test_same_seed_same_network_same_run() -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
+def test_threads_change_no_bit_and_are_given_back() -> None:
+    torch = pytest.importorskip("torch")
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(earned(tiny.consensus_v0, SharedPPO(steps=4_000, num_envs=4, seed=3)))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
 def test_learns_under_the_privacy_it_acts_under(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Population[Any]] = []
     own = SharedPPO._own_world

@@ -10,6 +10,7 @@ from tacit.envs.core import Array, Layout, Population, integer
 from tacit.envs.federated_bandit import FederatedBandit
 from tacit.policies.base import Learner
 from tacit.policies.learned.shared import watcher
+from tacit.policies.learned.training import one_thread
 
 __all__ = ["LearnedElimination", "LearnedPulls"]
 
@@ -68,7 +69,8 @@ class BanditPPO(Learner):
             **settings,
         )
         self._history = []
-        self._model.learn(self.steps, callback=watcher(self._history, self.steps, self.progress))
+        with one_thread():
+            self._model.learn(self.steps, callback=watcher(self._history, self.steps, self.progress))
         return self
 
     def look(self, env: Population[Any]) -> None:
@@ -145,6 +147,7 @@ class LearnedElimination(BanditPPO):
         common = [best, pulls, left, seen["rounds"] == 0, seen["time_left"]]
         return np.concatenate([np.sqrt(gaps), *common], 1).astype(np.float32)
 
+    @one_thread()
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         actions: Array = self._model.predict(self.features(obs[:, 0]), deterministic=True)[0]
         return actions[:, None]
@@ -206,6 +209,7 @@ class LearnedPulls(BanditPPO):
         chosen[:, self._arms :] &= (self.seen(obs)["time"] + 1) % self.every == 0
         return chosen
 
+    @one_thread()
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         import torch
 

@@ -10,6 +10,7 @@ from tacit.envs.core import Array, Population, choice, integer, number
 from tacit.envs.round_stopping import STOP, WAIT, Params, RoundStopping, State, parameters
 from tacit.policies.base import Learner
 from tacit.policies.classic.round_stopping import StoppingRule
+from tacit.policies.learned.training import one_thread
 
 __all__ = ["LearnedStopping", "TabularQ"]
 
@@ -104,7 +105,8 @@ class LearnedStopping(Learner):
             self._normal.training = True
             self._model.learning_rate = settings["learning_rate"] * (1.0 if stage < self.stages / 2 else 0.25)
             self._model._setup_lr_schedule()
-            self._model.learn(self.steps, reset_num_timesteps=False)
+            with one_thread():
+                self._model.learn(self.steps, reset_num_timesteps=False)
             self._normal.training = False
             rate = self._play(base, stage)
             self.history.append(rate)
@@ -118,6 +120,7 @@ class LearnedStopping(Learner):
         self._normal.obs_rms = kept[1]
         return self
 
+    @one_thread()
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         flat = self._normal.normalize_obs(obs.reshape(-1, obs.shape[-1])[:, :SEEN])
         actions, _ = self._model.predict(flat, deterministic=True)

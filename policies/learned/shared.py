@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.envs.core import Array, Population, integer, number
 from tacit.policies.base import Learner, Progress
-from tacit.policies.learned.training import Ranking, names_agents, practice
+from tacit.policies.learned.training import Ranking, names_agents, one_thread, practice
 
 __all__ = ["DEFAULTS", "SETTINGS", "SharedPPO", "watcher"]
 
@@ -164,7 +164,8 @@ class SharedPPO(Learner):
             device="cpu",
         )
         self._history = []
-        self._model.learn(steps, callback=watcher(self._history, steps, self.progress))
+        with one_thread():
+            self._model.learn(steps, callback=watcher(self._history, steps, self.progress))
         self._normal.training = False
         return self
 
@@ -180,6 +181,7 @@ class SharedPPO(Learner):
             overrides.pop("num_agents", None)
         return practice(env, chosen["num_envs"], overrides)
 
+    @one_thread()
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         import torch
 

@@ -1,5 +1,7 @@
-"""How learners are trained where agents choose among options: what they see of them, and how they are paid."""
+"""How learners are trained: what they see of options to choose among, how they are paid, and on how many threads."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 from tacit.envs.core import Array, Layout, Population
 from tacit.envs.social_bandit import SocialBandit, State
 
-__all__ = ["Ranking", "ToldAtOnce", "names_agents", "practice"]
+__all__ = ["Ranking", "ToldAtOnce", "names_agents", "one_thread", "practice"]
 
 
 class Ranking:
@@ -79,3 +81,16 @@ def names_agents(params: Any) -> bool:
     return getattr(params, "graph", "complete") != "complete" or not isinstance(
         getattr(params, "initial_preferences", ""), str
     )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread meanwhile: on more, networks this small take longer, and what they learn would depend on how many there are."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

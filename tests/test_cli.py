@@ -112,6 +112,10 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["run", "round_stopping", "--policy", "Random", "--privacy", "Laplace:1"], ["--privacy", "none"]),
         (["run", "FederatedTraining", "--policy", "Random", "--privacy", "Laplce:1"], ["Laplce", "Laplace"]),
         (["run", "FederatedTraining", "--policy", "Random", "--privacy", "Laplace:-1"], ["epsilon", "-1"]),
+        (
+            ["run", "FederatedTraining", "--policy", "Random", "--privacy", "updat=Laplace:1"],
+            ["channel 'updat'", "update"],
+        ),
         (["run", "FederatedTraining", "--policy", "Random", "--privacy", "Laplace:1"], ["clip_norm"]),
         (["audit", "Laplace:0"], ["epsilon", "0"]),
         (["audit", "Gauss:1"], ["Gauss", "Gaussian"]),

@@ -347,7 +347,9 @@ def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
     if text == "paper":
         return text
     first, equals, rest = text.partition("=")
-    if equals and first in channels:
+    if channels and equals and first.isidentifier():
+        if first not in channels:
+            raise UnknownName("channel", first, channels)
         return {first: parse_mechanism(rest)}
     if len(channels) != 1:
         raise ValueError(

@@ -40,7 +40,8 @@ Termination
 
 Info
     `regret`, the sum over agents and slots of mu* - mu_a, with the means over all agents; `local_regret`, with each agent's own means
-    and best arm; `cost` of links; `messages` sent by agents; the counts `upload`, `broadcast`, `adv`, `req`, `data`, `sac`; `rounds`;
+    and best arm; `cost` of links; `messages` sent by agents; the counts `upload`, `broadcast`, `adv`, `req`, `data`, `sac`, and
+    `neighbour`, what policies tell neighbours slot by slot, outside of rounds (`tell_neighbours`; not in the reward); `rounds`;
     `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's mean was last renewed;
     `epsilon`, of the costliest message (inf without a mechanism).
 
@@ -457,6 +458,7 @@ class FederatedBandit(Population[State]):
         p = self.params
         arms, longest = p.arms, float(p.horizon)
         self.talk = Talk(p)
+        self.asides = np.zeros(self.num_envs, np.int64)
         self._replica = np.arange(self.num_envs)[:, None] * arms
         self._row = np.arange(self.num_envs * p.num_agents).reshape(self.num_envs, p.num_agents) * arms
         layout = Layout(
@@ -493,6 +495,7 @@ class FederatedBandit(Population[State]):
         p, size = self.params, self.num_envs
         agents, arms = p.num_agents, p.arms
         integer("horizon", self.steps, at_least=1, at_most=LONGEST)
+        self.asides = np.where(self.channels["means"].live, 0, self.asides)
         whole = np.zeros((size, agents, arms), np.int64)
         real = np.zeros((size, agents, arms))
         none = np.zeros(size, np.int64)
@@ -605,6 +608,15 @@ class FederatedBandit(Population[State]):
         state.mark[:] = np.where(ends[:, None], state.counts.sum(1), state.mark)
         state.since[:] = np.where(ends, state.time, state.since)
 
+    def tell_neighbours(self, x: Array, live: Array) -> tuple[Array, Array]:
+        """A policy's agents all say `x` float64[B, M, P] to their neighbours, where `live` bool[B]: what is heard, and of whom, bool[B, M].
+
+        A message a link each way, counted as `neighbour`, at the next reset from 0 again.
+        """
+        self.asides = self.asides + np.where(live, sum(2 * graph.num_edges for graph in self.params.components), 0)
+        speak = None if live.all() else np.broadcast_to(live[:, None], x.shape[:2])
+        return self.channels["means"].send(x, speak, 1.0)
+
     def may_upload(self, state: State) -> Array:
         """Who can upload now, bool[B, M]."""
         return (state.phase_left == 0)[:, None] & ~state.offered
@@ -682,7 +694,7 @@ class FederatedBandit(Population[State]):
     def counted(self, state: State) -> dict[str, Array]:
         """Messages so far by kind, int64[B] each."""
         told = self.params.num_agents if self.params.hybrid or not self.params.components else 0
-        counts = {"upload": state.uploads.copy(), "broadcast": state.rounds * told}
+        counts = {"upload": state.uploads.copy(), "broadcast": state.rounds * told, "neighbour": self.asides}
         done = progress(state, self.talk)
         return counts | {kind: state.rounds * total[-1] + total[done] for kind, total in self.talk.sent.items()}
 

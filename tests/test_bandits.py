@@ -302,13 +302,23 @@ def test_stages_count_everything_in_time() -> None:
 
 
 def test_neighbours_messages_are_counted() -> None:
+    """By leaps and by steps, and from 0 in a replica that begins anew."""
     env = federated_bandit_v0.population(num_envs=2, num_agents=6, num_arms=3, horizon=11, topology="ring")
     for policy, slots in ((CoopUCB2(), 10), (GossipUCB(), 10), (DDUCB(), 7)):
         # After all slots but the last; DDUCB begins when each arm was pulled once.
         run = tacit.simulate(env, policy, seed=0)
-        assert policy.messages.tolist() == [2 * 6 * slots] * 2
+        for count in ("neighbour", "messages", "cost"):
+            assert run.metrics[count].tolist() == [2 * 6 * slots] * 2
         assert env.channels["means"].messages().tolist() == [slots] * 2
         assert (run.metrics["epsilon_max"] == np.inf).all()
+    policy = CoopUCB2()
+    env.reset(seed=0)
+    policy.reset(env, env.stream("policy"))
+    env.advance(policy, steps=5)
+    assert env.metrics()["messages"].tolist() == [2 * 6 * 4] * 2
+    env.reset(where=np.array([True, False]))
+    env.advance(policy, steps=3)
+    assert env.metrics()["messages"].tolist() == [2 * 6 * 2, 2 * 6 * 7]
 
 
 @pytest.mark.parametrize("policy", ON_GRAPHS, ids=repr)

@@ -348,22 +348,16 @@ def communication_matrix(graph: Graph) -> Array:
 class Consensus(ArmPolicy):
     """Base of algorithms in which neighbours on a graph exchange estimates slot by slot.
 
-    What they say passes the channel `means`, where it is counted and where faults strike; the algorithms' own neighbour links, not
-    the world's communication rounds, carry it, so that it is counted in `messages` here, and not in the world's. Mixtures of
-    everybody's sums are no means of own rewards, and a mechanism is refused: nothing would account for them.
+    What they say passes the channel `means`, where faults strike, and is counted by the world as `neighbour`. Mixtures of everybody's
+    sums are no means of own rewards, and a mechanism is refused: nothing would account for them.
     """
-
-    @property
-    def messages(self) -> Array:
-        """Sent so far, one to each neighbour of each sender, int64[B]."""
-        return self._messages.copy()
 
     def begin(self, env: Population[Any]) -> None:
         super().begin(env)
         assert isinstance(env, FederatedBandit)
         if len(env.params.components) != 1 or env.params.hybrid:
             raise ValueError(f"{type(self).__name__} needs one graph as topology, not {env.params.topology!r}")
-        self._channel = env.channels["means"]
+        self._env, self._channel = env, env.channels["means"]
         if self._channel.setup.mechanism is not None:
             raise ValueError(f"{type(self).__name__} exchanges mixed sums, for which no mechanism on 'means' accounts")
         self._graph = env.params.components[0]
@@ -374,7 +368,6 @@ class Consensus(ArmPolicy):
         super().start(shape, horizon)
         self._last = np.zeros((*shape[:2], 2 * shape[2]))  # pulls, then rewards, of each arm
         self._time = np.zeros(shape[0], np.int64)
-        self._messages = np.zeros(shape[0], np.int64)
 
     def prepare(self) -> None:
         """Make what depends on the graph."""
@@ -390,14 +383,9 @@ class Consensus(ArmPolicy):
         """float64[B, M, K]; the highest is pulled."""
         raise NotImplementedError
 
-    def tell(self, x: Array, live: Array) -> tuple[Array, Array]:
-        """All say `x` float64[B, M, P] to their neighbours, where `live` bool[B]: what is heard, and of whom, bool[B, M]."""
-        self._messages += np.where(live, 2 * self._graph.num_edges, 0)
-        return self._channel.send(x, None if live.all() else np.broadcast_to(live[:, None], x.shape[:2]), 1.0)
-
     def mixed(self, x: Array, live: Array) -> Array:
         """P x for `x` float64[B, M, P], by messages; who does not hear a neighbour keeps its own x in that place."""
-        said, came = self.tell(x, live)
+        said, came = self._env.tell_neighbours(x, live)
         if self._channel.plain:
             return self._mix @ x
         others = self._mix - np.diag(np.diag(self._mix))
@@ -409,7 +397,7 @@ class Consensus(ArmPolicy):
         total = np.concatenate([counts, np.rint(counts * means)], axis=-1)
         fresh, live = time == 0, time > self._time
         if fresh.any():
-            self._last[fresh], self._messages[fresh] = 0, 0
+            self._last[fresh] = 0
             self.forget(fresh)
         self._time = time
         if live.any():
@@ -538,7 +526,7 @@ class GossipUCB(Consensus):
         size, agents, arms = self._shape
         total = self._last + slot
         counts, means = total[..., :arms], total[..., arms:] / np.maximum(total[..., :arms], 1)
-        said, came = self.tell(np.concatenate([self._estimates, self._most], axis=-1), live)
+        said, came = self._env.tell_neighbours(np.concatenate([self._estimates, self._most], axis=-1), live)
         estimates, most = self._estimates.copy(), np.maximum(self._most, counts)
         if agents > 1:
             replicas = np.arange(size)

@@ -39,7 +39,7 @@ from tacit.bench.tables import estimate, interval
 from tacit.envs.core import Array
 from tacit.envs.core.gossip_protocol import information_sharing, link_cost
 from tacit.envs.federated_bandit import State, gaps
-from tacit.policies.classic.bandits import CentralisedOracle, Consensus
+from tacit.policies.classic.bandits import CentralisedOracle
 from tacit.registry import make_policy, make_world
 from tacit.simulation import simulate
 
@@ -139,8 +139,6 @@ def run(cell: Cell, points: int) -> Result:
     if params["qualities"] == "heterogeneous":
         metrics["local_regret_per_agent"] = float(done.metrics["local_regret"].mean()) / params["num_agents"]
     metrics["rewards_told"] = float(world.state.weight.sum(-1).max(1).mean())
-    if isinstance(policy, Consensus):
-        metrics["messages"] = float(policy.messages.mean())
     silent = metrics["messages"] == 0 and not isinstance(policy, CentralisedOracle)
     # The oracle sees all agents' pulls, which no channel carries.
     if done.ledger is None or silent:

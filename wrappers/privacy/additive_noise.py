@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.wrappers.privacy import checks
-from tacit.wrappers.privacy.base import Mechanism, PrivacyLoss
+from tacit.wrappers.privacy.base import Calibrated, PrivacyLoss
 from tacit.wrappers.privacy.samplers import GRID_BITS, Grid, discrete_gaussian, discrete_laplace, load_opendp
 
 __all__ = [
@@ -22,13 +22,10 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 
-class _Additive(Mechanism):
+class _Additive(Calibrated):
     """Noise whose scale is `multiplier` sensitivities, added to every number of x."""
 
     _spread: ClassVar[float]  # variance of noise of scale 1
-    epsilon: float
-    sensitivity: float | None
-    sampler: str
 
     @property
     @abstractmethod
@@ -44,12 +41,6 @@ class _Additive(Mechanism):
 
     @abstractmethod
     def _measurement(self, dp: Any, scale: float) -> Any: ...
-
-    def bound(self, sensitivity: Any, x: Array) -> Array:
-        own = self.sensitivity if self.sensitivity is not None else sensitivity
-        if own is None:
-            raise ValueError(f"sensitivity must be given with the message or as {type(self).__name__}(sensitivity=...)")
-        return checks.aligned("sensitivity", own, x)
 
     def units(self, bound: Array, **values: Any) -> tuple[Array, Array, list[Array]]:
         """(unit, noise scale in units, the values in units): 1 and the values themselves, or whole steps of the exact sampler's grid."""
@@ -105,9 +96,7 @@ class Laplace(_Additive):
 
     def __post_init__(self) -> None:
         self._set(epsilon=checks.number("epsilon", self.epsilon))
-        if self.sensitivity is not None:
-            self._set(sensitivity=checks.number("sensitivity", self.sensitivity))
-        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+        self._check()
 
     @property
     def multiplier(self) -> float:
@@ -202,9 +191,7 @@ class Gaussian(_Additive):
                 )
             if not known:
                 self._set(noise_multiplier=least)
-        if self.sensitivity is not None:
-            self._set(sensitivity=checks.number("sensitivity", self.sensitivity))
-        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+        self._check()
 
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float | None = None, sampler: str = "fast") -> "Gaussian":

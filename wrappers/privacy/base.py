@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tacit.wrappers.privacy import checks
 
 __all__ = [
+    "Calibrated",
     "Mechanism",
     "NoPrivacy",
     "PrivacyLoss",
@@ -155,6 +156,26 @@ class Mechanism(ABC):
         """
         checks.mask(where, checks.numbers("x", x).shape)
         return self.perturb(x, rng, sensitivity)
+
+
+class Calibrated(Mechanism):
+    """Base of those whose noise grows with a sensitivity, their own or that which comes with each message."""
+
+    sensitivity: float | None
+    sampler: str
+
+    def _check(self) -> None:
+        """Check `sensitivity` and `sampler`."""
+        if self.sensitivity is not None:
+            self._set(sensitivity=checks.number("sensitivity", self.sensitivity))
+        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+
+    def bound(self, sensitivity: Any, x: Array) -> Array:
+        """The sensitivity of each of the messages x."""
+        own = self.sensitivity if self.sensitivity is not None else sensitivity
+        if own is None:
+            raise ValueError(f"sensitivity must be given with the message or as {type(self).__name__}(sensitivity=...)")
+        return checks.aligned("sensitivity", own, x)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.wrappers.privacy import checks
-from tacit.wrappers.privacy.base import Mechanism, PrivacyLoss
+from tacit.wrappers.privacy.base import Calibrated, PrivacyLoss
 from tacit.wrappers.privacy.samplers import Grid, exact_bernoulli_exp, load_opendp
 
 __all__ = [
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Exponential(Mechanism):
+class Exponential(Calibrated):
     """Selects option k with probability proportional to exp(epsilon u_k / (2 sensitivity)): McSherry & Talwar 2007.
 
     Drawn as the argmax of scores plus Gumbel noise ("fast", "opendp"), or by rejection from the uniform law ("exact").
@@ -37,19 +37,14 @@ class Exponential(Mechanism):
 
     def __post_init__(self) -> None:
         self._set(epsilon=checks.number("epsilon", self.epsilon))
-        if self.sensitivity is not None:
-            self._set(sensitivity=checks.number("sensitivity", self.sensitivity))
-        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+        self._check()
 
     def _scores(self, name: str, scores: Any, sensitivity: Any) -> tuple[Array, Array]:
         """Scores [..., K] and the temperature that divides them; the exact sampler's are whole numbers."""
         scores = checks.reals(name, scores)
         if scores.ndim == 0 or scores.shape[-1] == 0:
             raise ValueError(f"{name} must be an array [..., K] with K >= 1, not of shape {scores.shape}")
-        own = self.sensitivity if self.sensitivity is not None else sensitivity
-        if own is None:
-            raise ValueError("sensitivity must be given with the message or as Exponential(sensitivity=...)")
-        bound = checks.aligned("sensitivity", own, scores[..., :1])
+        bound = self.bound(sensitivity, scores[..., :1])
         temperature = checks.scale(bound, 2 / self.epsilon)
         if self.sampler != "exact":
             return scores, temperature

@@ -6,7 +6,9 @@ Description
     drawn, payments made, and `theta` is estimated as if everyone had chosen the target. So a campaign goes; there are several.
 
 Paper
-    Jiang 2020 (dissertation), chapter 2: model 2.2, the bound of Theorem 1, WINTALL and Theorem 2 in 2.3, equations (2.1)-(2.27).
+    Jiang 2020 (dissertation), chapter 2: model 2.2, the bound of Theorem 1, WINTALL and Theorem 2 in 2.3, equations (2.1)-(2.27). Its
+    closed forms, and the game of finitely many solved exactly, are in `tacit.envs.core.elicitation_game`, the ways to report in
+    `tacit.envs.core.reporting`.
 
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: two turns make a campaign. In the Parallel form a step is a campaign:

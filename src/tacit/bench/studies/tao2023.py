@@ -237,6 +237,11 @@ def level_text(epsilon: float | None) -> str:
     return "∞" if epsilon is None else f"{epsilon:g}"
 
 
+def second_way(value: float, form: str = ".3f") -> str:
+    """What shares and noise alone come to."""
+    return f"{SHARES}: {'not run yet' if math.isnan(value) else format(value, form)}"
+
+
 def uniform_regret(options: int) -> float:
     """Of who never learns."""
     return qualities(options)[0] - 0.5
@@ -411,7 +416,7 @@ class _Regret(Study):
         second = self.at_end(results, SHARES, n, m, epsilon, growth).mean()
         holds = mean <= BOUND
         verdict = (HOLLOW if not holds else DIFFERS) if above else (AGREES if holds else DIFFERS)
-        reason = f"{SHARES}: {second:.3f}; who never learns has {uniform_regret(m):.3f}"
+        reason = f"{second_way(second)}; who never learns has {uniform_regret(m):.3f}"
         if epsilon is not None:
             lifted, _ = lift(qualities(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
             end = "so nothing can lead" if lifted >= 1 else "and moves the leader's share about"
@@ -440,7 +445,8 @@ class _Regret(Study):
         lost = all(group is not None and group.metrics["regret"].mean() > BOUND for group in settings)
         verdict = DIFFERS if not holds else AGREES if not lost else "in sign, not in size" if expected else HOLLOW
         verdict = verdict if len(values) > 1 else "too few seeds to say"
-        note = f"{SHARES}: {self.difference(results, SHARES, one, other).mean():+.3f}"
+        other_way = self.difference(results, SHARES, one, other)
+        note = second_way(other_way.mean() if other_way.size else math.nan, "+.3f")
         return [Verdict(claim, paper, f"{mean:+.3f}", verdict, ". ".join(filter(None, [note, reason])), (low, high))]
 
 

@@ -198,7 +198,7 @@ def number(value: float) -> str:
         return NONE
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if abs(value) < 1e9 and (abs(value) >= 1e4 or value == round(value)):
+    if abs(value) < 1e9 and (abs(value) >= 999.5 or value == round(value)):
         return f"{value:,.0f}"
     return f"{value:#.4g}"
 

@@ -99,7 +99,7 @@ def _table(
     results: Results,
     row: Callable[[Group, Group | None], dict[str, str]],
 ) -> Table:
-    """One line per configuration: its facets, its label, then what `row(group, reference)` says by column."""
+    """One line per configuration of which there is anything to say: its facets, its label, then `row(group, reference)` by column."""
     lines, values = [], []
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
@@ -110,7 +110,11 @@ def _table(
             values.append(row(group, reference))
     columns = list(dict.fromkeys(name for line in values for name in line))
     heads = [*(spaced(name.rpartition(".")[2]) for name in study.facets), "configuration"]
-    rows = [[*line, *(value.get(name, NONE) for name in columns)] for line, value in zip(lines, values, strict=True)]
+    rows = [
+        [*line, *(value.get(name, NONE) for name in columns)]
+        for line, value in zip(lines, values, strict=True)
+        if value
+    ]
     return Table(title, [*heads, *columns], rows, note, frozenset(range(len(heads))))
 
 

@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -257,6 +257,15 @@ def draw_bound(plot: Plot, bound: float | None) -> str:
     return "" if bound is None else f" Dotted: 6 delta = {bound:.2f}."
 
 
+class Setting(NamedTuple):
+    """In the paper's letters."""
+
+    n: int
+    m: int = 20
+    epsilon: float | None = 1.0
+    growth: str = "log_squared"
+
+
 class _Regret(Study):
     """The time-averaged regret of equation 1 against the rounds, in several settings."""
 
@@ -372,49 +381,25 @@ class _Regret(Study):
 
     # What verdicts are made of.
 
-    def find(
-        self,
-        results: Results,
-        policy: str,
-        n: int,
-        m: int = 20,
-        epsilon: float | None = 1.0,
-        growth: str = "log_squared",
-    ) -> Group | None:
+    def find(self, results: Results, policy: str, setting: Setting) -> Group | None:
         """The group of one setting, if it was run."""
-        wanted = society(n, m, epsilon, growth)
+        wanted = society(*setting)
         entries = {name: wanted[name] for name in ("privacy", "options", "growth")}
-        return next(iter(results.select(policy=policy, env_params={"num_agents": n}, **entries)), None)
+        return next(iter(results.select(policy=policy, env_params={"num_agents": setting.n}, **entries)), None)
 
-    def at_end(
-        self,
-        results: Results,
-        policy: str,
-        n: int,
-        m: int = 20,
-        epsilon: float | None = 1.0,
-        growth: str = "log_squared",
-    ) -> Floats:
+    def at_end(self, results: Results, policy: str, setting: Setting) -> Floats:
         """The regret of each seed at the end; NaN if it was not run."""
-        group = self.find(results, policy, n, m, epsilon, growth)
+        group = self.find(results, policy, setting)
         return np.full(1, math.nan) if group is None else group.metrics["regret"]
 
-    def bounded(
-        self,
-        results: Results,
-        claim: str,
-        above: bool,
-        n: int,
-        m: int = 20,
-        epsilon: float | None = 1.0,
-        growth: str = "log_squared",
-    ) -> list[Verdict]:
+    def bounded(self, results: Results, claim: str, above: bool, setting: Setting) -> list[Verdict]:
         """Whether the regret is bounded by 6 delta, or above it where the paper says `above`."""
-        values = self.at_end(results, AGENTS, n, m, epsilon, growth)
+        n, m, epsilon, growth = setting
+        values = self.at_end(results, AGENTS, setting)
         if np.isnan(values).any():
             return []
         mean, low, high = statistics.mean(values)
-        second = self.at_end(results, SHARES, n, m, epsilon, growth).mean()
+        second = self.at_end(results, SHARES, setting).mean()
         holds = mean <= BOUND
         verdict = (HOLLOW if not holds else DIFFERS) if above else (AGREES if holds else DIFFERS)
         reason = f"{second_way(second)}; who never learns has {uniform_regret(m):.3f}"
@@ -427,16 +412,16 @@ class _Regret(Study):
         paper = f"above {BOUND:.2f}" if above else f"at most {BOUND:.2f}"
         return [Verdict(claim, paper, mean, verdict, reason, (low, high))]
 
-    def difference(self, results: Results, policy: str, one: Config, other: Config) -> Floats:
+    def difference(self, results: Results, policy: str, one: Setting, other: Setting) -> Floats:
         """Regret at the end of one setting less another's, paired by seed; empty where they were not run."""
-        first, second = (self.find(results, policy, **setting) for setting in (one, other))
+        first, second = (self.find(results, policy, setting) for setting in (one, other))
         if first is None or second is None:
             return np.zeros(0)
         _, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
         return np.asarray(first.metrics["regret"][i] - second.metrics["regret"][j])
 
     def change(
-        self, results: Results, claim: str, paper: str, one: Config, other: Config, expected: int, reason: str = ""
+        self, results: Results, claim: str, paper: str, one: Setting, other: Setting, expected: int, reason: str = ""
     ) -> list[Verdict]:
         """The difference of two settings; the paper expects this sign, or with 0 less than 0.02."""
         values = self.difference(results, AGENTS, one, other)
@@ -444,7 +429,7 @@ class _Regret(Study):
             return []
         mean, low, high = statistics.mean(values)
         holds = min(expected * low, expected * high) > 0 if expected else max(abs(low), abs(high)) < 0.02
-        settings = (self.find(results, AGENTS, **setting) for setting in (one, other))
+        settings = (self.find(results, AGENTS, setting) for setting in (one, other))
         lost = all(group is not None and group.metrics["regret"].mean() > BOUND for group in settings)
         verdict = DIFFERS if not holds else AGREES if not lost else "in sign, not in size" if expected else HOLLOW
         verdict = verdict if len(values) > 1 else "too few seeds to say"
@@ -453,10 +438,11 @@ class _Regret(Study):
         return [Verdict(claim, paper, f"{mean:+.3f}", verdict, ". ".join(filter(None, [note, reason])), (low, high))]
 
 
-def noise_table(settings: Iterable[tuple[int, int, float, str]]) -> Table:
-    """What an agent's estimate is worth, in settings (N, M, epsilon, g)."""
+def noise_table(settings: Iterable[Setting]) -> Table:
+    """What an agent's estimate is worth, in settings with noise."""
     rows = []
     for n, m, epsilon, growth in settings:
+        assert epsilon is not None
         vectors, copies = n / 2, copies_of_paper(n, growth) / 2
         sd, own = sigma(epsilon, vectors, copies), sigma(epsilon, math.inf, copies)
         (lifted, expected), (fresh, best) = lift(qualities(m), sd), lift(qualities(m), own)
@@ -537,26 +523,26 @@ class AgentsStudy(_Regret):
         return [society(n, m, growth=g, rounds=rounds) for m in (10, 20) for g in GROWTH for n in sizes]
 
     def reasons(self, results: Results) -> list[Table]:
-        settings = [(n, m, 1.0, g) for m in (10, 20) for g in GROWTH for n in SIZES]
+        settings = [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in SIZES]
         return [noise_table(settings), needed_table(), theorem_table()]
 
     def verdicts(self, results: Results) -> list[Verdict]:
         found = []
         for m in (10, 20):
             found += self.bounded(
-                results, f"Figure 2a: above 6 delta with few agents (N = 3,000, M = {m})", True, 3000, m
+                results, f"Figure 2a: above 6 delta with few agents (N = 3,000, M = {m})", True, Setting(3000, m)
             )
             for n in (6000, 10_000):
                 for growth, figure in (("log_squared", "2a"), ("root", "2b")):
                     claim = f"Figure {figure}: bounded by 6 delta once N is large (N = {n:,}, M = {m})"
-                    found += self.bounded(results, claim, False, n, m, growth=growth)
+                    found += self.bounded(results, claim, False, Setting(n, m, growth=growth))
         for m in (10, 20):
             found += self.change(
                 results,
                 f"Figure 2: smaller regret with more agents (N = 10,000 less N = 3,000, M = {m})",
                 "smaller",
-                {"n": 10_000, "m": m},
-                {"n": 3000, "m": m},
+                Setting(10_000, m),
+                Setting(3000, m),
                 -1,
                 "more agents do help, by far too little",
             )
@@ -565,8 +551,8 @@ class AgentsStudy(_Regret):
             results,
             "Figure 2: ln² N and sqrt(N) give much the same (ln² N less sqrt N, N = 10,000, M = 20)",
             "very similar",
-            {"n": 10_000},
-            {"n": 10_000, "growth": "root"},
+            Setting(10_000),
+            Setting(10_000, growth="root"),
             0,
             f"alike only since neither learns: with g = sqrt(N) it takes at least {exponents[0]} agents to get below 6 delta, with "
             f"g = ln² N {exponents[1]}",
@@ -600,22 +586,24 @@ class OptionsStudy(_Regret):
         return [society(n, m, rounds=rounds) for n in sizes for m in (10, 20, 30)]
 
     def reasons(self, results: Results) -> list[Table]:
-        return [noise_table([(n, m, 1.0, "log_squared") for n in SIZES for m in (10, 20, 30)])]
+        return [noise_table([Setting(n, m) for n in SIZES for m in (10, 20, 30)])]
 
     def verdicts(self, results: Results) -> list[Verdict]:
         found = []
         for n, m in ((3000, 20), (3000, 30), (6000, 30)):
-            found += self.bounded(results, f"Figure 3: above 6 delta (N = {n:,}, M = {m})", True, n, m)
+            found += self.bounded(results, f"Figure 3: above 6 delta (N = {n:,}, M = {m})", True, Setting(n, m))
         for m in (10, 20, 30):
-            found += self.bounded(results, f"Figure 3: bounded by 6 delta (N = 10,000, M = {m})", False, 10_000, m)
+            found += self.bounded(
+                results, f"Figure 3: bounded by 6 delta (N = 10,000, M = {m})", False, Setting(10_000, m)
+            )
         started = uniform_regret(30) - uniform_regret(10)
         for n in SIZES:
             found += self.change(
                 results,
                 f"Figure 3: larger regret with more options (M = 30 less M = 10, N = {n:,})",
                 "larger",
-                {"n": n, "m": 30},
-                {"n": n, "m": 10},
+                Setting(n, 30),
+                Setting(n, 10),
                 1,
                 f"who never learns: {started:+.3f}, since the best of 30 draws is better than that of 10",
             )
@@ -638,30 +626,30 @@ class PrivacyStudy(_Regret):
         return [society(n, epsilon=e, rounds=rounds) for n in sizes for e in LEVELS]
 
     def reasons(self, results: Results) -> list[Table]:
-        return [noise_table([(n, 20, e, "log_squared") for n in SIZES for e in LEVELS if e is not None])]
+        return [noise_table([Setting(n, epsilon=e) for n in SIZES for e in LEVELS if e is not None])]
 
     def verdicts(self, results: Results) -> list[Verdict]:
         found = []
         for few in (0.5, 1.0, 1.5):
             claim = f"Figure 4: above 6 delta (N = 3,000, epsilon = {few:g})"
-            found += self.bounded(results, claim, True, 3000, epsilon=few)
+            found += self.bounded(results, claim, True, Setting(3000, epsilon=few))
         for e in LEVELS:
             claim = f"Figure 4: bounded by 6 delta (N = 10,000, epsilon = {level_text(e)})"
-            found += self.bounded(results, claim, False, 10_000, epsilon=e)
+            found += self.bounded(results, claim, False, Setting(10_000, epsilon=e))
         for n in SIZES:
             found += self.change(
                 results,
                 f"Figure 4: larger regret with less epsilon (0.5 less 2, N = {n:,})",
                 "larger",
-                {"n": n, "epsilon": 0.5},
-                {"n": n, "epsilon": 2.0},
+                Setting(n, epsilon=0.5),
+                Setting(n, epsilon=2.0),
                 1,
             )
         for e in (1.0, 1.5, 2.0):
             claim = f"Figure 4: with N = 10,000, epsilon = {e:g} is close to no noise (difference of regrets)"
-            noisy, plain = {"n": 10_000, "epsilon": e}, {"n": 10_000, "epsilon": None}
+            noisy, plain = Setting(10_000, epsilon=e), Setting(10_000, epsilon=None)
             found += self.change(results, claim, "very close", noisy, plain, 0)
-        group = self.find(results, AGENTS, 10_000)
+        group = self.find(results, AGENTS, Setting(10_000))
         if group is not None:
             found.append(
                 Verdict(
@@ -885,11 +873,12 @@ class FastStudy(_Regret):
     def verdicts(self, results: Results) -> list[Verdict]:
         found = []
         for epsilon in (1.0, 2.0, None):
-            values = self.at_end(results, AGENTS, 2000, 5, epsilon)
+            setting = Setting(2000, 5, epsilon)
+            values = self.at_end(results, AGENTS, setting)
             if np.isnan(values).any():
                 continue
             mean, low, high = statistics.mean(values)
-            second = self.at_end(results, SHARES, 2000, 5, epsilon).mean()
+            second = self.at_end(results, SHARES, setting).mean()
             limit = next((g.metrics["regret"].mean() for g in results.select(policy=LIMIT)), math.nan)
             lifted, _ = lift(qualities(5), sigma(epsilon, 1000, 200), math.log(0.65 / 0.35))
             found.append(

@@ -33,14 +33,17 @@ def test_same_seed_same_network_same_run() -> None:
 
 def test_threads_change_no_bit_and_are_given_back() -> None:
     torch = pytest.importorskip("torch")
-    before, found = torch.get_num_threads(), []
+    before, found, used = torch.get_num_threads(), [], set()
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            found.append(earned(tiny.consensus_v0, SharedPPO(steps=4_000, num_envs=4, seed=3)))
+            policy = SharedPPO(steps=4_000, num_envs=4, seed=3)
+            policy.progress = lambda share: used.add(torch.get_num_threads())
+            found.append(earned(tiny.consensus_v0, policy))
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
+    assert used == {1}
     assert found[0] == found[1]
 
 

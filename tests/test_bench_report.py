@@ -4,6 +4,7 @@ import importlib
 import io
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -135,6 +136,9 @@ def test_tables_compare_with_the_reference_of_their_panel(dummies: ModuleType, s
     assert certainty.rows[16][-1] == "0 [0, 0]"
     assert rest.columns[-1] == "rounds"
     assert len(overall.rows) == 12
+    silent = replace(results.groups[0], metrics={"reward": results.groups[0].metrics["reward"]})
+    fewer = standard_tables(study, Results([silent, *results.groups[1:]]))
+    assert [len(table.rows) for table in fewer[:3]] == [len(main.rows), len(certainty.rows), len(rest.rows) - 1]
 
 
 def test_one_seed_has_a_dash_for_an_interval(dummies: ModuleType, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,10 +19,12 @@ import pytest
 from rich.console import Console
 
 import tacit
+from tacit import envs
 from tacit.bench import progress
 from tacit.bench.runner import Backend, run_study
-from tacit.bench.store import BenchError, Store, StoreError, write_bytes
+from tacit.bench.store import BenchError, Store, StoreError, code, states, write_bytes
 from tacit.bench.study import Cell, Result, Results
+from tacit.bench.tables import origin_table
 
 HERE = Path(__file__).parent
 
@@ -279,6 +282,35 @@ def test_another_version_or_plan_is_reported_alone(
     assert [run["tacit"] for run in manifest["earlier_runs"]] == ["0.1.0", "0.1.0", "999"]
     assert manifest["seeds"] == {"failing": [2, 6, 8], "noise": [0, 1, 2]}
     assert {"numpy", "scipy", "pyarrow"} <= set(manifest["libraries"])
+
+
+def test_code_that_changed_between_runs_is_told(
+    tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Between releases the version stays, and so do finished cells: the folder says how many states of the code it holds."""
+    study, store, told = dummies.Failing(), Store(tmp_path), "tacit's code has changed since some of them were run"
+    first = code()
+    assert first == code()
+    run_study([study], store)
+    run_study([study], store, resume=True)
+    assert told not in capfd.readouterr().err
+    assert states(store.manifest()) == [first]
+    monkeypatch.setattr("tacit.bench.store.code", lambda: "changed")
+    run_study([study], store, resume=True)
+    assert told in capfd.readouterr().err
+    assert states(store.manifest()) == [first, "changed"]
+    assert any(f"code {first}, then changed" in row[1] for row in origin_table(store.manifest()).rows)
+
+
+def test_the_fingerprint_is_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = Path(envs.__path__[0])
+    copy = tmp_path / "envs"
+    shutil.copytree(package, copy)
+    before = code()
+    monkeypatch.setattr(envs, "__path__", [str(copy)])
+    assert code() == before
+    (copy / "core/graph.py").write_text("# another one\n")
+    assert code() != before
 
 
 def test_arguments_are_checked(tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -331,6 +331,18 @@ def test_gaussian_form_of_fresh_noise_keeps_the_joint_law() -> None:
     assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
 
 
+def test_no_agent_counts_more_bits_than_copies() -> None:
+    """Where copies are few and bits nearly all 1, the normal law by itself would often give more; and nothing is below 0."""
+    vectors = np.ones((30, 3), np.bool_)
+    vectors[0] = False
+    law = dissemination.spread_gaussian(vectors, 2, 60, np.random.default_rng(0))
+    fresh = dissemination.spread_gaussian_fresh(np.array([20, 6, 4]), 2, 60, (0.95, 0.9), np.random.default_rng(0))
+    for drawn in (law, fresh):
+        assert (drawn >= 0).all()
+        assert (drawn[1:] <= drawn[0]).all()
+        assert (drawn[1:] == drawn[0]).any()
+
+
 def test_many_options_are_told_apart() -> None:
     vectors = np.random.default_rng(0).random((50, 200)) < 0.5
     twice = np.concatenate([vectors, vectors])

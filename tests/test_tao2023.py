@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.bench.studies import tao2023
 from tacit.bench.studies.tao2023 import (
     BOUND,
     H,
@@ -130,3 +131,20 @@ def test_lift_is_where_the_mean_dynamics_ends() -> None:
     expected = [lift(eta, sigma(1.0, math.inf, one))[1] for one in heard]
     assert 2 * late - early == pytest.approx(expected, rel=0.1)
     assert lift(eta, 0.0) == (0.0, 0.0)
+
+
+def test_without_noise_an_estimate_is_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share of copies is the adopters' share on average, however few the copies are; with noise it is not."""
+    moved: list[float] = []
+
+    def watched(heard: Any, sd: Any) -> Any:
+        estimate = expected_estimate(heard, sd)
+        moved.append(float(np.abs(estimate - heard).max()))
+        return estimate
+
+    monkeypatch.setattr(tao2023, "expected_estimate", watched)
+    phi = signals(Cell("s", society(300, 20, None, rounds=20), 0))
+    for epsilon, cut in ((None, False), (1.0, True)):
+        moved.clear()
+        noisy_weights(phi, num_agents=300, copies=5, epsilon=epsilon, seed=0)
+        assert (max(moved) > 1e-9) == cut

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from tacit.bench.progress import Bar, bar, stderr
-from tacit.bench.store import BenchError, Store
+from tacit.bench.store import BenchError, Store, states
 from tacit.bench.study import Cell, Progress, Result, Study
 
 Backend = Literal["serial", "process", "ray"]
@@ -71,6 +71,8 @@ def run_study(
     summary = Summary(planned=len(tasks), reused=len(done))
     if resume:
         console.print(f"{len(done)} of {len(tasks)} cells are finished already and are not run again")
+        if done and len(states(store.manifest())) > 1:
+            console.print("tacit's code has changed since some of them were run: a fresh --out has all of one state")
     tasks = [(study, cell) for study, cell in tasks if cell.key not in done]
     with single_threaded(), bar(console, len(tasks), shown=progress) as shown:
         try:

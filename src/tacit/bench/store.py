@@ -1,5 +1,7 @@
 """Where results live: one Parquet file per finished cell, written whole or not at all, and a manifest."""
 
+import hashlib
+import importlib
 import importlib.metadata
 import io
 import json
@@ -231,12 +233,31 @@ def environment() -> dict[str, Any]:
             continue
     return {
         "tacit": tacit.__version__,
+        "code": code(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu_count": os.cpu_count(),
         "libraries": libraries,
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
+
+
+def code() -> str:
+    """Fingerprint of tacit's own modules: between releases the version does not tell one state of the code from another."""
+    files: dict[str, Path] = {}
+    for name in ("tacit", "tacit.envs", "tacit.policies", "tacit.wrappers"):
+        folder = Path(importlib.import_module(name).__path__[0])
+        prefix = name.removeprefix("tacit").removeprefix(".")
+        files |= {f"{prefix}/{file.relative_to(folder).as_posix()}".lstrip("/"): file for file in folder.rglob("*.py")}
+    digest = hashlib.sha256()
+    for name, file in sorted(files.items()):
+        digest.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def states(manifest: dict[str, Any]) -> list[str]:
+    """The states of the code that wrote into a folder, in order."""
+    return list(dict.fromkeys(run.get("code", "unknown") for run in (*manifest["earlier_runs"], manifest)))
 
 
 def now() -> str:

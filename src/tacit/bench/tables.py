@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.bench import statistics
 from tacit.bench.statistics import Estimate, Floats
+from tacit.bench.store import states
 from tacit.bench.study import Group, Results, Study
 
 NONE = "–"
@@ -80,7 +81,7 @@ def origin_table(manifest: dict[str, Any]) -> Table:
     libraries = ", ".join(f"{name} {version}" for name, version in manifest["libraries"].items())
     rows = [
         ("run again with", f"pip install 'tacit[bench]=={manifest['tacit']}' && {manifest['command']}"),
-        ("tacit", manifest["tacit"]),
+        ("tacit", f"{manifest['tacit']}, code {', then '.join(states(manifest))}"),
         ("python", manifest["python"]),
         ("libraries", libraries),
         ("machine", f"{manifest['platform']}, {manifest['cpu_count']} cores"),

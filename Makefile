@@ -21,7 +21,7 @@ help:
 	@echo "PYTHON=python3.12 picks the interpreter of a new $(VENV)."
 
 bench: $(VENV)/.bench
-	$(BIN)/tacit bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
+	$(BIN)/taciturn bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
 
 test: $(VENV)/.dev
 	$(BIN)/pytest -n $(WORKERS)
@@ -53,7 +53,7 @@ clean:
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "taciturn needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python

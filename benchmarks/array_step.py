@@ -17,9 +17,9 @@ from common import record
 from gymnasium.vector import SyncVectorEnv
 from scipy.stats import binom
 
-from tacit.envs import round_stopping_v0
-from tacit.envs.core import Array
-from tacit.envs.round_stopping import Params
+from taciturn.envs import round_stopping_v0
+from taciturn.envs.core import Array
+from taciturn.envs.round_stopping import Params
 
 REPLICAS, STEPS, REPEATS = 10_000, 50, 21
 

@@ -17,7 +17,7 @@ def processor() -> str:
     return names[0] if names else platform.processor()
 
 
-def record(name: str, result: dict[str, Any], packages: tuple[str, ...] = ("tacit", "numpy", "gymnasium")) -> None:
+def record(name: str, result: dict[str, Any], packages: tuple[str, ...] = ("taciturn", "numpy", "gymnasium")) -> None:
     """Write `result` to `benchmarks/results/<name>.json`, with the machine and the versions it was measured on."""
     noted = result | {
         "machine": {"processor": processor(), "cpus": os.cpu_count(), "platform": platform.platform()},

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from common import record
 
-from tacit.envs import elicitation_v0
-from tacit.policies import FiniteBestResponse, TargetQuality, Wintall
+from taciturn.envs import elicitation_v0
+from taciturn.policies import FiniteBestResponse, TargetQuality, Wintall
 
 REPEATS = 11
 
@@ -85,7 +85,7 @@ def main() -> None:
             "range": [round(t, 5) for t in (times[0], times[-1])],
         }
         print(f"{name}: {result[name]['seconds']:.4f} s")
-    record("elicitation", result, packages=("tacit", "numpy"))
+    record("elicitation", result, packages=("taciturn", "numpy"))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from common import record
 
-import tacit
-from tacit.envs import federated_bandit_v0
-from tacit.envs.core import Array
-from tacit.policies import CDPMAB, DDPMAB, HDPMAB, SingleAgent
+import taciturn
+from taciturn.envs import federated_bandit_v0
+from taciturn.envs.core import Array
+from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, SingleAgent
 
 REPEATS = 5
 WHOLE: dict[str, tuple[int, dict[str, Any], Any]] = {
@@ -39,7 +39,7 @@ def run(replicas: int, params: dict[str, Any], policy: Any) -> float:
     """Milliseconds a replica, from a made population to its metrics."""
     env = federated_bandit_v0.population(replicas, **params)
     begun = time.perf_counter()
-    tacit.simulate(env, policy, privacy=None if isinstance(policy, SingleAgent) else "paper", seed=0)
+    taciturn.simulate(env, policy, privacy=None if isinstance(policy, SingleAgent) else "paper", seed=0)
     return (time.perf_counter() - begun) / replicas * 1e3
 
 

@@ -9,8 +9,8 @@ import time
 import numpy as np
 from common import record
 
-from tacit.envs.core import Array
-from tacit.envs.federated_training import Softmax, epoch_order, federated_average, load_digits, partition
+from taciturn.envs.core import Array
+from taciturn.envs.federated_training import Softmax, epoch_order, federated_average, load_digits, partition
 
 CLIENTS, REPEATS = 100, 15
 
@@ -49,7 +49,7 @@ def main() -> None:
     record(
         "federated_round",
         medians | {"times_faster": round(ratio, 1), "clients": CLIENTS, "repeats": REPEATS},
-        ("tacit", "numpy", "scikit-learn"),
+        ("taciturn", "numpy", "scikit-learn"),
     )
 
 

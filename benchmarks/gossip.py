@@ -17,11 +17,11 @@ import numpy as np
 import pettingzoo
 from common import record
 
-import tacit
-from tacit.envs import gossip_bandit, gossip_bandit_v0
-from tacit.envs.core import Array
-from tacit.policies import PPCL
-from tacit.wrappers import BitwiseRandomizedResponse, Privatize
+import taciturn
+from taciturn.envs import gossip_bandit, gossip_bandit_v0
+from taciturn.envs.core import Array
+from taciturn.policies import PPCL
+from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
 QUALITIES, EPSILON = (0.95, 0.65, 0.35, 0.05), 3.0
 RUNS, AGENTS, UNTIL, REPEATS = 3000, 400, 50.0, 5
@@ -107,7 +107,7 @@ def leap_seconds(runs: int, agents: int, until: float, *, fast: bool, seed: int 
     gossip_bandit.COMPILE_FROM = 0 if fast else 10**18
     env = gossip_bandit_v0.population(num_envs=runs, num_agents=agents, qualities=QUALITIES)
     started = time.process_time()
-    run = tacit.simulate(env, PPCL(EPSILON), seed=seed, until=until, privacy="paper")
+    run = taciturn.simulate(env, PPCL(EPSILON), seed=seed, until=until, privacy="paper")
     return time.process_time() - started, float(run.metrics["ticks"].sum()), run.metrics
 
 
@@ -155,7 +155,7 @@ def main() -> None:
     }
     for key, value in result.items():
         print(f"{key}: {value}")
-    record("gossip", result, ("tacit", "numpy", "numba", "pettingzoo"))
+    record("gossip", result, ("taciturn", "numpy", "numba", "pettingzoo"))
 
 
 if __name__ == "__main__":

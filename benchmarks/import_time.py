@@ -1,4 +1,4 @@
-"""How long `import tacit` takes in a fresh interpreter, against `import gymnasium` alone: `python benchmarks/import_time.py`.
+"""How long `import taciturn` takes in a fresh interpreter, against `import gymnasium` alone: `python benchmarks/import_time.py`.
 
 The interpreter's own start is taken off both; the two run in turns.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from common import record
 
 REPEATS = 15
-STATEMENTS = {"interpreter": "pass", "gymnasium": "import gymnasium", "tacit": "import tacit"}
+STATEMENTS = {"interpreter": "pass", "gymnasium": "import gymnasium", "taciturn": "import taciturn"}
 
 
 def seconds(statement: str) -> float:
@@ -30,10 +30,10 @@ def main() -> None:
             times[name].append(seconds(statement))
     start = statistics.median(times["interpreter"])
     result: dict[str, Any] = {"interpreter_s": round(start, 4), "repeats": REPEATS}
-    for name in ("gymnasium", "tacit"):
+    for name in ("gymnasium", "taciturn"):
         result[f"import_{name}_s"] = round(statistics.median(times[name]) - start, 4)
         result[f"import_{name}_range_s"] = [round(x(times[name]) - start, 4) for x in (min, max)]
-    print(f"import tacit {result['import_tacit_s']:.3f} s, import gymnasium alone {result['import_gymnasium_s']:.3f} s")
+    print(f"import taciturn {result['import_taciturn_s']:.3f} s, import gymnasium alone {result['import_gymnasium_s']:.3f} s")
     record("import_time", result)
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from common import record
 from parallel_view import OPTIONS, Votes
 
-from tacit.envs.core import Channel, World
-from tacit.wrappers.privacy.composition import Method
-from tacit.wrappers.privacy.ledger import Budget, Ledger
-from tacit.wrappers.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
+from taciturn.envs.core import Channel, World
+from taciturn.wrappers.privacy.composition import Method
+from taciturn.wrappers.privacy.ledger import Budget, Ledger
+from taciturn.wrappers.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
 
 AGENTS, REPEATS, TURNS = 5000, 21, 50
 
@@ -110,7 +110,7 @@ def asking() -> dict[str, float]:
 
 def main() -> None:
     result = {f"{num_envs} replicas": charging(num_envs) for num_envs in (1, 20)}
-    packages = ("tacit", "numpy", "gymnasium", "dp-accounting")
+    packages = ("taciturn", "numpy", "gymnasium", "dp-accounting")
     record("ledger", result | {"total_ms": asking(), "agents": AGENTS, "repeats": REPEATS}, packages)
 
 

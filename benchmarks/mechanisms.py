@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from common import record
 
-from tacit.wrappers.privacy.mechanisms import (
+from taciturn.wrappers.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Gaussian,
     KaryRandomizedResponse,
@@ -131,7 +131,7 @@ def main() -> None:
         "options": OPTIONS,
         "repeats": REPEATS,
     }
-    packages: tuple[str, ...] = ("tacit", "numpy")
+    packages: tuple[str, ...] = ("taciturn", "numpy")
     if find_spec("opendp") is not None:
         packages += ("opendp",)
         result["exact_times_faster_than_opendp"] = {

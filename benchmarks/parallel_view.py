@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 import pettingzoo
 
-from tacit.envs.core import Array, Layout, ParallelView, Population, Role, Streams, World, integer
+from taciturn.envs.core import Array, Layout, ParallelView, Population, Role, Streams, World, integer
 
 AGENTS, STEPS, REPEATS, OPTIONS = 1000, 50, 15, 3
 
@@ -177,7 +177,7 @@ def main() -> None:
         "steps": STEPS,
         "machine": {"processor": processor(), "system": platform.system()},
         "versions": {"python": platform.python_version()}
-        | {package: version(package) for package in ("tacit", "numpy", "gymnasium", "pettingzoo")},
+        | {package: version(package) for package in ("taciturn", "numpy", "gymnasium", "pettingzoo")},
     }
     text = json.dumps(result, indent=2)
     file = Path(__file__).parent / "results" / "parallel_view.json"

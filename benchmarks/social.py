@@ -23,11 +23,11 @@ import numpy as np
 import pettingzoo
 from common import record
 
-import tacit
-from tacit.envs import social_bandit_v0
-from tacit.envs.core import Array
-from tacit.policies import PrivateSocialLearning
-from tacit.wrappers import BitwiseRandomizedResponse, Privatize
+import taciturn
+from taciturn.envs import social_bandit_v0
+from taciturn.envs.core import Array
+from taciturn.policies import PrivateSocialLearning
+from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
 POLICY: dict[str, Any] = {"beta": 0.505, "mu": 6.7e-5}
 
@@ -148,7 +148,7 @@ def limit_table(sizes: tuple[int, ...], seeds: int) -> dict[str, float]:
         gaps = []
         for seed in range(seeds):
             env = social_bandit_v0.population(num_agents=size, copies=60, dissemination="aggregated")
-            run = tacit.simulate(
+            run = taciturn.simulate(
                 env,
                 PrivateSocialLearning(beta=0.6, mu=0.1),
                 seed=seed,
@@ -198,7 +198,7 @@ def main() -> None:
     )
     print(f"sup |Q - P|: {result['sup_distance_to_equation_34']}")
     if not quick:
-        record("social", result | {"repeats": repeats}, ("tacit", "numpy", "pettingzoo"))
+        record("social", result | {"repeats": repeats}, ("taciturn", "numpy", "pettingzoo"))
 
 
 if __name__ == "__main__":

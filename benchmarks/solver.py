@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from common import record
 
-from tacit.policies import OptimalStopping
+from taciturn.policies import OptimalStopping
 
 CASES: dict[str, tuple[dict[str, Any], int]] = {
     "paper, M=100": ({}, 51),
@@ -39,7 +39,7 @@ def main() -> None:
             "repeats": repeats,
         }
         print(f"{name}: {result[name]['ms']:.1f} ms, thresholds {solution.thresholds}, rate {solution.rate:.6f}")
-    record("solver", result, ("tacit", "numpy", "scipy"))
+    record("solver", result, ("taciturn", "numpy", "scipy"))
 
 
 if __name__ == "__main__":

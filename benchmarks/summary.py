@@ -36,7 +36,7 @@ def table() -> str:
         ("federated bandit, CDP-MAB: a run of 100,000 slots", f"{cdpmab:.1f} ms", ""),
         (
             f"UCB1, {ucb['agents']} agents, {ucb['arms']} arms, {ucb['slots']:,} slots",
-            f"{ucb['seconds']['tacit simulate']:.2f} s",
+            f"{ucb['seconds']['taciturn simulate']:.2f} s",
             f"{ucb['ratio_to_simulate']['SMPyBandits loop']:.0f} times that of SMPyBandits {ucb['versions']['SMPyBandits']}",
         ),
         ("elicitation: a campaign of 100,000 individuals", f"{campaign:.0f} ms", ""),
@@ -50,7 +50,7 @@ def table() -> str:
             f"{view['parallel_view_ms_per_step']:.1f} ms",
             f"{view['times_faster']:.1f} times that of a loop over dicts",
         ),
-        ("`import tacit`", f"{load('import_time')['import_tacit_s']:.1f} s", ""),
+        ("`import taciturn`", f"{load('import_time')['import_taciturn_s']:.1f} s", ""),
     ]
     lines = ["| what | time | speed |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)])

@@ -12,8 +12,8 @@ import torch
 from common import record
 from stable_baselines3 import PPO
 
-from tacit.envs import round_stopping_v0
-from tacit.wrappers.sb3 import RowsVecEnv
+from taciturn.envs import round_stopping_v0
+from taciturn.wrappers.sb3 import RowsVecEnv
 
 ROWS, STEPS, REPEATS = 1024, 32, 5
 SETTINGS: dict[str, dict[str, Any]] = {"defaults": {}, "light": {"batch_size": ROWS * STEPS // 4, "n_epochs": 8}}
@@ -48,7 +48,7 @@ def main() -> None:
     result = {f"{name}_share_percent": round(100 * statistics.median(found), 2) for name, found in shares.items()}
     print("environment's share of training time:", ", ".join(f"{name} {value}%" for name, value in result.items()))
     record(
-        "training_share", result | {"rows": ROWS, "repeats": REPEATS}, ("tacit", "numpy", "stable-baselines3", "torch")
+        "training_share", result | {"rows": ROWS, "repeats": REPEATS}, ("taciturn", "numpy", "stable-baselines3", "torch")
     )
 
 

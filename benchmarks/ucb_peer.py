@@ -1,12 +1,12 @@
 """UCB1 by 50 agents, 100 arms, 10,000 slots, here and in SMPyBandits, in turns within one process: `python benchmarks/ucb_peer.py`.
 
 The peer runs as leanly as it can be asked to: `loop` calls its policy and its arms for each agent and slot, and keeps nothing else;
-`evaluator` is its own `Evaluator`, one environment, one policy, 50 repetitions, one job. Here, `simulate` is `tacit.simulate`, which
+`evaluator` is its own `Evaluator`, one environment, one policy, 50 repetitions, one job. Here, `simulate` is `taciturn.simulate`, which
 plays slot by slot but packs no observations; `steps` is `Population.step` with what the policy makes of the observation. All are timed
 from a made environment to the final regret.
 
 The peer is optional: without it, only ours is timed. SMPyBandits 0.9.7 needs `scipy.special.btdtri`, which SciPy 1.14 dropped, so it lives
-in an environment of its own: `pip install tacit SMPyBandits "scipy<1.14" "numpy<2.3"`.
+in an environment of its own: `pip install . SMPyBandits "scipy<1.14" "numpy<2.3"`.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from importlib.util import find_spec
 import numpy as np
 from common import record
 
-import tacit
-from tacit.envs.federated_bandit import FederatedBandit, federated_bandit_v0
-from tacit.policies import UCB1
+import taciturn
+from taciturn.envs.federated_bandit import FederatedBandit, federated_bandit_v0
+from taciturn.policies import UCB1
 
 AGENTS, ARMS, SLOTS, REPEATS = 50, 100, 10_000, 5
 MEANS = (np.arange(ARMS) + 0.5) / ARMS
@@ -34,7 +34,7 @@ def population() -> FederatedBandit:
 
 def simulate(seed: int) -> float:
     """Regret per agent."""
-    return float(tacit.simulate(population(), UCB1(), seed=seed).metrics["regret_per_agent"][0])
+    return float(taciturn.simulate(population(), UCB1(), seed=seed).metrics["regret_per_agent"][0])
 
 
 def steps(seed: int) -> float:
@@ -92,7 +92,7 @@ def peers() -> dict[str, Callable[[int], float]]:
 
 def main() -> None:
     theirs = peers()
-    ways: dict[str, Callable[[int], float]] = {"tacit simulate": simulate, "tacit steps": steps} | theirs
+    ways: dict[str, Callable[[int], float]] = {"taciturn simulate": simulate, "taciturn steps": steps} | theirs
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     regrets: dict[str, list[float]] = {name: [] for name in ways}
     for seed in range(REPEATS):
@@ -103,9 +103,9 @@ def main() -> None:
     times = {name: statistics.median(values) for name, values in seconds.items()}
     for name in ways:
         print(f"{name:22} {times[name]:7.3f} s   regret {statistics.mean(regrets[name]):.1f} per agent")
-    ratios = {name: times[name] / times["tacit simulate"] for name in theirs}
+    ratios = {name: times[name] / times["taciturn simulate"] for name in theirs}
     for name, ratio in ratios.items():
-        print(f"{name} takes {ratio:.1f} times as long as tacit simulate")
+        print(f"{name} takes {ratio:.1f} times as long as taciturn simulate")
     result = {
         "agents": AGENTS,
         "arms": ARMS,
@@ -115,7 +115,7 @@ def main() -> None:
         "mean_regret_per_agent": {name: statistics.mean(values) for name, values in regrets.items()},
         "ratio_to_simulate": ratios,
     }
-    record("ucb_peer", result, ("tacit", "numpy", "scipy", *(["SMPyBandits"] if theirs else [])))
+    record("ucb_peer", result, ("taciturn", "numpy", "scipy", *(["SMPyBandits"] if theirs else [])))
 
 
 if __name__ == "__main__":

@@ -15,18 +15,18 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).parent.parent
 PAGES = Path(__file__).parent / "api"
 
-project = "tacit"
-author = "tacit contributors"
-project_copyright = "2026, tacit contributors"
-release = re.search(r'__version__ = "(.+)"', (ROOT / "src/tacit/__init__.py").read_text(encoding="utf-8"))[1]  # type: ignore[index]
+project = "taciturn"
+author = "taciturn contributors"
+project_copyright = "2026, taciturn contributors"
+release = re.search(r'__version__ = "(.+)"', (ROOT / "src/taciturn/__init__.py").read_text(encoding="utf-8"))[1]  # type: ignore[index]
 version = release
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
-html_title = "tacit"
+html_title = "taciturn"
 html_static_path = ["_static"]
-html_css_files = ["tacit.css"]
+html_css_files = ["taciturn.css"]
 html_show_sphinx = False
 html_show_sourcelink = False
 html_copy_source = False
@@ -56,16 +56,16 @@ OTHERS = (
 )
 nitpick_ignore_regex = [
     ("py:.*", rf"({OTHERS})\..+"),
-    ("py:(class|obj)", r"\w+|tacit\..+\.([A-Z]|_\w+)"),
+    ("py:(class|obj)", r"\w+|taciturn\..+\.([A-Z]|_\w+)"),
 ]
 
 SECTIONS = {
-    "worlds": ("Worlds", "envs", "tacit.envs", "*.py"),
-    "policies": ("Policies", "policies", "tacit.policies", "**/*.py"),
-    "wrappers": ("Wrappers", "wrappers", "tacit.wrappers", "**/*.py"),
-    "bench": ("Benchmark", "src/tacit/bench", "tacit.bench", "**/*.py"),
-    "core": ("Core", "envs/core", "tacit.envs.core", "*.py"),
-    "tacit": ("Top level", "src/tacit", "tacit", "*.py"),
+    "worlds": ("Worlds", "envs", "taciturn.envs", "*.py"),
+    "policies": ("Policies", "policies", "taciturn.policies", "**/*.py"),
+    "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
+    "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),
+    "core": ("Core", "envs/core", "taciturn.envs.core", "*.py"),
+    "taciturn": ("Top level", "src/taciturn", "taciturn", "*.py"),
 }
 
 

@@ -1,7 +1,7 @@
 """How should a coordinator of agents that play one bandit spread exploration, elimination and talk over a horizon?
 
 Description
-    The federated bandit of `tacit.envs.federated_bandit` with a server, seen by the one who runs it. A step is an epoch: all agents pull
+    The federated bandit of `taciturn.envs.federated_bandit` with a server, seen by the one who runs it. A step is an epoch: all agents pull
     every active arm equally often, some of them upload what they heard, and the arms that fall too far below the best average are
     dropped. With one arm left, a step plays it to the end.
 
@@ -46,7 +46,7 @@ Deviations from the paper
     For what it plays, see 'Deviations from the paper' of the federated bandit.
 
 Registered configurations
-    `tacit/ArmElimination-v0`: the defaults.
+    `taciturn/ArmElimination-v0`: the defaults.
 
 Version history
     v0: first version.
@@ -59,10 +59,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Acts, Array, Channel, Layout, Role, World
-from tacit.envs.federated_bandit import REACH, FederatedBandit, eliminate, in_turn, own
-from tacit.envs.federated_bandit import Params as BanditParams
-from tacit.envs.federated_bandit import State as BanditState
+from taciturn.envs.core import Acts, Array, Channel, Layout, Role, World
+from taciturn.envs.federated_bandit import REACH, FederatedBandit, eliminate, in_turn, own
+from taciturn.envs.federated_bandit import Params as BanditParams
+from taciturn.envs.federated_bandit import State as BanditState
 
 __all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
 

@@ -7,8 +7,8 @@ Description
 
 Paper
     Jiang 2020 (dissertation), chapter 2: model 2.2, the bound of Theorem 1, WINTALL and Theorem 2 in 2.3, equations (2.1)-(2.27). Its
-    closed forms, and the game of finitely many solved exactly, are in `tacit.envs.core.elicitation_game`, the ways to report in
-    `tacit.envs.core.reporting`.
+    closed forms, and the game of finitely many solved exactly, are in `taciturn.envs.core.elicitation_game`, the ways to report in
+    `taciturn.envs.core.reporting`.
 
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: two turns make a campaign. In the Parallel form a step is a campaign:
@@ -50,7 +50,7 @@ Info
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb what they say by themselves, each at level
-    log(1 + eps); no other mechanism is allowed on it. `tacit.simulate` keeps the ledger of what they chose; elsewhere
+    log(1 + eps); no other mechanism is allowed on it. `taciturn.simulate` keeps the ledger of what they chose; elsewhere
     `reset(options={"channels": {"report": Setup(ledger=Ledger)}})` does. A value enters one report, so at event level the largest
     level counts, and at user level their sum.
 
@@ -78,7 +78,7 @@ Deviations from the paper
     can be misled: a low one with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
-    `tacit/Elicitation-v0`: the platform's side (`tacit.elicitation`), WINTALL's scale and target to choose, against best responders.
+    `taciturn/Elicitation-v0`: the platform's side (`taciturn.elicitation`), WINTALL's scale and target to choose, against best responders.
 
 Version history
     v0: first version.
@@ -93,8 +93,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number
-from tacit.envs.core.elicitation_game import (
+from taciturn.envs.core import Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number
+from taciturn.envs.core.elicitation_game import (
     RULES,
     Announcement,
     ExponentialCost,
@@ -111,9 +111,9 @@ from tacit.envs.core.elicitation_game import (
     winning_report,
     wintall_payment,
 )
-from tacit.envs.core.population import Acts
-from tacit.envs.core.reporting import REPORTING, make_reporting
-from tacit.wrappers.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
+from taciturn.envs.core.population import Acts
+from taciturn.envs.core.reporting import REPORTING, make_reporting
+from taciturn.wrappers.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
 
 __all__ = [
     "MIN_TARGET",

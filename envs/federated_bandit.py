@@ -16,7 +16,7 @@ Description
 
 Paper
     Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms 1-5. The
-    algorithms are in `tacit.policies`: CDPMAB, DDPMAB, HDPMAB.
+    algorithms are in `taciturn.policies`: CDPMAB, DDPMAB, HDPMAB.
 
 Agents
     `M` agents (`agent_0` ...), all at once. What the server does is fixed: it averages and tells all.
@@ -80,7 +80,7 @@ Deviations from the paper
     larger than 100 uniform arms have.
 
 Registered configurations
-    None in Gymnasium, which has one agent; in PettingZoo `tacit/FederatedBandit-v0`: M = 50, K = 100, the server.
+    None in Gymnasium, which has one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100, the server.
 
 Version history
     v0: first version.
@@ -95,8 +95,8 @@ from typing import Any, TypeVar
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Acts, Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number
-from tacit.envs.core.gossip_protocol import (
+from taciturn.envs.core import Acts, Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number
+from taciturn.envs.core.gossip_protocol import (
     DELAYS,
     Collection,
     Sharing,
@@ -106,7 +106,7 @@ from tacit.envs.core.gossip_protocol import (
     link_cost,
     sink_agents,
 )
-from tacit.envs.core.graph import Graph
+from taciturn.envs.core.graph import Graph
 
 __all__ = [
     "FederatedBandit",

@@ -1,7 +1,7 @@
 """When should a parameter server stop waiting, if what it earns by waiting is real?
 
 Description
-    The decision of `tacit/RoundStopping-v0`, with a model that learns. `M` clients hold shares of an image data set. In every
+    The decision of `taciturn/RoundStopping-v0`, with a model that learns. `M` clients hold shares of an image data set. In every
     round they train a small classifier on them, from the server's parameters; the server waits, slot by slot, for their
     updates, and closes the round by averaging those that came (federated averaging, McMahan et al. 2017). Which clients are
     first is uniformly random, since the clocks treat them alike.
@@ -56,7 +56,7 @@ Deviations from the paper
     with a lower loss (1.45, though a lower accuracy) than the rule that is optimal for a fixed R (1.48).
 
 Registered configurations
-    `tacit/FederatedTraining-v0`: digits, IID, softmax, and the clocks of the paper's setting.
+    `taciturn/FederatedTraining-v0`: digits, IID, softmax, and the clocks of the paper's setting.
 
 Version history
     v0: first version.
@@ -70,11 +70,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.envs import round_stopping
-from tacit.envs.core import Array, Channel, Layout, Role, Setup, World, choice, integer, number
-from tacit.envs.core.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
-from tacit.envs.core.datasets import Dataset, load_digits, load_mnist, partition
-from tacit.envs.round_stopping import Hyperbolic, RoundStopping
+from taciturn.envs import round_stopping
+from taciturn.envs.core import Array, Channel, Layout, Role, Setup, World, choice, integer, number
+from taciturn.envs.core.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
+from taciturn.envs.core.datasets import Dataset, load_digits, load_mnist, partition
+from taciturn.envs.round_stopping import Hyperbolic, RoundStopping
 
 __all__ = [
     "Classifier",

@@ -62,7 +62,7 @@ Deviations from the paper
     Nothing in the paper bounds what an agent spends: each tick of each agent costs every agent epsilon once more.
 
 Registered configurations
-    `tacit/GossipBandit-v0` (PettingZoo): the paper's baseline, N=400, K=4, qualities (.95, .65, .35, .05), rate 1.
+    `taciturn/GossipBandit-v0` (PettingZoo): the paper's baseline, N=400, K=4, qualities (.95, .65, .35, .05), rate 1.
 
 Version history
     v0: first version.
@@ -76,7 +76,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import (
+from taciturn.envs.core import (
     Acts,
     Array,
     Channel,
@@ -90,9 +90,9 @@ from tacit.envs.core import (
     number,
     vector,
 )
-from tacit.envs.core import gossip_ticks as fused
-from tacit.envs.core.gossip_ticks import Rule, Tally
-from tacit.envs.core.replies import reply_law, reply_sums, require_bits
+from taciturn.envs.core import gossip_ticks as fused
+from taciturn.envs.core.gossip_ticks import Rule, Tally
+from taciturn.envs.core.replies import reply_law, reply_sums, require_bits
 
 __all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
 
@@ -454,7 +454,7 @@ class GossipBandit(Population[State]):
         """Play on to `until`, where the policy follows a `Rule` (its method `gossip_rule`) and nothing but a mechanism is on the channel.
 
         The tick that is due is played as ever. How many follow it in the time that is left is Poisson; what is heard at each has the law
-        (5)-(6), drawn for all agents at once by `ReplySums`; `tacit.envs.core.gossip_ticks` plays them.
+        (5)-(6), drawn for all agents at once by `ReplySums`; `taciturn.envs.core.gossip_ticks` plays them.
         """
         (policy,) = policies.values()
         channel, mechanism, p = self.channels["preference"], self.channels["preference"].setup.mechanism, self.params

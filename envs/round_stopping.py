@@ -32,7 +32,7 @@ Info
     (reward of the closed rounds over their duration, 0 before the first) and `messages` (uploads received so far).
 
 Privacy channels
-    None: the clients' updates have no content here (see `tacit/FederatedTraining-v0`).
+    None: the clients' updates have no content here (see `taciturn/FederatedTraining-v0`).
 
 Arguments
     - num_clients: M >= 1.
@@ -50,7 +50,7 @@ Deviations from the paper
     clocks the server acts at events, since there are no slots; which of several queued clients uploads does not matter.
 
 Registered configurations
-    `tacit/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 - 0.018/(k+1)).
+    `taciturn/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 - 0.018/(k+1)).
 
 Version history
     v0: first version.
@@ -64,7 +64,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Layout, Population, Role, World, choice, integer, number, vector
+from taciturn.envs.core import Array, Layout, Population, Role, World, choice, integer, number, vector
 
 __all__ = [
     "Evaluation",

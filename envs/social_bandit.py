@@ -43,13 +43,13 @@ Privacy channels
 
 Arguments
     - num_agents: N >= 3.
-    - graph: what `tacit.envs.core.graph.Graph.of` reads; connected and not bipartite, as walks must be to forget where they began.
+    - graph: what `taciturn.envs.core.graph.Graph.of` reads; connected and not bipartite, as walks must be to forget where they began.
     - qualities: eta, K >= 2 probabilities.
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
     - walk_length: L >= 1.
     - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, which is what long
       walks do. "aggregated": the law of "stationary", drawn at a cost that does not grow with T; see `spread_aggregated` of
-      `tacit.envs.core.dissemination`.
+      `taciturn.envs.core.dissemination`.
     - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T times the privacy
       cost).
     - congestion: in a slot an agent forwards only the T copies that came first; "walk" only.
@@ -74,7 +74,7 @@ Deviations from the paper
     - What is open to the agents (what an agent does with no copies or with an estimate that is 0 everywhere, mu, beta) is the policy's.
 
 Registered configurations
-    `tacit/SocialBandit-v0`: 100 agents, all acquainted, 5 options.
+    `taciturn/SocialBandit-v0`: 100 agents, all acquainted, 5 options.
 
 Version history
     v0: first version.
@@ -88,7 +88,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import (
+from taciturn.envs.core import (
     Acts,
     Array,
     Channel,
@@ -103,7 +103,7 @@ from tacit.envs.core import (
     select,
     vector,
 )
-from tacit.envs.core.dissemination import (
+from taciturn.envs.core.dissemination import (
     Spread,
     mobility,
     pick_tokens,
@@ -114,8 +114,8 @@ from tacit.envs.core.dissemination import (
     spread_walks,
     stacked,
 )
-from tacit.envs.core.graph import Graph
-from tacit.envs.core.replies import reply_law
+from taciturn.envs.core.graph import Graph
+from taciturn.envs.core.replies import reply_law
 
 __all__ = [
     "Params",

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-import tacit
-from tacit.envs import federated_training_v0, round_stopping_v0
-from tacit.envs.core import Array
-from tacit.policies import OptimalStopping
-from tacit.policies.classic.round_stopping import StoppingRule
+import taciturn
+from taciturn.envs import federated_training_v0, round_stopping_v0
+from taciturn.envs.core import Array
+from taciturn.policies import OptimalStopping
+from taciturn.policies.classic.round_stopping import StoppingRule
 
 
 class Patient(StoppingRule):
@@ -22,12 +22,12 @@ print(
     f"exact rate {exact.rate:.6f}, {100 * exact.rate / solution.rate:.1f}% of the optimum; a round lasts {exact.expected_duration:.2f} s"
 )
 
-run = tacit.simulate(round_stopping_v0.population(20, time_budget=300.0), rule, seed=0)
+run = taciturn.simulate(round_stopping_v0.population(20, time_budget=300.0), rule, seed=0)
 print(f"simulated  {run.metrics['rate'].mean():.6f}")
 
 digits = federated_training_v0.population(10, time_budget=120.0)
 for policy in (rule, OptimalStopping()):
-    run = tacit.simulate(digits, policy, seed=0, until=np.linspace(30, 120, 4), record=["test_loss"])
+    run = taciturn.simulate(digits, policy, seed=0, until=np.linspace(30, 120, 4), record=["test_loss"])
     losses = "  ".join(
         f"{t:.0f} s: {loss:.3f}" for t, loss in zip(run.times, run.trace["test_loss"].mean(1), strict=True)
     )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from tacit.envs import round_stopping_v0
-from tacit.policies import FixedCount, OptimalStopping
-from tacit.policies.reference.optimal_stopping import threshold_table
+from taciturn.envs import round_stopping_v0
+from taciturn.policies import FixedCount, OptimalStopping
+from taciturn.policies.reference.optimal_stopping import threshold_table
 
 solution = OptimalStopping.solve()
 counts = range(41)

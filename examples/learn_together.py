@@ -2,15 +2,15 @@
 
 import numpy as np
 
-import tacit
-from tacit.envs import gossip_bandit_v0
-from tacit.policies import PPCL, IsolatedThompson, SharedPPO, SocialQ, Uniform
-from tacit.wrappers import BitwiseRandomizedResponse
+import taciturn
+from taciturn.envs import gossip_bandit_v0
+from taciturn.policies import PPCL, IsolatedThompson, SharedPPO, SocialQ, Uniform
+from taciturn.wrappers import BitwiseRandomizedResponse
 
 # What agents see of each other, and what it costs them, is the same for all policies.
 noise = {"preference": BitwiseRandomizedResponse(epsilon=3.0)}
 env = gossip_bandit_v0.population(num_envs=20, num_agents=100, horizon=20.0)
 print("quality lost against the best option, mean over 20 runs and its standard error")
 for policy in (PPCL(), SharedPPO(seed=0), SocialQ(seed=0), IsolatedThompson(), Uniform()):
-    loss = tacit.simulate(env, policy, seed=0, privacy=noise).metrics["popularity_regret"]
+    loss = taciturn.simulate(env, policy, seed=0, privacy=noise).metrics["popularity_regret"]
     print(f"{type(policy).__name__:18} {loss.mean():.3f} +- {loss.std() / np.sqrt(loss.size):.3f}")

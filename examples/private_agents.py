@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs import gossip_bandit_v0
-from tacit.envs.core import Array
-from tacit.wrappers import BitwiseRandomizedResponse, Budget, Privatize, audit
+from taciturn.envs import gossip_bandit_v0
+from taciturn.envs.core import Array
+from taciturn.wrappers import BitwiseRandomizedResponse, Budget, Privatize, audit
 
 noise = BitwiseRandomizedResponse(epsilon=3.0)
 env = gossip_bandit_v0.env(num_agents=20, qualities=(0.9, 0.5, 0.1), horizon=15.0)

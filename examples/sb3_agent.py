@@ -3,15 +3,15 @@
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
-import tacit
-from tacit.envs import round_stopping_v0
-from tacit.envs.core import Array
-from tacit.policies import OptimalStopping, Policy
-from tacit.wrappers.sb3 import RowsVecEnv
+import taciturn
+from taciturn.envs import round_stopping_v0
+from taciturn.envs.core import Array
+from taciturn.policies import OptimalStopping, Policy
+from taciturn.wrappers.sb3 import RowsVecEnv
 
 solution = OptimalStopping.solve()
 
-# One round an episode, paid R(k) less a price for its time. Any price near the optimal rate will do; `tacit.policies.LearnedStopping`
+# One round an episode, paid R(k) less a price for its time. Any price near the optimal rate will do; `taciturn.policies.LearnedStopping`
 # finds it by playing, without the solver.
 replicas = round_stopping_v0.population(512, objective="lagrangian", lambda_=0.9 * solution.rate)
 rows = VecNormalize(RowsVecEnv(replicas, seed=0), gamma=1.0)
@@ -32,6 +32,6 @@ class Trained(Policy):
 
 env = round_stopping_v0.population(20, time_budget=300.0)
 for name, policy in (("PPO", Trained()), ("optimal", OptimalStopping())):
-    rate = tacit.simulate(env, policy, seed=1).metrics["rate"]
+    rate = taciturn.simulate(env, policy, seed=1).metrics["rate"]
     print(f"{name:8} {rate.mean():.6f} +- {rate.std(ddof=1) / len(rate) ** 0.5:.6f} per second")
 print(f"exact    {solution.rate:.6f}, thresholds {solution.thresholds}")

@@ -2,11 +2,11 @@
 
 import gymnasium
 
-import tacit  # noqa: F401 - registers the environments
+import taciturn  # noqa: F401 - registers the environments
 
 STOP, WAIT = 0, 1
 
-env = gymnasium.make("tacit/RoundStopping-v0", time_budget=60.0, render_mode="ansi")
+env = gymnasium.make("taciturn/RoundStopping-v0", time_budget=60.0, render_mode="ansi")
 observation, info = env.reset(seed=0)
 ended = False
 while not ended:

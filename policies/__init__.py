@@ -1,7 +1,7 @@
 """Who acts: the papers' algorithms, textbook baselines, and learners."""
 
-from tacit.policies.base import Learner, Policy
-from tacit.policies.classic.bandits import (
+from taciturn.policies.base import Learner, Policy
+from taciturn.policies.classic.bandits import (
     DDUCB,
     KLUCB,
     MOSS,
@@ -14,7 +14,7 @@ from tacit.policies.classic.bandits import (
     SuccessiveElimination,
     ThompsonSampling,
 )
-from tacit.policies.classic.elicitation import (
+from taciturn.policies.classic.elicitation import (
     FictitiousPlay,
     FlatRate,
     FreeRider,
@@ -26,10 +26,10 @@ from tacit.policies.classic.elicitation import (
     PostedPrice,
     Truthful,
 )
-from tacit.policies.classic.gosine import GosInE
-from tacit.policies.classic.random import Random
-from tacit.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
-from tacit.policies.classic.social import (
+from taciturn.policies.classic.gosine import GosInE
+from taciturn.policies.classic.random import Random
+from taciturn.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
+from taciturn.policies.classic.social import (
     FollowMajority,
     ImitateIfBetter,
     IsolatedEpsilonGreedy,
@@ -39,11 +39,11 @@ from tacit.policies.classic.social import (
     Uniform,
     Voter,
 )
-from tacit.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
-from tacit.policies.learned.round_stopping import LearnedStopping, TabularQ
-from tacit.policies.learned.shared import SharedPPO
-from tacit.policies.learned.social import SocialQ
-from tacit.policies.reference.arm_elimination import (
+from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
+from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
+from taciturn.policies.learned.shared import SharedPPO
+from taciturn.policies.learned.social import SocialQ
+from taciturn.policies.reference.arm_elimination import (
     CDPMAB,
     DDPMAB,
     HDPMAB,
@@ -51,10 +51,10 @@ from tacit.policies.reference.arm_elimination import (
     EliminationSchedule,
     SingleAgent,
 )
-from tacit.policies.reference.elicitation import BestResponse, FiniteBestResponse, TargetQuality, Wintall
-from tacit.policies.reference.optimal_stopping import OptimalStopping
-from tacit.policies.reference.ppcl import CBL, PPCL
-from tacit.policies.reference.private_social_learning import PrivateSocialLearning, Replicator
+from taciturn.policies.reference.elicitation import BestResponse, FiniteBestResponse, TargetQuality, Wintall
+from taciturn.policies.reference.optimal_stopping import OptimalStopping
+from taciturn.policies.reference.ppcl import CBL, PPCL
+from taciturn.policies.reference.private_social_learning import PrivateSocialLearning, Replicator
 
 __all__ = [
     "CBL",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population
+from taciturn.envs.core import Array, Population
 
 __all__ = ["Learner", "Policy", "Progress"]
 

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tacit.bench.runner import run_study
-from tacit.bench.store import Store
-from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, Verdict
+from taciturn.bench.runner import run_study
+from taciturn.bench.store import Store
+from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, Verdict
 
 
 class Noise(Study):

@@ -10,10 +10,10 @@ import pytest
 import worlds as tiny
 from gymnasium.vector import AutoresetMode
 
-from tacit import registry
-from tacit.envs import federated_training_v0
-from tacit.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView, World
-from tacit.policies import Random
+from taciturn import registry
+from taciturn.envs import federated_training_v0
+from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView, World
+from taciturn.policies import Random
 
 CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "time_budget": 12.0}
 FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "time_budget": 1.0}

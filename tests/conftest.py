@@ -8,8 +8,8 @@ from hypothesis import settings
 for name, value in {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "SDL_VIDEODRIVER": "dummy"}.items():
     os.environ.setdefault(name, value)
 
-settings.register_profile("tacit", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("tacit")
+settings.register_profile("taciturn", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("taciturn")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tacit.envs.core import Array
+from taciturn.envs.core import Array
 
 LEAST = 8.0
 

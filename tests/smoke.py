@@ -9,17 +9,17 @@ from pathlib import Path
 
 import gymnasium
 
-import tacit
-from tacit import registry
+import taciturn
+from taciturn import registry
 
 
-def wheel_holds_only_tacit(wheel: Path) -> None:
+def wheel_holds_only_taciturn(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert tops == {"tacit", f"tacit-{tacit.__version__}.dist-info"}, tops
+    assert tops == {"taciturn", f"taciturn-{taciturn.__version__}.dist-info"}, tops
 
 
 def worlds_can_be_made_and_stepped() -> None:
-    env = gymnasium.make("tacit/RoundStopping-v0")
+    env = gymnasium.make("taciturn/RoundStopping-v0")
     observation, _ = env.reset(seed=0)
     assert observation in env.observation_space
     observation, reward, *_ = env.step(0)
@@ -31,7 +31,7 @@ def worlds_can_be_made_and_stepped() -> None:
             population = world.population(num_envs=2)
             population.reset(seed=0)
         except ImportError as error:
-            if "pip install 'tacit[" not in str(error):
+            if "pip install '.[" not in str(error):
                 raise
             print(f"{name}: {error}")
             continue
@@ -45,15 +45,15 @@ def worlds_can_be_made_and_stepped() -> None:
 
 
 def the_command_runs_or_names_the_extra() -> None:
-    command = Path(sysconfig.get_path("scripts")) / "tacit"
+    command = Path(sysconfig.get_path("scripts")) / "taciturn"
     done = subprocess.run([command, "list"], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr, done.stderr
-    assert done.returncode == 0 or "pip install 'tacit[bench]'" in done.stderr, done.stderr
-    print(f"tacit list: {done.stderr.strip() or 'runs'}")
+    assert done.returncode == 0 or "pip install '.[bench]'" in done.stderr, done.stderr
+    print(f"taciturn list: {done.stderr.strip() or 'runs'}")
 
 
 if __name__ == "__main__":
-    assert "site-packages" in tacit.__file__, tacit.__file__
-    wheel_holds_only_tacit(Path(sys.argv[1]))
+    assert "site-packages" in taciturn.__file__, taciturn.__file__
+    wheel_holds_only_taciturn(Path(sys.argv[1]))
     worlds_can_be_made_and_stepped()
     the_command_runs_or_names_the_extra()

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import tacit
-from tacit.envs import arm_elimination_v0, federated_bandit_v0
-from tacit.envs.arm_elimination import ArmElimination, decided, heard_now, pulls_of
-from tacit.envs.core import Array
-from tacit.policies import CDPMAB, EliminationSchedule, Random
-from tacit.wrappers import Laplace, Privatize
+import taciturn
+from taciturn.envs import arm_elimination_v0, federated_bandit_v0
+from taciturn.envs.arm_elimination import ArmElimination, decided, heard_now, pulls_of
+from taciturn.envs.core import Array
+from taciturn.policies import CDPMAB, EliminationSchedule, Random
+from taciturn.wrappers import Laplace, Privatize
 
 FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "qualities": "grid", "horizon": 1000}
 
@@ -105,25 +105,25 @@ def test_the_schedule_is_algorithm_1() -> None:
     """The coordinator's runs have the law of CDPMAB's while epochs fit: regret after two rounds, two-sample test, 1e-6."""
     params = {"num_agents": 20, "num_arms": 4, "qualities": "grid", "horizon": 20_000}
     env = arm_elimination_v0.population(600, **params)
-    coordinated = tacit.simulate(env, EliminationSchedule(1.0, 0.5), privacy="paper", seed=1)
+    coordinated = taciturn.simulate(env, EliminationSchedule(1.0, 0.5), privacy="paper", seed=1)
     agents = federated_bandit_v0.population(600, **params)
-    played = tacit.simulate(agents, CDPMAB(1.0, 0.5), privacy="paper", seed=2)
+    played = taciturn.simulate(agents, CDPMAB(1.0, 0.5), privacy="paper", seed=2)
     for key in ("regret", "active_arms", "epsilon_max"):
         assert stats.ks_2samp(coordinated.metrics[key], played.metrics[key], method="asymp").pvalue > 1e-6
-    other = tacit.simulate(env, EliminationSchedule(1.0, 1.0), privacy="paper", seed=1)
+    other = taciturn.simulate(env, EliminationSchedule(1.0, 1.0), privacy="paper", seed=1)
     assert stats.ks_2samp(other.metrics["regret"], played.metrics["regret"], method="asymp").pvalue < 1e-6
     np.testing.assert_array_equal(coordinated.metrics["identified"], 1)
 
 
 def test_the_schedule_beats_random() -> None:
     env = arm_elimination_v0.population(200, horizon=30_000)
-    reference = tacit.simulate(env, EliminationSchedule(), privacy="paper", seed=0).metrics["regret"]
-    chance = tacit.simulate(env, Random(), seed=0).metrics["regret"]
+    reference = taciturn.simulate(env, EliminationSchedule(), privacy="paper", seed=0).metrics["regret"]
+    chance = taciturn.simulate(env, Random(), seed=0).metrics["regret"]
     assert reference.mean() < 0.7 * chance.mean()
 
 
 def test_gymnasium_makes_it() -> None:
-    env = gymnasium.make("tacit/ArmElimination-v0")
+    env = gymnasium.make("taciturn/ArmElimination-v0")
     assert env.observation_space.shape == (32,)
     assert env.action_space == gymnasium.spaces.Box(-1, 1, (3,), np.float32)
     env.reset(seed=0)
@@ -134,12 +134,12 @@ def test_gymnasium_makes_it() -> None:
 
 def test_edges() -> None:
     one = world(3, num_arms=1, num_agents=1)
-    run = tacit.simulate(one, EliminationSchedule(), seed=0)
+    run = taciturn.simulate(one, EliminationSchedule(), seed=0)
     np.testing.assert_array_equal(run.metrics["regret"], 0)
     np.testing.assert_array_equal(run.metrics["rounds"], 1)
     with pytest.raises(ValueError, match="topology must be 'server' for a coordinator, not 'ring'"):
         world(topology="ring")
     with pytest.raises(ValueError, match="EliminationSchedule acts in arm_elimination, not in 'federated_bandit'"):
-        tacit.simulate(federated_bandit_v0.population(), EliminationSchedule(), seed=0)
+        taciturn.simulate(federated_bandit_v0.population(), EliminationSchedule(), seed=0)
     with pytest.raises(ValueError, match="CDPMAB acts in federated_bandit, not in 'arm_elimination'"):
-        tacit.simulate(one, CDPMAB(), seed=0)
+        taciturn.simulate(one, CDPMAB(), seed=0)

@@ -19,14 +19,14 @@ from cases import fingerprint
 from scipy.stats import binom
 from worlds import Consensus, Params, auction_v0, consensus_v0
 
-from tacit.auditing import Site, adjacent_messages, adjacent_pair, audit_command, parse_mechanism
-from tacit.envs import federated_training_v0
-from tacit.envs.core import Array, Channel, Controlled, Setup
-from tacit.policies import FixedCount, Random
-from tacit.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
-from tacit.wrappers.channels import on_channel
-from tacit.wrappers.privacy import mechanisms
-from tacit.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
+from taciturn.auditing import Site, adjacent_messages, adjacent_pair, audit_command, parse_mechanism
+from taciturn.envs import federated_training_v0
+from taciturn.envs.core import Array, Channel, Controlled, Setup
+from taciturn.policies import FixedCount, Random
+from taciturn.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
+from taciturn.wrappers.channels import on_channel
+from taciturn.wrappers.privacy import mechanisms
+from taciturn.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
 
 Method = Any
 FIRST, SECOND = np.eye(2, dtype=np.int64)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from tacit.policies import KLUCB
-from tacit.policies.classic import bandit_indices as index
+from taciturn.policies import KLUCB
+from taciturn.policies.classic import bandit_indices as index
 
 
 def table(seed: int, shape: tuple[int, ...] = (3, 4, 5)) -> tuple[np.ndarray, np.ndarray]:

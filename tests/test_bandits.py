@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import tacit
-from tacit.envs.core.graph import Graph, random_graph
-from tacit.envs.federated_bandit import FederatedBandit, federated_bandit_v0
-from tacit.envs.round_stopping import round_stopping_v0
-from tacit.policies.classic import bandit_indices, bandits
-from tacit.policies.classic.bandits import (
+import taciturn
+from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.envs.federated_bandit import FederatedBandit, federated_bandit_v0
+from taciturn.envs.round_stopping import round_stopping_v0
+from taciturn.policies.classic import bandit_indices, bandits
+from taciturn.policies.classic.bandits import (
     DDUCB,
     KLUCB,
     MOSS,
@@ -26,7 +26,7 @@ from tacit.policies.classic.bandits import (
     ThompsonSampling,
     communication_matrix,
 )
-from tacit.wrappers import Faulty, Laplace, LossyChannel
+from taciturn.wrappers import Faulty, Laplace, LossyChannel
 
 MEANS = (0.1, 0.3, 0.9, 0.5)
 ALONE: tuple[Any, ...] = (
@@ -53,7 +53,7 @@ def by_steps(env: FederatedBandit) -> FederatedBandit:
 def test_better_than_chance(policy: Any) -> None:
     # Private elimination has hardly begun to drop arms after 3,000 slots.
     env = world(policy, horizon=12_000 if isinstance(policy, DPSuccessiveElimination) else 3000)
-    ours = tacit.simulate(env, policy, seed=1).metrics["regret_per_agent"]
+    ours = taciturn.simulate(env, policy, seed=1).metrics["regret_per_agent"]
     chance = env.steps * (0.9 - np.mean(MEANS))
     assert ours.max() < 0.8 * chance
     assert ours.min() > 0
@@ -62,8 +62,8 @@ def test_better_than_chance(policy: Any) -> None:
 @each
 def test_planned_as_by_steps(policy: Any) -> None:
     # The same draws for the same arms; phases are played at once, by binomial draws, with the same law only.
-    planned = tacit.simulate(world(policy), policy, seed=2, until=700)
-    stepped = tacit.simulate(by_steps(world(policy)), policy, seed=2, until=700)
+    planned = taciturn.simulate(world(policy), policy, seed=2, until=700)
+    stepped = taciturn.simulate(by_steps(world(policy)), policy, seed=2, until=700)
     if isinstance(policy, Fed2UCB):
         assert planned.metrics.keys() == stepped.metrics.keys()
         return
@@ -74,12 +74,12 @@ def test_planned_as_by_steps(policy: Any) -> None:
 def test_phases_have_the_law_of_their_steps() -> None:
     # False alarm 1e-4 (Welch); a threshold of one radius in place of two is told from it.
     policy = Fed2UCB()
-    planned = tacit.simulate(world(policy, num_envs=200), policy, seed=3, until=600).metrics["regret"]
-    stepped = tacit.simulate(by_steps(world(policy, num_envs=200)), policy, seed=4, until=600).metrics["regret"]
+    planned = taciturn.simulate(world(policy, num_envs=200), policy, seed=3, until=600).metrics["regret"]
+    stepped = taciturn.simulate(by_steps(world(policy, num_envs=200)), policy, seed=4, until=600).metrics["regret"]
     assert stats.ttest_ind(planned, stepped, equal_var=False).pvalue > 1e-4
     hasty = Fed2UCB()
     hasty.radius = lambda phase: Fed2UCB.radius(hasty, phase) / 2  # type: ignore[method-assign]
-    wrong = tacit.simulate(world(policy, num_envs=200), hasty, seed=3, until=600).metrics["regret"]
+    wrong = taciturn.simulate(world(policy, num_envs=200), hasty, seed=3, until=600).metrics["regret"]
     assert stats.ttest_ind(wrong, stepped, equal_var=False).pvalue < 1e-4
 
 
@@ -150,7 +150,7 @@ def test_thompson_sampling_as_rivers() -> None:
         best.append(count)
     env = world(None, num_envs=150, num_agents=1, qualities=(0.3, 0.5, 0.6), horizon=200)
     for policy, agrees in ((ThompsonSampling(), True), (UCB1(), False)):
-        tacit.simulate(env, policy, seed=0)
+        taciturn.simulate(env, policy, seed=0)
         pulls = env.state.counts[:, 0, 2]
         assert (stats.ttest_ind(pulls, best, equal_var=False).pvalue > 1e-4) == agrees
 
@@ -195,7 +195,7 @@ def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypa
 
 def test_all_together_learn_faster_than_alone() -> None:
     alone, pooled = (
-        tacit.simulate(world(policy, num_agents=20), policy, seed=5).metrics["regret_per_agent"].mean()
+        taciturn.simulate(world(policy, num_agents=20), policy, seed=5).metrics["regret_per_agent"].mean()
         for policy in (UCB1(), CentralisedOracle())
     )
     assert pooled < alone / 5
@@ -215,7 +215,7 @@ def test_fed2_ucb_admits_and_counts() -> None:
     env = world(policy, num_agents=20, qualities=(0.5, 0.5), horizon=1000)
     each_phase = int(np.ceil(2 * np.log(1000)))
     times = [2 * each_phase * p for p in (1, 2, 3, 4, 5)]
-    run = tacit.simulate(env, policy, seed=0, until=[*times, 1000], record=("messages", "rounds"))
+    run = taciturn.simulate(env, policy, seed=0, until=[*times, 1000], record=("messages", "rounds"))
     # M(p) = 2, 6, 14, and then all 20.
     policy.start((5, 20, 2), 1000)
     assert policy.admitted(np.arange(1, 6)).tolist() == [2, 6, 14, 20, 20]
@@ -306,7 +306,7 @@ def test_neighbours_messages_are_counted() -> None:
     env = federated_bandit_v0.population(num_envs=2, num_agents=6, num_arms=3, horizon=11, topology="ring")
     for policy, slots in ((CoopUCB2(), 10), (GossipUCB(), 10), (DDUCB(), 7)):
         # After all slots but the last; DDUCB begins when each arm was pulled once.
-        run = tacit.simulate(env, policy, seed=0)
+        run = taciturn.simulate(env, policy, seed=0)
         for count in ("neighbour", "messages", "cost"):
             assert run.metrics[count].tolist() == [2 * 6 * slots] * 2
         assert env.channels["means"].messages().tolist() == [slots] * 2
@@ -324,10 +324,10 @@ def test_neighbours_messages_are_counted() -> None:
 @pytest.mark.parametrize("policy", ON_GRAPHS, ids=repr)
 def test_lost_messages_are_done_without(policy: Any) -> None:
     env = Faulty(world(policy), channel="means", fault=LossyChannel(0.5))
-    lossy = tacit.simulate(env, policy, seed=1).metrics["regret_per_agent"]
+    lossy = taciturn.simulate(env, policy, seed=1).metrics["regret_per_agent"]
     assert lossy.max() < 0.8 * 3000 * (0.9 - np.mean(MEANS))
     silent = Faulty(world(policy), channel="means", fault=LossyChannel(1.0))
-    tacit.simulate(silent, policy, seed=1, until=100)
+    taciturn.simulate(silent, policy, seed=1, until=100)
     if isinstance(policy, GossipUCB):
         assert policy._estimates == pytest.approx(policy._own)
     if isinstance(policy, CoopUCB2):
@@ -341,14 +341,14 @@ def test_who_cannot_act_where() -> None:
         num_agents=5, qualities=MEANS, horizon=50, topology=[("ring", 3), ("ring", 2)]
     )
     with pytest.raises(ValueError, match="Fed2UCB needs the topology 'server', not 'ring'"):
-        tacit.simulate(ring, Fed2UCB(), seed=0)
+        taciturn.simulate(ring, Fed2UCB(), seed=0)
     for env in (server, hybrid):
         with pytest.raises(ValueError, match="CoopUCB2 needs one graph as topology"):
-            tacit.simulate(env, CoopUCB2(), seed=0)
+            taciturn.simulate(env, CoopUCB2(), seed=0)
     with pytest.raises(ValueError, match="DDUCB exchanges mixed sums, for which no mechanism on 'means' accounts"):
-        tacit.simulate(ring, DDUCB(), seed=0, privacy={"means": Laplace(1.0)})
+        taciturn.simulate(ring, DDUCB(), seed=0, privacy={"means": Laplace(1.0)})
     with pytest.raises(ValueError, match="UCB1 acts in the federated bandit, not in 'round_stopping'"):
-        tacit.simulate(round_stopping_v0.population(1), UCB1(), seed=0)
+        taciturn.simulate(round_stopping_v0.population(1), UCB1(), seed=0)
 
 
 @pytest.mark.parametrize(
@@ -371,6 +371,6 @@ def test_parameters_out_of_range(make: Any, message: str) -> None:
 @pytest.mark.parametrize("size", [{"num_agents": 1}, {"qualities": (0.5,)}, {"horizon": 1}])
 def test_the_smallest_worlds(policy: Any, size: dict[str, Any]) -> None:
     env = world(policy, **{"horizon": 40} | size)
-    run = tacit.simulate(env, policy, seed=0)
+    run = taciturn.simulate(env, policy, seed=0)
     assert np.isfinite(run.metrics["regret"]).all()
     assert (env.state.counts.sum(2) == env.steps).all()

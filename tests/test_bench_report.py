@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tacit.bench import figures
-from tacit.bench.report import print_tables, write_report
-from tacit.bench.runner import run_study
-from tacit.bench.store import Store, StoreError
-from tacit.bench.study import Cell, Results
-from tacit.bench.tables import interval, number, ranges, standard_tables
+from taciturn.bench import figures
+from taciturn.bench.report import print_tables, write_report
+from taciturn.bench.runner import run_study
+from taciturn.bench.store import Store, StoreError
+from taciturn.bench.study import Cell, Results
+from taciturn.bench.tables import interval, number, ranges, standard_tables
 
 EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect"}
 
@@ -91,7 +91,7 @@ def test_page_says_what_it_must(page: str, store: Store) -> None:
     assert "This was a quick run" in page
     assert "cells are missing" not in page
     manifest = store.manifest()
-    for text in (manifest["tacit"], manifest["python"], manifest["platform"], "noise: 0-2"):
+    for text in (manifest["taciturn"], manifest["python"], manifest["platform"], "noise: 0-2"):
         assert any(text in cell for cell in parser.cells)
     assert "Slow cells" not in page
 

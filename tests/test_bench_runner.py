@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-import tacit
-from tacit import envs
-from tacit.bench import progress
-from tacit.bench.runner import Backend, run_study
-from tacit.bench.store import BenchError, Store, StoreError, code, states, write_bytes
-from tacit.bench.study import Cell, Result, Results
-from tacit.bench.tables import origin_table
+import taciturn
+from taciturn import envs
+from taciturn.bench import progress
+from taciturn.bench.runner import Backend, run_study
+from taciturn.bench.store import BenchError, Store, StoreError, code, states, write_bytes
+from taciturn.bench.study import Cell, Result, Results
+from taciturn.bench.tables import origin_table
 
 HERE = Path(__file__).parent
 
@@ -272,14 +272,14 @@ def test_another_version_or_plan_is_reported_alone(
     assert run_study([study], store, resume=True).reused == 1
     assert "1 of 3 cells are finished already and are not run again" in capfd.readouterr().err
     assert Results.from_table(store.load()).one().seeds.tolist() == [2, 6, 8]
-    monkeypatch.setattr(tacit, "__version__", "999")
+    monkeypatch.setattr(taciturn, "__version__", "999")
     assert run_study([study], store, resume=True).reused == 0
     assert Results.from_table(store.load()).one().seeds.tolist() == [2, 6, 8]
     run_study([dummies.Noise()], store, quick=True, resume=True)
     assert set(store.plan()) == {"failing", "noise"}
     manifest = store.manifest()
-    assert manifest["tacit"] == "999"
-    assert [run["tacit"] for run in manifest["earlier_runs"]] == ["0.1.0", "0.1.0", "999"]
+    assert manifest["taciturn"] == "999"
+    assert [run["taciturn"] for run in manifest["earlier_runs"]] == ["0.1.0", "0.1.0", "999"]
     assert manifest["seeds"] == {"failing": [2, 6, 8], "noise": [0, 1, 2]}
     assert {"numpy", "scipy", "pyarrow"} <= set(manifest["libraries"])
 
@@ -288,14 +288,14 @@ def test_code_that_changed_between_runs_is_told(
     tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Between releases the version stays, and so do finished cells: the folder says how many states of the code it holds."""
-    study, store, told = dummies.Failing(), Store(tmp_path), "tacit's code has changed since some of them were run"
+    study, store, told = dummies.Failing(), Store(tmp_path), "taciturn's code has changed since some of them were run"
     first = code()
     assert first == code()
     run_study([study], store)
     run_study([study], store, resume=True)
     assert told not in capfd.readouterr().err
     assert states(store.manifest()) == [first]
-    monkeypatch.setattr("tacit.bench.store.code", lambda: "changed")
+    monkeypatch.setattr("taciturn.bench.store.code", lambda: "changed")
     run_study([study], store, resume=True)
     assert told in capfd.readouterr().err
     assert states(store.manifest()) == [first, "changed"]
@@ -322,7 +322,7 @@ def test_arguments_are_checked(tmp_path: Path, dummies: ModuleType, monkeypatch:
     with pytest.raises(ValueError, match="cells must differ"):
         run_study([study, study], store)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(BenchError, match=r"needs ray: pip install 'tacit\[ray\]'"):
+    with pytest.raises(BenchError, match=r"needs ray: run pip install '\.\[ray\]' in a clone of taciturn"):
         run_study([study], store, backend="ray")
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.bench import statistics
-from tacit.bench.statistics import Estimate
+from taciturn.bench import statistics
+from taciturn.bench.statistics import Estimate
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:

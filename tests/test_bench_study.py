@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tacit
-from tacit.bench import study as module
-from tacit.bench.study import Cell, Result, Study, describe, flatten, load_studies, register
+import taciturn
+from taciturn.bench import study as module
+from taciturn.bench.study import Cell, Result, Study, describe, flatten, load_studies, register
 
 
 def cell(config: dict[str, Any], seed: int = 0) -> Cell:
@@ -21,7 +21,7 @@ def test_key_depends_on_what_determines_the_result(monkeypatch: pytest.MonkeyPat
     assert one.config == {"a": 1, "b": {"c": [1, 2]}}
     different = {one.key, cell({"a": 2}).key, cell({"a": 1}).key, cell({"a": 1}, 1).key, Cell("t", {"a": 1}, 0).key}
     assert len(different) == 5
-    monkeypatch.setattr(tacit, "__version__", "999")
+    monkeypatch.setattr(taciturn, "__version__", "999")
     assert cell({"a": 1}).key not in different
 
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit.bench.studies.chen2021 import mean_field, when
-from tacit.envs import gossip_bandit_v0
-from tacit.policies import PPCL
-from tacit.wrappers import BitwiseRandomizedResponse
+import taciturn
+from taciturn.bench.studies.chen2021 import mean_field, when
+from taciturn.envs import gossip_bandit_v0
+from taciturn.policies import PPCL
+from taciturn.wrappers import BitwiseRandomizedResponse
 
 
 def test_without_noise_two_options_follow_the_logistic_curve_to_the_threshold() -> None:
@@ -27,7 +27,7 @@ def test_noise_takes_the_limit_where_it_takes_the_agents(num_agents: int, epsilo
     qualities = (0.95, 0.65, 0.35, 0.05)
     _, shares = mean_field(qualities, 40, epsilon=epsilon, num_agents=num_agents)
     env = gossip_bandit_v0.population(60, num_agents=num_agents, qualities=qualities)
-    run = tacit.simulate(
+    run = taciturn.simulate(
         env, PPCL(), seed=0, until=[40.0], record=["best"], privacy={"preference": BitwiseRandomizedResponse(epsilon)}
     )
     assert shares[-1] < 0.97

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit import cli
-from tacit.auditing import parse_mechanism
-from tacit.bench.study import STUDIES, Cell, Progress, Result, Score, Study
-from tacit.wrappers import BitwiseRandomizedResponse, Memoized
+from taciturn import cli
+from taciturn.auditing import parse_mechanism
+from taciturn.bench.study import STUDIES, Cell, Progress, Result, Score, Study
+from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -40,12 +40,12 @@ class Tiny(Study):
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Call `tacit` with these words in an empty folder; give its exit code, stdout and stderr."""
+    """Call `taciturn` with these words in an empty folder; give its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(STUDIES, "tiny", Tiny())
 
     def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["tacit", *words])
+        monkeypatch.setattr(sys, "argv", ["taciturn", *words])
         with pytest.raises(SystemExit) as stop:
             cli.main()
         out, err = capsys.readouterr()
@@ -58,7 +58,7 @@ def test_list_names_everything(run: Run) -> None:
     code, out, _ = run("list", "--json")
     found = json.loads(out)
     assert code == 0
-    assert "tacit/RoundStopping-v0" in found["environments"]
+    assert "taciturn/RoundStopping-v0" in found["environments"]
     assert {"OptimalStopping", "LearnedStopping"} <= set(found["policies"])
     assert {"round-stopping", "federated-training"} <= set(found["studies"])
     assert {"004/3.2", "004/3.3", "004/3.4", "004/3.5", "004/3.6"} <= set(found["figures"])
@@ -74,7 +74,7 @@ def test_list_names_everything(run: Run) -> None:
 def test_run_prints_one_document(run: Run) -> None:
     words = (
         "run",
-        "tacit/RoundStopping-v0",
+        "taciturn/RoundStopping-v0",
         "--policy",
         "FixedCount",
         "--set",
@@ -102,7 +102,7 @@ def test_what_has_no_value_is_null(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["run", "tacit/RoundStoping-v0", "--policy", "Random"], ["RoundStoping", "tacit/RoundStopping-v0"]),
+        (["run", "taciturn/RoundStoping-v0", "--policy", "Random"], ["RoundStoping", "taciturn/RoundStopping-v0"]),
         (["run", "round_stopping", "--policy", "FixdCount"], ["FixdCount", "FixedCount"]),
         (["run", "round_stopping", "--policy", "FixedCount"], ["FixedCount", "k"]),
         (["run", "round_stopping", "--policy", "FixedCount", "--set", "policy.k=-1"], ["k must", "-1"]),
@@ -153,11 +153,11 @@ def test_several_roles(run: Run) -> None:
     assert json.loads(out)["metrics"]["epsilon"]["mean"] == pytest.approx(np.log(4))
     code, _, err = run("run", "elicitation", "--policy", "Wintall")
     assert code == 1
-    assert err == "tacit: --policy must name one for each role, platform=NAME,individual=NAME, not 'Wintall'\n"
+    assert err == "taciturn: --policy must name one for each role, platform=NAME,individual=NAME, not 'Wintall'\n"
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["tacit", "--debug", "run", "nowhere", "--policy", "Random"])
+    monkeypatch.setattr(sys, "argv", ["taciturn", "--debug", "run", "nowhere", "--policy", "Random"])
     with pytest.raises(ValueError, match="nowhere"):
         cli.main()
 
@@ -252,11 +252,11 @@ def test_a_mechanism_whose_answers_are_kept() -> None:
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
-    monkeypatch.setattr(sys, "argv", ["tacit", "list"])
+    monkeypatch.setattr(sys, "argv", ["taciturn", "list"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 1
-    assert "tacit[bench]" in capsys.readouterr().err
+    assert "taciturn[bench]" in capsys.readouterr().err
 
 
 def test_run_with_privacy_tells_what_was_spent(run: Run) -> None:
@@ -305,7 +305,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path, backend: str) -> None:
     """No finished cell is run again (its file is the same file, untouched), and none is lost."""
     out = tmp_path / "out"
     words = ["reproduce", "3.2", "--quick", "--out", str(out), "--backend", backend, "--workers", "2", "--json"]
-    command = [sys.executable, "-c", "from tacit.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from taciturn.cli import main; main()", *words]
     first = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(list(out.glob("cells/*.parquet"))) < 3:

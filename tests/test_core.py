@@ -14,9 +14,9 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tacit
-from tacit import registry
-from tacit.envs.core import (
+import taciturn
+from taciturn import registry
+from taciturn.envs.core import (
     Array,
     Channel,
     Controlled,
@@ -32,8 +32,8 @@ from tacit.envs.core import (
     select,
     vector,
 )
-from tacit.policies import FixedCount, Policy, Random
-from tacit.wrappers import BitwiseRandomizedResponse, NoPrivacy
+from taciturn.policies import FixedCount, Policy, Random
+from taciturn.wrappers import BitwiseRandomizedResponse, NoPrivacy
 
 # Layouts.
 
@@ -417,7 +417,7 @@ def test_roles_must_be_shared_out() -> None:
 
 
 def test_a_run_has_its_metrics_and_the_end() -> None:
-    run = tacit.simulate(tiny.consensus_v0.population(num_envs=3), Random(), seed=0, record=["time", "earned"])
+    run = taciturn.simulate(tiny.consensus_v0.population(num_envs=3), Random(), seed=0, record=["time", "earned"])
     assert run.trace["time"].tolist() == [[12, 12, 12]]
     assert run.times.tolist() == [12]
     np.testing.assert_array_equal(run.trace["earned"][0], run.metrics["earned"])
@@ -426,7 +426,7 @@ def test_a_run_has_its_metrics_and_the_end() -> None:
 
 def test_what_is_recorded_at_a_time_is_what_stood_then() -> None:
     times = [0.5, 1, 3.7, 11.999, 12]
-    run = tacit.simulate(tiny.consensus_v0.population(num_envs=2), Random(), seed=0, until=times, record=["time"])
+    run = taciturn.simulate(tiny.consensus_v0.population(num_envs=2), Random(), seed=0, until=times, record=["time"])
     assert run.trace["time"][:, 0].tolist() == [0, 1, 3, 11, 12]
     assert run.times.tolist() == times
 
@@ -441,7 +441,7 @@ class Uneven(tiny.Consensus):
 @given(seed=st.integers(0, 1000), times=st.lists(st.floats(0.1, 30), min_size=1, max_size=5, unique=True).map(sorted))
 def test_each_replica_has_its_own_clock(seed: int, times: list[float]) -> None:
     population = World(Uneven).population(num_envs=3)
-    run = tacit.simulate(population, Random(), seed=seed, until=times, record=["earned", "time"])
+    run = taciturn.simulate(population, Random(), seed=seed, until=times, record=["earned", "time"])
     history = clocks(seed, steps=int(np.ceil(times[-1])))
     for i, time in enumerate(times):
         for replica in range(3):
@@ -466,8 +466,8 @@ def clocks(seed: int, steps: int) -> Array:
 def test_recording_does_not_change_the_run(until: Any) -> None:
     worlds = tiny.consensus_v0.population(num_envs=2), tiny.consensus_v0.parallel_env()
     for env in worlds:
-        plain = tacit.simulate(env, Random(), seed=7, until=until)
-        recorded = tacit.simulate(env, Random(), seed=7, until=until, record=["earned", "time", "earned"])
+        plain = taciturn.simulate(env, Random(), seed=7, until=until)
+        recorded = taciturn.simulate(env, Random(), seed=7, until=until, record=["earned", "time", "earned"])
         assert plain.trace == {}
         np.testing.assert_array_equal(plain.metrics["earned"], recorded.metrics["earned"])
         assert (recorded.trace["time"][-1] == 5).all()
@@ -476,13 +476,13 @@ def test_recording_does_not_change_the_run(until: Any) -> None:
 
 def test_roles_play_together_or_one_is_controlled() -> None:
     both = {"platform": Random(), "individual": Random()}
-    one = tacit.simulate(tiny.auction_v0.population(num_envs=2), both, seed=3)
-    again = tacit.simulate(tiny.auction_v0.population(num_envs=2), both, seed=3)
+    one = taciturn.simulate(tiny.auction_v0.population(num_envs=2), both, seed=3)
+    again = taciturn.simulate(tiny.auction_v0.population(num_envs=2), both, seed=3)
     np.testing.assert_array_equal(one.metrics["earned"], again.metrics["earned"])
     for role_name in both:
         others = {name: policy for name, policy in both.items() if name != role_name}
         controlled = Controlled(tiny.auction_v0.population(num_envs=2), role_name, others)
-        run = tacit.simulate(controlled, both[role_name], seed=3)
+        run = taciturn.simulate(controlled, both[role_name], seed=3)
         np.testing.assert_array_equal(run.metrics["earned"], one.metrics["earned"])
 
 
@@ -501,7 +501,7 @@ def test_roles_play_together_or_one_is_controlled() -> None:
         ({"policy": {"nobody": Random()}}, "policy must be a dict with the roles"),
         ({"env": tiny.consensus_v0}, "env must be a population or a view of one, not World"),
         ({"env": tiny.auction_v0.population()}, "must be a dict with the roles ['platform', 'individual'], not Random"),
-        ({"privacy": {"vote": 1}}, "mechanism must be one of tacit.wrappers' mechanisms, not 1"),
+        ({"privacy": {"vote": 1}}, "mechanism must be one of taciturn.wrappers' mechanisms, not 1"),
         ({"privacy": {"voice": NoPrivacy()}}, "consensus has the channels opinion, vote, not 'voice'"),
         ({"privacy": "papers"}, "privacy must be a dict {channel: mechanism} or \"paper\", not 'papers'"),
         ({"privacy": "paper"}, 'Random prescribes no mechanism: privacy="paper" has no meaning with it'),
@@ -511,7 +511,7 @@ def test_roles_play_together_or_one_is_controlled() -> None:
 def test_simulate_refuses(arguments: dict[str, Any], message: str) -> None:
     usual: dict[str, Any] = {"env": tiny.consensus_v0.population(), "policy": Random(), "seed": 0}
     with pytest.raises(ValueError, match=re.escape(message)):
-        tacit.simulate(**usual | arguments)
+        taciturn.simulate(**usual | arguments)
 
 
 def test_a_papers_privacy_is_the_policys_to_name() -> None:
@@ -519,10 +519,10 @@ def test_a_papers_privacy_is_the_policys_to_name() -> None:
         def prescribes(self, env: Population[Any]) -> dict[str, Any]:
             return {"vote": BitwiseRandomizedResponse(epsilon=1.0)}
 
-    run = tacit.simulate(tiny.consensus_v0.population(), Careful(), seed=0, privacy="paper")
+    run = taciturn.simulate(tiny.consensus_v0.population(), Careful(), seed=0, privacy="paper")
     assert run.ledger.per_message["vote"].epsilon == 1.0
     named = {"vote": BitwiseRandomizedResponse(epsilon=1.0)}
-    same = tacit.simulate(tiny.consensus_v0.population(), Random(), seed=0, privacy=named)
+    same = taciturn.simulate(tiny.consensus_v0.population(), Random(), seed=0, privacy=named)
     np.testing.assert_array_equal(run.metrics["earned"], same.metrics["earned"])
 
 
@@ -540,8 +540,8 @@ def test_a_world_that_leaps_is_recorded_as_one_that_steps() -> None:
     leaping = Leaping(tiny.Consensus.params_type(), 3)
     for until in ([2, 3.5, 7], [5.0, 12], 4):
         leaping.leaps = 0
-        run = tacit.simulate(leaping, Random(), seed=1, until=until, record=["earned", "time"])
-        stepped = tacit.simulate(
+        run = taciturn.simulate(leaping, Random(), seed=1, until=until, record=["earned", "time"])
+        stepped = taciturn.simulate(
             tiny.consensus_v0.population(3), Random(), seed=1, until=until, record=["earned", "time"]
         )
         assert leaping.leaps == np.size(until)
@@ -565,7 +565,7 @@ def test_a_policy_learns_from_what_it_did() -> None:
             self.pages.append((obs, action, reward, done))
 
     policy = Diary()
-    run = tacit.simulate(tiny.consensus_v0.population(num_envs=2), policy, seed=0)
+    run = taciturn.simulate(tiny.consensus_v0.population(num_envs=2), policy, seed=0)
     assert [page[3].all() for page in policy.pages] == [False] * 11 + [True]
     np.testing.assert_allclose(sum(page[2].sum(1) for page in policy.pages), run.metrics["earned"])
     assert {page[0].shape for page in policy.pages} == {(2, 4, 5)}
@@ -590,7 +590,7 @@ def test_a_phased_policy_learns_what_came_later() -> None:
         platform, individual = Bookkeeper(), Bookkeeper()
         if controlled:
             env = Controlled(env, "individual", {"platform": platform})
-        tacit.simulate(env, individual if controlled else {"platform": platform, "individual": individual}, seed=0)
+        taciturn.simulate(env, individual if controlled else {"platform": platform, "individual": individual}, seed=0)
         assert platform.calls == individual.calls == 7
         assert platform.earned == pytest.approx(env.state.earned.sum())
         assert platform.earned > 0
@@ -598,14 +598,14 @@ def test_a_phased_policy_learns_what_came_later() -> None:
 
 def test_worlds_have_many_names() -> None:
     world = registry.worlds()["round_stopping_v0"]
-    for name in ("round_stopping_v0", "round_stopping", "tacit/RoundStopping-v0", "RoundStopping-v0", "RoundStopping"):
+    for name in ("round_stopping_v0", "round_stopping", "taciturn/RoundStopping-v0", "RoundStopping-v0", "RoundStopping"):
         assert registry.make_world(name) is world
     assert repr(world) == "<world round_stopping>"
 
 
-@pytest.mark.parametrize("name", ["round_stoping", "RoundStoping", "tacit/RoundStopping-v1", "", "zzz", None])
+@pytest.mark.parametrize("name", ["round_stoping", "RoundStoping", "taciturn/RoundStopping-v1", "", "zzz", None])
 def test_unknown_world(name: Any) -> None:
-    with pytest.raises(tacit.UnknownName, match=r"unknown environment .*: (did you mean .*ound|there are .*round)"):
+    with pytest.raises(taciturn.UnknownName, match=r"unknown environment .*: (did you mean .*ound|there are .*round)"):
         registry.make_world(name)
 
 
@@ -613,7 +613,7 @@ def test_policies_are_made_by_name() -> None:
     assert isinstance(registry.make_policy("FixedCount", k=3), FixedCount)
     assert "Policy" not in registry.policies()
     assert all(issubclass(policy, Policy) for policy in registry.policies().values())
-    with pytest.raises(tacit.UnknownName, match="unknown policy 'FixdCount': did you mean FixedCount"):
+    with pytest.raises(taciturn.UnknownName, match="unknown policy 'FixdCount': did you mean FixedCount"):
         registry.make_policy("FixdCount")
     with pytest.raises(ValueError, match="FixedCount cannot take"):
         registry.make_policy("FixedCount", colour="red")

@@ -13,10 +13,10 @@ import pytest
 from laws import fits, same_law, same_moments
 from scipy import stats
 
-from tacit.envs.core import Array, dissemination
-from tacit.envs.core.graph import Graph, random_graph
-from tacit.policies.reference import private_social_learning as policy_module
-from tacit.wrappers import (
+from taciturn.envs.core import Array, dissemination
+from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.policies.reference import private_social_learning as policy_module
+from taciturn.wrappers import (
     BitwiseRandomizedResponse,
 )
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from laws import fits
 from scipy import stats
 
-import tacit
-from tacit.elicitation import platform_side
-from tacit.envs import elicitation, elicitation_v0
-from tacit.envs.core import Array, Setup
-from tacit.envs.core.elicitation_game import (
+import taciturn
+from taciturn.elicitation import platform_side
+from taciturn.envs import elicitation, elicitation_v0
+from taciturn.envs.core import Array, Setup
+from taciturn.envs.core.elicitation_game import (
     RULES,
     Announcement,
     Cost,
@@ -32,9 +32,9 @@ from tacit.envs.core.elicitation_game import (
     winning_report,
     wins,
 )
-from tacit.envs.core.reporting import REPORTING, BitwiseReport, KaryReport, Reporting, TableReport
-from tacit.envs.elicitation import Elicitation
-from tacit.policies import (
+from taciturn.envs.core.reporting import REPORTING, BitwiseReport, KaryReport, Reporting, TableReport
+from taciturn.envs.elicitation import Elicitation
+from taciturn.policies import (
     BestResponse,
     FictitiousPlay,
     FiniteBestResponse,
@@ -51,7 +51,7 @@ from tacit.policies import (
     Truthful,
     Wintall,
 )
-from tacit.wrappers import Budget, Faulty, KaryRandomizedResponse, Ledger, LossyChannel, Privatize, UnaryEncoding
+from taciturn.wrappers import Budget, Faulty, KaryRandomizedResponse, Ledger, LossyChannel, Privatize, UnaryEncoding
 
 THETA = (0.4, 0.3, 0.2, 0.1)
 THETAS = [(0.7, 0.3), (0.5, 0.3, 0.2), THETA, (0.3, 0.3, 0.2, 0.1, 0.1), (0.5, 0.1, 0.1, 0.1, 0.1, 0.1)]
@@ -379,14 +379,14 @@ def test_the_cost_that_breaks_theorem_2() -> None:
     assert gain > 0.01 * elicitation_v0.payment_lower_bound(THETA, 1.0, LogCost(1.0))
     population = elicitation_v0.population(cost=LogCost(0.1))
     with pytest.warns(UserWarning, match="Theorem 2 does not hold for LogCost"):
-        tacit.simulate(population, {"platform": Wintall(), "individual": TargetQuality()}, seed=0)
+        taciturn.simulate(population, {"platform": Wintall(), "individual": TargetQuality()}, seed=0)
 
 
 def test_theorem_2_for_the_confident() -> None:
     """Whatever the belief, the target is the confident individual's best response, (2.9)."""
     for cost in COSTS:
         population = elicitation_v0.population(4, num_individuals=50, cost=cost, belief_concentration=3.0, campaigns=2)
-        run = tacit.simulate(population, {"platform": Wintall(), "individual": BestResponse()}, seed=0)
+        run = taciturn.simulate(population, {"platform": Wintall(), "individual": BestResponse()}, seed=0)
         np.testing.assert_allclose(population.state.budget, 1.0, atol=1e-5)
         np.testing.assert_allclose(run.metrics["shortfall"], 0.0, atol=1e-5)
 
@@ -594,7 +594,7 @@ def test_the_platform_sees_what_was_reported() -> None:
 def test_the_ledger_shows_chosen_levels() -> None:
     """log(1+eps) of each report, added up over campaigns; the largest where an event is one value, which enters one report."""
     population = elicitation_v0.population(num_individuals=3, campaigns=4, cost_spread=0.3)
-    run = tacit.simulate(
+    run = taciturn.simulate(
         population, {"platform": FlatRate(0.5), "individual": Mixture([(Truthful(2.0), 2), (FreeRider(), 1)])}, seed=0
     )
     ledger = run.ledger
@@ -634,7 +634,7 @@ def test_no_other_mechanism_and_any_fault() -> None:
     with pytest.raises(ValueError, match="channel 'report' takes no mechanism"):
         Privatize(population, "report", KaryRandomizedResponse(1.0, 4))
     lossy = Faulty(population, "report", LossyChannel(0.25))
-    run = tacit.simulate(lossy, {"platform": FlatRate(0.5), "individual": Truthful()}, seed=0)
+    run = taciturn.simulate(lossy, {"platform": FlatRate(0.5), "individual": Truthful()}, seed=0)
     heard = run.metrics["messages"][0]
     assert 500 < heard < 700
     assert run.metrics["total_payment"][0] == pytest.approx(0.5 * heard)
@@ -701,7 +701,7 @@ def test_tallies_are_paid_as_reports_are(rule: str) -> None:
 def test_leaps_charge_as_steps_do() -> None:
     def spent(crowd: Any) -> Array:
         population = elicitation_v0.population(2, num_individuals=5, campaigns=3)
-        run = tacit.simulate(population, {"platform": Wintall(), "individual": crowd}, seed=0)
+        run = taciturn.simulate(population, {"platform": Wintall(), "individual": crowd}, seed=0)
         return run.ledger.total(0.0, "agent", "basic", unit="user")
 
     alone = Mixture([(Truthful(2.0), 1.0)])
@@ -713,7 +713,7 @@ def test_leaps_charge_as_steps_do() -> None:
 def test_any_number_of_individuals(size: int) -> None:
     population = elicitation_v0.population(num_individuals=size, campaigns=2)
     for crowd in (Random(), TargetQuality(), BestResponse()):
-        run = tacit.simulate(population, {"platform": Wintall(), "individual": crowd}, seed=0)
+        run = taciturn.simulate(population, {"platform": Wintall(), "individual": crowd}, seed=0)
         assert all(np.isfinite(value).all() for value in run.metrics.values())
     assert run.metrics["messages"][0] == 2 * size
 
@@ -741,7 +741,7 @@ def test_costly_individuals_fall_short() -> None:
     population = elicitation_v0.population(
         3, num_individuals=40, cost_spread=0.6, belief_concentration=20.0, campaigns=1
     )
-    tacit.simulate(population, {"platform": Wintall(1.5), "individual": BestResponse()}, seed=0)
+    taciturn.simulate(population, {"platform": Wintall(1.5), "individual": BestResponse()}, seed=0)
     eps, factor = population.state.budget, population.state.factor
     np.testing.assert_allclose(0.03 * (5.5 / (eps + 4)) ** 2, factor * 0.02 * eps, rtol=1e-4)
     assert eps.std() > 0.1
@@ -753,22 +753,22 @@ def test_the_confident_choose_the_target_under_other_mechanisms(reporting: str) 
     population = elicitation_v0.population(
         4, num_individuals=20_000, reporting=reporting, theta=(0.6, 0.25, 0.15), campaigns=3, belief_concentration=50.0
     )
-    run = tacit.simulate(population, {"platform": Wintall(), "individual": TargetQuality()}, seed=0)
+    run = taciturn.simulate(population, {"platform": Wintall(), "individual": TargetQuality()}, seed=0)
     assert run.metrics["payment_ratio"].mean() == pytest.approx(1.0, abs=0.1)
     assert run.metrics["error"].mean() < 0.01
     few = elicitation_v0.population(2, num_individuals=30, reporting=reporting, theta=(0.6, 0.25, 0.15), campaigns=1)
-    tacit.simulate(few, {"platform": Wintall(), "individual": BestResponse()}, seed=0)
+    taciturn.simulate(few, {"platform": Wintall(), "individual": BestResponse()}, seed=0)
     np.testing.assert_allclose(few.state.budget, 1.0, atol=1e-4)
 
 
 def test_finite_best_response_as_a_policy() -> None:
     population = elicitation_v0.population(2, num_individuals=30, belief_concentration=INF, campaigns=2)
-    tacit.simulate(population, {"platform": Wintall(), "individual": FiniteBestResponse()}, seed=0)
+    taciturn.simulate(population, {"platform": Wintall(), "individual": FiniteBestResponse()}, seed=0)
     best = FiniteBestResponse.solve(THETA, 1.0, QuadraticCost(0.01), 30)
     np.testing.assert_allclose(population.state.budget, best, atol=1e-4)
     other = elicitation_v0.population(num_individuals=4, reporting="oue")
     with pytest.raises(ValueError, match="reporting must be one of 'k_ary'"):
-        tacit.simulate(other, {"platform": Wintall(), "individual": FiniteBestResponse()}, seed=0)
+        taciturn.simulate(other, {"platform": Wintall(), "individual": FiniteBestResponse()}, seed=0)
 
 
 @pytest.mark.parametrize("platform", [Genie(), OutputAgreement(), PostedPrice(0)])
@@ -796,11 +796,11 @@ def test_free_riders_are_what_a_flat_rate_gets() -> None:
             FlatRate(0.3), np.ones(n), theta=THETA, cost=COSTS[0], target=1.0
         ) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="max_scale must be at least"):
-        tacit.simulate(
+        taciturn.simulate(
             elicitation_v0.population(max_scale=0.1), {"platform": OutputAgreement(), "individual": FreeRider()}, seed=0
         )
     with pytest.raises(ValueError, match="rule must be one of 'wintall'"):
-        tacit.simulate(
+        taciturn.simulate(
             elicitation_v0.population(rules=("wintall",)), {"platform": Genie(), "individual": FreeRider()}, seed=0
         )
 
@@ -828,33 +828,33 @@ def test_learners_converge(size: int) -> None:
         num_individuals=size, belief_concentration=INF, campaigns=250, rules=("wintall",)
     )
     for learner, campaigns in ((FictitiousPlay(), 60), (Hedge(rate=10.0), 250)):
-        tacit.simulate(population, {"platform": Wintall(), "individual": learner}, seed=1, until=campaigns)
+        taciturn.simulate(population, {"platform": Wintall(), "individual": learner}, seed=1, until=campaigns)
         assert population.state.budget.mean() == pytest.approx(expected, abs=0.05)
 
 
 def test_hedge_weighs_by_payoff() -> None:
     """Against a flat rate nothing but cost matters: all weight goes to 0."""
     population = elicitation_v0.population(2, num_individuals=20, campaigns=300)
-    tacit.simulate(population, {"platform": FlatRate(0.2), "individual": Hedge()}, seed=1)
+    taciturn.simulate(population, {"platform": FlatRate(0.2), "individual": Hedge()}, seed=1)
     assert population.state.budget.mean() < 0.1
 
 
 def test_mixtures() -> None:
     population = elicitation_v0.population(2, num_individuals=10, campaigns=2)
     mixture = Mixture([(Truthful(4.0), 3), (FreeRider(), 5), (Hedge(), 2)])
-    tacit.simulate(population, {"platform": Wintall(), "individual": mixture}, seed=0)
+    taciturn.simulate(population, {"platform": Wintall(), "individual": mixture}, seed=0)
     np.testing.assert_array_equal(population.state.budget[:, :8], [[4.0] * 3 + [0.0] * 5] * 2)
     with pytest.raises(ValueError, match="parts must hold at least one pair"):
         Mixture([])
 
 
 def test_policies_know_their_place() -> None:
-    other = tacit.envs.round_stopping_v0.population()
+    other = taciturn.envs.round_stopping_v0.population()
     for policy in (Wintall(), TargetQuality()):
         with pytest.raises(ValueError, match="elicitation_v0"):
-            tacit.simulate(other, policy, seed=0)
+            taciturn.simulate(other, policy, seed=0)
     with pytest.raises(ValueError, match="is the platform of elicitation_v0, not 'individual'"):
-        tacit.simulate(elicitation_v0.population(), {"platform": Wintall(), "individual": Wintall()}, seed=0)
+        taciturn.simulate(elicitation_v0.population(), {"platform": Wintall(), "individual": Wintall()}, seed=0)
 
 
 # The task of the platform.
@@ -863,7 +863,7 @@ def test_policies_know_their_place() -> None:
 def test_elicitation_task() -> None:
     crowds: list[Any] = ["TargetQuality", {"BestResponse": 0.5, "Truthful": 0.5}, Mixture([(FreeRider(), 1.0)])]
     for crowd, shortfall in zip(crowds, (0.0, 0.0, 1.0), strict=True):
-        env = gymnasium.make("tacit/Elicitation-v0", individuals=crowd, num_individuals=200, campaigns=3)
+        env = gymnasium.make("taciturn/Elicitation-v0", individuals=crowd, num_individuals=200, campaigns=3)
         assert env.action_space == gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
         env.reset(seed=0)
         for campaign in range(3):
@@ -949,7 +949,7 @@ def test_ppo_learns_what_wintall_pays() -> None:
     torch = pytest.importorskip("torch")
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from tacit.wrappers.sb3 import RowsVecEnv
+    from taciturn.wrappers.sb3 import RowsVecEnv
 
     shape: dict[str, Any] = {"num_individuals": 500, "payment_cap": 3.0, "penalty": 0.6, "campaigns": 1}
     rows = VecNormalize(RowsVecEnv(platform_side(48, fixed_target=True, **shape), seed=0), gamma=0.0)
@@ -968,7 +968,7 @@ def test_ppo_learns_what_wintall_pays() -> None:
         return float(side.metrics()["payment"].mean()), float(side.metrics()["error"].mean())
 
     population = elicitation_v0.population(400, **shape)
-    run = tacit.simulate(population, {"platform": Wintall(), "individual": BestResponse()}, seed=1)
+    run = taciturn.simulate(population, {"platform": Wintall(), "individual": BestResponse()}, seed=1)
     payment, error = float(run.metrics["payment"].mean()), float(run.metrics["error"].mean())
     assert paid_and_missed()[0] > 1.5 * payment
     learner.learn(48 * 16 * 40)
@@ -994,8 +994,8 @@ def test_a_platform_can_mislead_those_who_trust_it() -> None:
 def test_individuals_may_learn_with_sb3() -> None:
     """Their side as rows: 5 individuals of 3 replicas answer WINTALL; a replica that ends begins anew."""
     pytest.importorskip("stable_baselines3")
-    from tacit.envs.core import Controlled
-    from tacit.wrappers.sb3 import RowsVecEnv
+    from taciturn.envs.core import Controlled
+    from taciturn.wrappers.sb3 import RowsVecEnv
 
     inner = elicitation_v0.population(3, num_individuals=5, campaigns=2, rules=("wintall",))
     rows = RowsVecEnv(Controlled(inner, "individual", {"platform": Wintall()}), seed=0)
@@ -1016,7 +1016,7 @@ def test_the_genie_pays_the_bound_of_every_mechanism(reporting: str) -> None:
     population = elicitation_v0.population(
         4, num_individuals=2_000, theta=(0.6, 0.25, 0.15), reporting=reporting, campaigns=1, belief_concentration=INF
     )
-    run = tacit.simulate(population, {"platform": Genie(), "individual": BestResponse()}, seed=0)
+    run = taciturn.simulate(population, {"platform": Genie(), "individual": BestResponse()}, seed=0)
     assert run.metrics["shortfall"].max() < 1e-4
     price = float(population.state.scale[0])
     spread = price / 2 / math.sqrt(8_000)
@@ -1026,8 +1026,8 @@ def test_the_genie_pays_the_bound_of_every_mechanism(reporting: str) -> None:
 def test_nothing_can_be_bought_where_theta_is_uniform() -> None:
     population = elicitation_v0.population(2, num_individuals=9, theta=(0.5, 0.5), campaigns=2)
     with pytest.raises(ValueError, match="amount must be given where theta is uniform"):
-        tacit.simulate(population, {"platform": FlatRate(), "individual": FreeRider()}, seed=0)
+        taciturn.simulate(population, {"platform": FlatRate(), "individual": FreeRider()}, seed=0)
     for platform in (Genie(), OutputAgreement()):
-        run = tacit.simulate(population, {"platform": platform, "individual": BestResponse()}, seed=0)
+        run = taciturn.simulate(population, {"platform": platform, "individual": BestResponse()}, seed=0)
         assert run.metrics["total_payment"].tolist() == [0, 0]
         assert run.metrics["payment_ratio"].tolist() == [0, 0]

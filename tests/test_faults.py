@@ -14,11 +14,11 @@ from cases import CLIENTS, forms, rewards
 from laws import fits, same_law
 from scipy import stats
 
-import tacit
-from tacit.envs import federated_training_v0
-from tacit.envs.core import Array, Channel, Fault, Setup, Streams
-from tacit.policies import FixedCount, Random
-from tacit.wrappers import (
+import taciturn
+from taciturn.envs import federated_training_v0
+from taciturn.envs.core import Array, Channel, Fault, Setup, Streams
+from taciturn.policies import FixedCount, Random
+from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     Byzantine,
@@ -292,7 +292,7 @@ def test_wrappers_nest_in_any_order(mechanism: Any) -> None:
         env = tiny.consensus_v0.population(num_envs=3)
         for layer in order:
             env = layer(env)
-        run = tacit.simulate(env, Random(), seed=0)
+        run = taciturn.simulate(env, Random(), seed=0)
         runs.append((run.metrics["earned"], env.channels["vote"].messages(), run.ledger.messages("vote")))
     for run_ in runs[1:]:
         for one, first in zip(run_, runs[0], strict=True):
@@ -314,7 +314,7 @@ def test_the_rest_has_the_same_luck() -> None:
 def test_the_budget_counts_what_is_sent() -> None:
     env = Privatize(tiny.consensus_v0.population(num_envs=2), "vote", BitwiseRandomizedResponse(1.0), Budget(3.0))
     env = Faulty(env, "vote", LossyChannel(0.5))
-    run = tacit.simulate(env, Random(), seed=0)
+    run = taciturn.simulate(env, Random(), seed=0)
     assert (run.ledger.messages("vote") == 3).all()
 
 
@@ -432,12 +432,12 @@ def test_survives_pickling(form: str, fault: Any) -> None:
 
 
 def test_survives_its_spec() -> None:
-    bare = gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS)
+    bare = gymnasium.make("taciturn/FederatedTraining-v0", **CLIENTS)
     faulty = Privatize(Faulty(bare, "update", LossyChannel(0.5)), "update", NOISE)
     assert faulty.spec is not None
     again = gymnasium.make(faulty.spec)
     assert rewards(again) == rewards(faulty)
-    only = Privatize(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS), "update", NOISE)
+    only = Privatize(gymnasium.make("taciturn/FederatedTraining-v0", **CLIENTS), "update", NOISE)
     assert rewards(only) != rewards(faulty)
 
 
@@ -456,15 +456,15 @@ def test_simulate_keeps_the_faults_of_a_wrapper() -> None:
     fault = LossyChannel(0.5)
     array = Faulty(federated_training_v0.population(1, **CLIENTS), "update", fault)
     single = Faulty(federated_training_v0.single_env(**CLIENTS), "update", fault)
-    one, other = (tacit.simulate(env, FixedCount(5), seed=0, privacy={"update": NOISE}) for env in (array, single))
+    one, other = (taciturn.simulate(env, FixedCount(5), seed=0, privacy={"update": NOISE}) for env in (array, single))
     np.testing.assert_array_equal(one.metrics["test_loss"], other.metrics["test_loss"])
-    clean = tacit.simulate(
+    clean = taciturn.simulate(
         federated_training_v0.population(1, **CLIENTS), FixedCount(5), seed=0, privacy={"update": NOISE}
     )
     np.testing.assert_array_equal(one.ledger.messages("update"), clean.ledger.messages("update"))
     assert (one.metrics["test_loss"] != clean.metrics["test_loss"]).all()
     with pytest.raises(ValueError, match="has a mechanism already"):
-        tacit.simulate(Privatize(single, "update", NOISE), FixedCount(5), seed=0, privacy={"update": NOISE})
+        taciturn.simulate(Privatize(single, "update", NOISE), FixedCount(5), seed=0, privacy={"update": NOISE})
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "samples"])
@@ -523,8 +523,8 @@ def test_federated_training_averages_what_arrived(weighting: str, monkeypatch: p
         (lambda: Byzantine(0.5, "flip", cast(Any, (1.0,))), "bounds must be a flat sequence of 2 numbers"),
         (lambda: Churn(2.0, 0.5), "leave must be a finite number >= 0 and <= 1, not 2.0"),
         (lambda: Churn(0.5, cast(Any, None)), "join must be a finite number"),
-        (lambda: Setup(faults=cast(Any, [LossyChannel(0.1)])), "faults must be a tuple of tacit.wrappers' faults"),
-        (lambda: Setup(faults=(cast(Any, LossyChannel),)), "faults must be a tuple of tacit.wrappers' faults"),
+        (lambda: Setup(faults=cast(Any, [LossyChannel(0.1)])), "faults must be a tuple of taciturn.wrappers' faults"),
+        (lambda: Setup(faults=(cast(Any, LossyChannel),)), "faults must be a tuple of taciturn.wrappers' faults"),
     ],
 )
 def test_parameters_out_of_range(make: Callable[[], Any], message: str) -> None:
@@ -537,8 +537,8 @@ def test_parameters_out_of_range(make: Callable[[], Any], message: str) -> None:
     ("make", "message"),
     [
         (lambda env: Faulty(env, "upload", LossyChannel(0.1)), "channel must be one of update, not 'upload'"),
-        (lambda env: Faulty(env, "update", cast(Any, 0.1)), "fault must be one of tacit.wrappers' faults, not 0.1"),
-        (lambda env: Faulty(env, "update", cast(Any, NOISE)), "fault must be one of tacit.wrappers' faults"),
+        (lambda env: Faulty(env, "update", cast(Any, 0.1)), "fault must be one of taciturn.wrappers' faults, not 0.1"),
+        (lambda env: Faulty(env, "update", cast(Any, NOISE)), "fault must be one of taciturn.wrappers' faults"),
         (
             lambda env: Privatize(Faulty(Privatize(env, "update", NOISE), "update", Churn(0.1, 0.1)), "update", NOISE),
             "has a mechanism already",

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import tacit
-from tacit.envs import federated_bandit, federated_bandit_v0
-from tacit.envs.core import Array, picture
-from tacit.envs.core.gossip_protocol import information_sharing
-from tacit.envs.core.graph import Graph, random_graph
-from tacit.envs.federated_bandit import (
+import taciturn
+from taciturn.envs import federated_bandit, federated_bandit_v0
+from taciturn.envs.core import Array, picture
+from taciturn.envs.core.gossip_protocol import information_sharing
+from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.envs.federated_bandit import (
     FederatedBandit,
     average,
     eliminate,
@@ -26,9 +26,9 @@ from tacit.envs.federated_bandit import (
     in_turn,
     local_gaps,
 )
-from tacit.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
-from tacit.policies.reference import arm_elimination
-from tacit.policies.reference.arm_elimination import (
+from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
+from taciturn.policies.reference import arm_elimination
+from taciturn.policies.reference.arm_elimination import (
     ArmElimination,
     confidence_radius,
     participants,
@@ -36,7 +36,7 @@ from tacit.policies.reference.arm_elimination import (
     target_gap,
     whole_samples,
 )
-from tacit.wrappers import Budget, Byzantine, Churn, Faulty, Laplace, LossyChannel, Privatize, Stragglers
+from taciturn.wrappers import Budget, Byzantine, Churn, Faulty, Laplace, LossyChannel, Privatize, Stragglers
 
 METRICS = {"regret", "regret_per_agent", "cost", "rounds", "active_arms", "identified", "epsilon_max"}
 FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "horizon": 700}
@@ -47,11 +47,11 @@ def world(num_envs: int = 1, **params: Any) -> FederatedBandit:
     return population
 
 
-def by_slots(env: FederatedBandit, policy: Any, seed: int, privacy: Any = "paper") -> tacit.Run:
+def by_slots(env: FederatedBandit, policy: Any, seed: int, privacy: Any = "paper") -> taciturn.Run:
     """`simulate`, one slot a step."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FederatedBandit, "leap", lambda *_: False)
-        return tacit.simulate(env, policy, seed=seed, privacy=privacy)
+        return taciturn.simulate(env, policy, seed=seed, privacy=privacy)
 
 
 def same_law(one: Array, other: Array) -> float:
@@ -268,7 +268,7 @@ def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: in
                 noise.append(added[asks & (missed == 0)])
 
         patch.setattr(FederatedBandit, "upload", heard)
-        tacit.simulate(env, policy, seed=0, privacy=setups)
+        taciturn.simulate(env, policy, seed=0, privacy=setups)
     return noise
 
 
@@ -307,7 +307,7 @@ def test_noise_of_missed_epochs_is_kept() -> None:
     """After r epochs, what is known of an agent holds r noises, however it uploaded. Moments within 5 standard errors: about 1e-5."""
     policy = CDPMAB(0.5, participation=0.4)
     env = world(3000, qualities=[1.0, 1.0], num_arms=2, horizon=20_000)
-    tacit.simulate(env, policy, seed=3, privacy="paper")
+    taciturn.simulate(env, policy, seed=3, privacy="paper")
     s, uploaded = env.state, env.state.weight[:, :, 0] > 0
     assert np.unique(s.missed[uploaded]).size > 2
     assert np.unique(s.rounds).size == 1
@@ -325,7 +325,7 @@ def test_noise_of_missed_epochs_is_kept() -> None:
 def test_as_many_as_asked_upload_and_none_more_often() -> None:
     """N agents a round, each as likely as any other: chi-square, false alarm 1e-5."""
     env = world(2000, num_agents=7)
-    run = tacit.simulate(env, CDPMAB(participation=0.3, rounds=1, gap=0.5), seed=1)
+    run = taciturn.simulate(env, CDPMAB(participation=0.3, rounds=1, gap=0.5), seed=1)
     np.testing.assert_array_equal(run.metrics["rounds"], 1)
     np.testing.assert_array_equal(run.metrics["upload"], 3)
     first = (env.channels["means"].messages() > 0).sum(0)
@@ -353,7 +353,7 @@ def pvalues(name: str, replicas: int = 400) -> dict[str, float]:
     params, policy = SETTINGS[name]
     env = world(replicas, **params)
     privacy = None if name == "alone" else "paper"
-    epochs = tacit.simulate(env, policy, seed=1, privacy=privacy).metrics
+    epochs = taciturn.simulate(env, policy, seed=1, privacy=privacy).metrics
     slots = by_slots(env, policy, seed=2, privacy=privacy).metrics
     np.testing.assert_array_equal(epochs["epsilon_max"], slots["epsilon_max"])
     return {key: same_law(epochs[key], slots[key]) for key in COMPARED}
@@ -382,8 +382,8 @@ def test_another_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_recording_does_not_change_the_law() -> None:
     """An epoch played in parts pulls in turn, slot for slot; 12 tests at 1e-6."""
     env = world(600)
-    parts = tacit.simulate(env, CDPMAB(0.5), seed=1, privacy="paper", until=np.arange(7, 701, 7), record=["regret"])
-    whole = tacit.simulate(env, CDPMAB(0.5), seed=2, privacy="paper")
+    parts = taciturn.simulate(env, CDPMAB(0.5), seed=1, privacy="paper", until=np.arange(7, 701, 7), record=["regret"])
+    whole = taciturn.simulate(env, CDPMAB(0.5), seed=2, privacy="paper")
     assert parts.trace["regret"].shape == (100, 600)
     assert (np.diff(parts.trace["regret"], axis=0) >= -1e-9).all()
     np.testing.assert_allclose(parts.trace["regret"][-1], parts.metrics["regret"])
@@ -396,7 +396,7 @@ def test_recording_does_not_change_the_law() -> None:
 
 def test_a_run_goes_no_farther_than_it_is_asked() -> None:
     env = world(3)
-    run = tacit.simulate(env, CDPMAB(0.5), seed=0, privacy="paper", until=[10.5, 333.0])
+    run = taciturn.simulate(env, CDPMAB(0.5), seed=0, privacy="paper", until=[10.5, 333.0])
     np.testing.assert_array_equal(env.clock(), 333)
     assert env.truncated.all()
     assert run.metrics["rounds"].max() <= 2
@@ -416,7 +416,7 @@ def test_a_plan_that_does_not_fit_is_refused() -> None:
             return pulls + 10**6, asks
 
     with pytest.raises(ValueError, match="must plan 1 to 700 slots"):
-        tacit.simulate(world(), Eager(1.0), seed=0)
+        taciturn.simulate(world(), Eager(1.0), seed=0)
 
 
 # Regret.
@@ -505,7 +505,7 @@ def test_messages_on_random_graphs(kind: str) -> None:
     graph = random_graph(kind, 14, seed=3)
     sharing = information_sharing(graph)
     env = world(2, num_agents=14, topology=graph, horizon=1000)
-    run = tacit.simulate(env, DDPMAB(0.5), seed=0, privacy="paper")
+    run = taciturn.simulate(env, DDPMAB(0.5), seed=0, privacy="paper")
     assert (sharing.known(sharing.slots)).all()
     assert env.talk.delay == max(graph.distances().max() - 1, 0)
     rounds = run.metrics["rounds"]
@@ -556,7 +556,7 @@ def test_sinks_minimise_eccentricity_and_pay_the_server() -> None:
     env = world(topology=[path, star, ("complete", 1)], num_agents=10, horizon=3000, server_link_cost=50.0)
     assert env.talk.sinks.tolist() == [2, 5, 9]
     assert env.talk.delay == 1
-    run = tacit.simulate(env, HDPMAB(0.5), seed=0, privacy="paper")
+    run = taciturn.simulate(env, HDPMAB(0.5), seed=0, privacy="paper")
     rounds = run.metrics["rounds"]
     np.testing.assert_array_equal(run.metrics["sac"], (2 * (1 + 2) + 3) * rounds)
     np.testing.assert_array_equal(run.metrics["upload"], 3 * rounds)
@@ -575,7 +575,7 @@ def test_unweighted_components_can_choose_a_wrong_arm() -> None:
             20, topology=[("complete", 9), ("ring", 1)], num_agents=10, qualities=quality, num_arms=2,
             weighting=weighting, horizon=20_000,
         )  # fmt: skip
-        found[weighting] = tacit.simulate(env, HDPMAB(1.0), seed=0, privacy="paper").metrics
+        found[weighting] = taciturn.simulate(env, HDPMAB(1.0), seed=0, privacy="paper").metrics
     assert found["agents"]["identified"].all()
     assert not found["components"]["identified"].any()
     np.testing.assert_array_equal(found["components"]["active_arms"], 1)
@@ -586,8 +586,8 @@ def test_a_component_an_agent_is_the_server() -> None:
     alone = world(4, topology=[("ring", 1)] * 5)
     server = world(4)
     assert alone.talk.delay == 0
-    one = tacit.simulate(alone, HDPMAB(0.5), seed=0, privacy="paper").metrics
-    other = tacit.simulate(server, CDPMAB(0.5), seed=0, privacy="paper").metrics
+    one = taciturn.simulate(alone, HDPMAB(0.5), seed=0, privacy="paper").metrics
+    other = taciturn.simulate(server, CDPMAB(0.5), seed=0, privacy="paper").metrics
     for key in METRICS:
         np.testing.assert_array_equal(one[key], other[key])
 
@@ -598,13 +598,13 @@ def test_a_component_an_agent_is_the_server() -> None:
 @pytest.mark.parametrize("participation", [1.0, 0.4])
 def test_a_message_is_as_private_as_all_uploaders_together(participation: float) -> None:
     env = world(3, horizon=5000)
-    run = tacit.simulate(env, CDPMAB(0.25, participation), seed=0, privacy="paper")
+    run = taciturn.simulate(env, CDPMAB(0.25, participation), seed=0, privacy="paper")
     level = participants(participation, 5) * 0.25
     assert run.ledger.per_message["means"].epsilon == level
     np.testing.assert_allclose(run.metrics["epsilon_max"], level)
     assert run.ledger.total(by="max", method="basic").min() > level
-    assert np.isinf(tacit.simulate(env, CDPMAB(0.25), seed=0).metrics["epsilon_max"]).all()
-    np.testing.assert_array_equal(tacit.simulate(env, SingleAgent(), seed=0).metrics["epsilon_max"], 0)
+    assert np.isinf(taciturn.simulate(env, CDPMAB(0.25), seed=0).metrics["epsilon_max"]).all()
+    np.testing.assert_array_equal(taciturn.simulate(env, SingleAgent(), seed=0).metrics["epsilon_max"], 0)
 
 
 def test_the_channel_says_what_it_carries() -> None:
@@ -615,18 +615,18 @@ def test_the_channel_says_what_it_carries() -> None:
 
 def test_a_mechanism_for_other_messages_is_refused() -> None:
     env = world()
-    for mechanism in (tacit.wrappers.BitwiseRandomizedResponse(1.0), tacit.wrappers.TreeAggregation(1.0, 8)):
+    for mechanism in (taciturn.wrappers.BitwiseRandomizedResponse(1.0), taciturn.wrappers.TreeAggregation(1.0, 8)):
         with pytest.raises(ValueError, match="channel 'means' carries means, which need additive noise"):
             Privatize(env, channel="means", mechanism=mechanism).reset(seed=0)
     with pytest.raises(ValueError, match="SingleAgent prescribes no mechanism"):
-        tacit.simulate(env, SingleAgent(), seed=0, privacy="paper")
+        taciturn.simulate(env, SingleAgent(), seed=0, privacy="paper")
 
 
 @pytest.mark.parametrize("topology", ["server", "ring"])
 def test_lost_messages_are_left_out(topology: Any) -> None:
     policy: Any = CDPMAB(0.5) if topology == "server" else DDPMAB(0.5)
     env = Faulty(world(200, topology=topology), channel="means", fault=LossyChannel(0.5))
-    run = tacit.simulate(env, policy, seed=0, privacy="paper")
+    run = taciturn.simulate(env, policy, seed=0, privacy="paper")
     whole = expected_pulls(env.params, policy, [4])[0]
     known = env.state.weight.max(-1)
     assert ((known == 0) | (known >= whole)).all()
@@ -634,7 +634,7 @@ def test_lost_messages_are_left_out(topology: Any) -> None:
     assert (known > 0).any()
     assert run.metrics["rounds"].min() > 0
     nothing = Faulty(world(3, topology=topology), channel="means", fault=LossyChannel(1.0))
-    silent = tacit.simulate(nothing, policy, seed=0, privacy="paper")
+    silent = taciturn.simulate(nothing, policy, seed=0, privacy="paper")
     np.testing.assert_array_equal(silent.metrics["identified"], 0)
 
 
@@ -643,7 +643,7 @@ def test_a_budget_stops_uploads_or_the_run() -> None:
         env = Privatize(
             world(2, horizon=5000), "means", Laplace(epsilon=1.0), budget=Budget(1.5, delta=0.0, when_spent=when)
         )
-        return tacit.simulate(env, CDPMAB(0.2), seed=0), env
+        return taciturn.simulate(env, CDPMAB(0.2), seed=0), env
 
     run, env = spent("silent")
     assert run.ledger.messages("means").max() == 1
@@ -659,10 +659,10 @@ def test_a_budget_stops_uploads_or_the_run() -> None:
 
 def test_one_arm_is_played_and_nothing_said() -> None:
     for run in (
-        tacit.simulate(world(2, num_arms=1), CDPMAB(1.0), seed=0, privacy="paper"),
+        taciturn.simulate(world(2, num_arms=1), CDPMAB(1.0), seed=0, privacy="paper"),
         by_slots(world(2, num_arms=1), CDPMAB(1.0), seed=0),
-        tacit.simulate(world(2, num_arms=1, topology="ring"), DDPMAB(1.0), seed=0),
-        tacit.simulate(world(2, num_arms=1), Random(), seed=0),
+        taciturn.simulate(world(2, num_arms=1, topology="ring"), DDPMAB(1.0), seed=0),
+        taciturn.simulate(world(2, num_arms=1), Random(), seed=0),
     ):
         np.testing.assert_array_equal(run.metrics["regret"], 0)
         np.testing.assert_array_equal(run.metrics["identified"], 1)
@@ -674,7 +674,7 @@ def test_one_arm_is_played_and_nothing_said() -> None:
 )
 def test_one_agent(topology: Any, policy: Any) -> None:
     env = world(5, num_agents=1, topology=topology, num_arms=2, qualities=[0.1, 0.9], horizon=3000)
-    run = tacit.simulate(env, policy, seed=0, privacy="paper")
+    run = taciturn.simulate(env, policy, seed=0, privacy="paper")
     assert run.metrics["identified"].all()
     assert env.talk.delay == 0
     assert run.metrics["cost"].max() == (0 if topology == "ring" else 25 * run.metrics["rounds"].max())
@@ -683,7 +683,7 @@ def test_one_agent(topology: Any, policy: Any) -> None:
 def test_no_epoch_fits() -> None:
     """The arms are explored in turn to the end, and nothing is uploaded."""
     env = world(3, horizon=10)
-    for run in (tacit.simulate(env, CDPMAB(1.0), seed=0, privacy="paper"), by_slots(env, CDPMAB(1.0), seed=0)):
+    for run in (taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper"), by_slots(env, CDPMAB(1.0), seed=0)):
         np.testing.assert_array_equal(env.state.counts, np.broadcast_to([3, 3, 2, 2], (3, 5, 4)))
         np.testing.assert_array_equal(run.metrics["rounds"], 0)
         np.testing.assert_array_equal(run.metrics["active_arms"], 4)
@@ -697,20 +697,20 @@ def test_an_epoch_runs_only_if_its_round_fits_too() -> None:
             if 4 * expected_pulls(world(horizon=t, topology="ring").params, DDPMAB(100.0), [4])[0] + 1 == t
         )  # fmt: skip
         env = world(topology="ring", horizon=horizon, delay=delay)
-        assert tacit.simulate(env, DDPMAB(100.0), seed=0).metrics["rounds"] == rounds
+        assert taciturn.simulate(env, DDPMAB(100.0), seed=0).metrics["rounds"] == rounds
 
 
 def test_tied_best_arms_both_stay() -> None:
     env = world(50, qualities=[0.8, 0.1, 0.8, 0.2], horizon=20_000)
-    run = tacit.simulate(env, CDPMAB(1.0), seed=0, privacy="paper")
+    run = taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper")
     np.testing.assert_array_equal(run.metrics["active_arms"], 2)
     np.testing.assert_array_equal(in_play(env.state)[:, [0, 2]], True)
     assert run.metrics["identified"].all()
-    limited = tacit.simulate(env, CDPMAB(1.0, rounds=2), seed=0, privacy="paper")
+    limited = taciturn.simulate(env, CDPMAB(1.0, rounds=2), seed=0, privacy="paper")
     np.testing.assert_array_equal(limited.metrics["rounds"], 2)
     assert limited.metrics["identified"].all()
     same = world(5, qualities=[0.5] * 4)
-    np.testing.assert_array_equal(tacit.simulate(same, CDPMAB(1.0, rounds=2), seed=0).metrics["regret"], 0)
+    np.testing.assert_array_equal(taciturn.simulate(same, CDPMAB(1.0, rounds=2), seed=0).metrics["regret"], 0)
 
 
 @pytest.mark.parametrize(
@@ -771,9 +771,9 @@ def test_bad_policies(make: Callable[[], Any], message: str) -> None:
 )
 def test_policies_know_their_topology(topology: Any, policy: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        tacit.simulate(world(topology=topology), policy, seed=0)
+        taciturn.simulate(world(topology=topology), policy, seed=0)
     with pytest.raises(ValueError, match="acts in federated_bandit, not in 'round_stopping'"):
-        tacit.simulate(tacit.envs.round_stopping_v0.population(), policy, seed=0)
+        taciturn.simulate(taciturn.envs.round_stopping_v0.population(), policy, seed=0)
 
 
 def test_components_may_be_alike() -> None:
@@ -836,7 +836,7 @@ def test_runs_go_on_whatever_goes_wrong(fault: Any) -> None:
         ("server", CDPMAB(0.5, 0.6)), ("ring", DDPMAB(0.5)), ([("ring", 3), ("star", 2)], HDPMAB(0.5)),
     ):  # fmt: skip
         env = Faulty(world(20, topology=topology, horizon=3000), "means", fault)
-        run = tacit.simulate(env, policy, seed=0, privacy="paper")
+        run = taciturn.simulate(env, policy, seed=0, privacy="paper")
         np.testing.assert_array_equal(env.clock(), 3000)
         np.testing.assert_allclose(run.metrics["epsilon_max"], policy.uploaders(env.params) * 0.5)
         assert run.metrics["rounds"].min() >= 1
@@ -881,7 +881,7 @@ def test_the_whole_job() -> None:
         num_envs=4, num_agents=50, qualities="grid", num_arms=100, horizon=100_000, topology="server",
         server_link_cost=25.0, agent_link_cost=1.0,
     )  # fmt: skip
-    run = tacit.simulate(env, CDPMAB(epsilon=1.0, participation=1.0, rounds=None), privacy="paper", seed=0)
+    run = taciturn.simulate(env, CDPMAB(epsilon=1.0, participation=1.0, rounds=None), privacy="paper", seed=0)
     assert run.metrics.keys() >= METRICS
     assert all(value.shape == (4,) for value in run.metrics.values())
     np.testing.assert_array_equal(run.metrics["identified"], 1)
@@ -894,8 +894,8 @@ def test_the_whole_job() -> None:
 def test_talk_pays() -> None:
     """Section VII-A3: M agents that talk have about 1/M of the regret of one on its own, each; and Random has far more."""
     env = world(40, num_agents=5, num_arms=10, qualities="grid", horizon=100_000)
-    together = tacit.simulate(env, CDPMAB(1.0), seed=0, privacy="paper").metrics["regret_per_agent"]
-    alone = tacit.simulate(env, SingleAgent(), seed=0).metrics["regret_per_agent"]
+    together = taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper").metrics["regret_per_agent"]
+    alone = taciturn.simulate(env, SingleAgent(), seed=0).metrics["regret_per_agent"]
     nobody = gaps(env.state.quality).mean() * 100_000
     assert alone.max() < 0.3 * nobody
     assert 0.15 < together.mean() / alone.mean() < 0.35
@@ -908,7 +908,7 @@ def test_alone_agents_follow_their_own_best_arm() -> None:
     times = [30_000.0, 60_000.0]
     growth = {}
     for policy in (CDPMAB(1.0), SingleAgent()):
-        trace = tacit.simulate(env, policy, seed=0, until=times, record=["regret"]).trace["regret"]
+        trace = taciturn.simulate(env, policy, seed=0, until=times, record=["regret"]).trace["regret"]
         growth[type(policy).__name__] = np.diff(trace, axis=0)
     np.testing.assert_array_equal(growth["CDPMAB"], 0)
     assert growth["SingleAgent"].min() > 1000
@@ -916,7 +916,7 @@ def test_alone_agents_follow_their_own_best_arm() -> None:
 
 def test_large() -> None:
     env = world(num_agents=1000, num_arms=1000, horizon=20)
-    run = tacit.simulate(env, SingleAgent(), seed=0)
+    run = taciturn.simulate(env, SingleAgent(), seed=0)
     np.testing.assert_array_equal(run.metrics["active_arms"], 1000)
     np.testing.assert_array_equal(env.state.counts.sum(1)[0], [1000] * 20 + [0] * 980)
     env.reset(seed=0)
@@ -938,7 +938,7 @@ def test_pictures() -> None:
 
 def test_at_user_level_a_message_costs_what_all_its_rewards_do() -> None:
     env = federated_bandit_v0.population(num_agents=4, num_arms=3, qualities=[0.9, 0.7, 0.1], horizon=20_000)
-    run = tacit.simulate(env, CDPMAB(epsilon=0.5), privacy="paper", seed=0)
+    run = taciturn.simulate(env, CDPMAB(epsilon=0.5), privacy="paper", seed=0)
     one, told = 4 * 0.5, env.state.used_counts.sum(2)
     assert run.metrics["rounds"] > 1
     assert (told > 100).all()

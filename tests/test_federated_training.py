@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tacit
-from tacit.envs.core import Array, Channel
-from tacit.envs.core.datasets import _deal
-from tacit.envs.federated_training import (
+import taciturn
+from taciturn.envs.core import Array, Channel
+from taciturn.envs.core.datasets import _deal
+from taciturn.envs.federated_training import (
     Classifier,
     Dataset,
     FederatedTraining,
@@ -29,8 +29,8 @@ from tacit.envs.federated_training import (
     measure_reward_curve,
     partition,
 )
-from tacit.envs.round_stopping import round_stopping_v0
-from tacit.policies import FixedCount, OptimalStopping, WaitForAll
+from taciturn.envs.round_stopping import round_stopping_v0
+from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
 
 Kind = type[Softmax] | type[SmallCNN]
 
@@ -465,7 +465,7 @@ SMALL = {"num_clients": 10, "compute_probability": 0.1, "time_budget": 20.0}
 
 def played(env: FederatedTraining, count: int, seed: int = 0) -> FederatedTraining:
     """The world after a session in which every round waits for `count` updates."""
-    tacit.simulate(env, FixedCount(count), seed=seed)
+    taciturn.simulate(env, FixedCount(count), seed=seed)
     return env
 
 
@@ -475,7 +475,7 @@ class TestWorld:
     def test_clocks_are_those_of_round_stopping(self, time_law: str, count: int) -> None:
         settings = SMALL | {"time_law": time_law, "computing": (2.0, 5.0)}
         ours, theirs = (
-            tacit.simulate(world.population(4, **settings), FixedCount(count), seed=5).metrics
+            taciturn.simulate(world.population(4, **settings), FixedCount(count), seed=5).metrics
             for world in (federated_training_v0, round_stopping_v0)
         )
         for name in ("rounds", "mean_duration", "mean_updates", "messages"):
@@ -600,7 +600,7 @@ class TestWorld:
     def test_not_waiting_for_all_learns_more_per_second(self) -> None:
         # The paper's claim (section 3.4.1), in its setting: the loss is far lower throughout.
         runs = {
-            policy: tacit.simulate(
+            policy: taciturn.simulate(
                 federated_training_v0.population(8), policy, seed=0, until=[30.0, 60.0, 100.0], record=["test_loss"]
             )
             for policy in (OptimalStopping(), WaitForAll())

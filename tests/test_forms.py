@@ -15,7 +15,7 @@ import worlds as tiny
 from cases import CASES, MODES, PHASED, SOLE, Case, by_agent, chosen, draw, every, seen
 from gymnasium.vector import AutoresetMode
 
-from tacit.envs.core import AECView, Array, ParallelView, VectorView, World
+from taciturn.envs.core import AECView, Array, ParallelView, VectorView, World
 
 # The same seed gives the same bits.
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tacit.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
-from tacit.envs.core import Population
-from tacit.policies import DDPMAB, PPCL, BestResponse, Deadline, FixedCount, PrivateSocialLearning, Wintall
-from tacit.wrappers import BitwiseRandomizedResponse, Privatize
+from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
+from taciturn.envs.core import Population
+from taciturn.policies import DDPMAB, PPCL, BestResponse, Deadline, FixedCount, PrivateSocialLearning, Wintall
+from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
 GOLDEN = Path(__file__).parent / "golden"
 SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "time_budget": 1.0}

@@ -14,13 +14,13 @@ import pytest
 from laws import fits, same_law
 from scipy import stats
 
-import tacit
-from tacit.envs import gossip_bandit_v0
-from tacit.envs.core import Array, gossip_ticks, picture
-from tacit.envs.core.gossip_ticks import Rule, Tally, choose, play
-from tacit.envs.core.replies import AliasTable, ReplySums, sum_law
-from tacit.envs.gossip_bandit import GossipBandit, tick_times
-from tacit.policies import (
+import taciturn
+from taciturn.envs import gossip_bandit_v0
+from taciturn.envs.core import Array, gossip_ticks, picture
+from taciturn.envs.core.gossip_ticks import Rule, Tally, choose, play
+from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
+from taciturn.envs.gossip_bandit import GossipBandit, tick_times
+from taciturn.policies import (
     CBL,
     PPCL,
     FollowMajority,
@@ -35,9 +35,9 @@ from tacit.policies import (
     Uniform,
     Voter,
 )
-from tacit.policies.reference import ppcl
-from tacit.policies.reference.ppcl import popularity_estimate
-from tacit.wrappers import (
+from taciturn.policies.reference import ppcl
+from taciturn.policies.reference.ppcl import popularity_estimate
+from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     Byzantine,
@@ -84,7 +84,7 @@ def no_leap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_contract() -> None:
     env = gossip_bandit_v0.population(num_envs=1000, num_agents=400, qualities=(0.95, 0.65, 0.35, 0.05), rate=1.0)
     env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon=3.0))
-    run = tacit.simulate(env, PPCL(), seed=0, until=[10.0, 20.0, 40.0], record=["popularity"])
+    run = taciturn.simulate(env, PPCL(), seed=0, until=[10.0, 20.0, 40.0], record=["popularity"])
     popularity = run.trace["popularity"]
     assert popularity.shape == (3, 1000, 4)
     np.testing.assert_allclose(popularity.sum(-1), 1.0)
@@ -94,10 +94,10 @@ def test_the_contract() -> None:
 
 def test_what_the_paper_prescribes() -> None:
     assert PPCL().prescribes(population()) == {"preference": RR(3.0)}
-    run = tacit.simulate(population(2, num_agents=8), PPCL(epsilon=1.5), seed=0, until=2.0, privacy="paper")
+    run = taciturn.simulate(population(2, num_agents=8), PPCL(epsilon=1.5), seed=0, until=2.0, privacy="paper")
     assert run.ledger.per_message["preference"].epsilon == 1.5
     with pytest.raises(ValueError, match="CBL prescribes no mechanism"):
-        tacit.simulate(population(asks="one"), CBL(), seed=0, privacy="paper")
+        taciturn.simulate(population(asks="one"), CBL(), seed=0, privacy="paper")
 
 
 # Equations.
@@ -328,9 +328,9 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
     policy, mechanism, params = CASES[name]
     size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
     until = [params["horizon"] / 3, params["horizon"]]
-    leaps = tacit.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
+    leaps = taciturn.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
     no_leap(monkeypatch)
-    steps = tacit.simulate(population(size, **params), policy, seed=12, until=until, record=["best"], privacy=privacy)
+    steps = taciturn.simulate(population(size, **params), policy, seed=12, until=until, record=["best"], privacy=privacy)
     names: tuple[str, ...] = (
         "best",
         "agreed_at",
@@ -354,9 +354,9 @@ def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaps that end a consensus for good, or forget the bias, are found out."""
     _, mechanism, params = CASES["ppcl, weak"]
     size, privacy = 3000, {"preference": mechanism}
-    right = tacit.simulate(population(size, **params), PPCL(), seed=1, until=6.0, privacy=privacy)
+    right = taciturn.simulate(population(size, **params), PPCL(), seed=1, until=6.0, privacy=privacy)
     monkeypatch.setattr(ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None])
-    wrong = tacit.simulate(population(size, **params), PPCL(), seed=2, until=6.0, privacy=privacy)
+    wrong = taciturn.simulate(population(size, **params), PPCL(), seed=2, until=6.0, privacy=privacy)
     assert two_sample_p(right.metrics["best"], wrong.metrics["best"]) < 1e-12
 
 
@@ -391,8 +391,8 @@ def test_large_populations_give_the_same_bits_too(block: int, monkeypatch: pytes
     monkeypatch.setattr(gossip_ticks, "BLOCK", block)
     results = []
     for compile_from in (0, 10**12):
-        monkeypatch.setattr("tacit.envs.gossip_bandit.COMPILE_FROM", compile_from)
-        run = tacit.simulate(
+        monkeypatch.setattr("taciturn.envs.gossip_bandit.COMPILE_FROM", compile_from)
+        run = taciturn.simulate(
             population(3, num_agents=1000), PPCL(), seed=4, until=[0.5, 1.0], record=["preference"], privacy="paper"
         )
         results.append((run.trace["preference"], run.metrics))
@@ -515,7 +515,7 @@ def test_two_options_are_an_exact_birth_death_chain(
     def holders(policy: Any, seed: int) -> Array:
         privacy = None if mechanism is None else {"preference": mechanism}
         env = population(size, num_agents=n, qualities=qualities)
-        run = tacit.simulate(env, policy, seed=seed, until=until, privacy=privacy)
+        run = taciturn.simulate(env, policy, seed=seed, until=until, privacy=privacy)
         return np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1)
 
     assert fits(holders(PPCL(), 21), law) > FALSE_ALARM
@@ -555,8 +555,8 @@ class StopsAtConsensus(PPCL):
 def test_consensus_is_not_absorbing() -> None:
     """With finite epsilon all agents agree, and stop agreeing; without noise they never do."""
     params: dict[str, Any] = {"num_agents": 20, "qualities": (0.9, 0.5)}
-    noisy = tacit.simulate(population(200, **params), PPCL(), seed=0, until=60.0, privacy={"preference": RR(2.0)})
-    clear = tacit.simulate(population(200, **params), PPCL(), seed=0, until=60.0)
+    noisy = taciturn.simulate(population(200, **params), PPCL(), seed=0, until=60.0, privacy={"preference": RR(2.0)})
+    clear = taciturn.simulate(population(200, **params), PPCL(), seed=0, until=60.0)
     assert np.isfinite(noisy.metrics["agreed_at"]).all()
     assert (noisy.metrics["departures"] > 1).all()
     assert (noisy.metrics["departed_at"] > noisy.metrics["agreed_at"]).all()
@@ -568,7 +568,7 @@ def test_consensus_is_not_absorbing() -> None:
 def test_theorem_1_as_a_first_passage() -> None:
     """Equation 36, noiseless: P(all prefer the best) >= 1 - (1 - mu / 2)^(N / 2K); tested at 4 standard errors."""
     qualities, n, mu = (0.9, 0.5), 24, 0.4
-    run = tacit.simulate(population(2000, num_agents=n, qualities=qualities), PPCL(), seed=3, until=200.0)
+    run = taciturn.simulate(population(2000, num_agents=n, qualities=qualities), PPCL(), seed=3, until=200.0)
     rate = run.metrics["agreed_on_best"].mean()
     bound = 1 - (1 - mu / 2) ** (n / 4)
     assert rate >= bound - 4 * np.sqrt(bound * (1 - bound) / 2000)
@@ -598,7 +598,7 @@ def test_every_tick_charges_everyone_one_reply(num_agents: int) -> None:
 
 def test_one_peer_pays_where_one_is_asked() -> None:
     for policy in (CBL(), Random()):
-        run = tacit.simulate(
+        run = taciturn.simulate(
             population(50, asks="one", num_agents=10), policy, seed=0, until=5.0, privacy={"preference": RR(1.0)}
         )
         np.testing.assert_array_equal(run.ledger.messages("preference").sum(1), run.metrics["ticks"])
@@ -609,7 +609,7 @@ def test_agents_without_preference_are_silent() -> None:
     assert env.state.received.tolist() == [2]
     assert env.ledger.messages("preference").tolist() == [[1, 1, 0, 0, 0, 0]]
     assert (
-        tacit.simulate(
+        taciturn.simulate(
             population(1, asks="one", num_agents=4, initial_preferences="none"), OracleOption(), seed=0
         ).metrics["best"]
         == 1
@@ -619,7 +619,7 @@ def test_agents_without_preference_are_silent() -> None:
 def test_memoised_replies_cost_less() -> None:
     runs = {}
     for mechanism in (RR(2.0), Memoized(RR(2.0))):
-        runs[type(mechanism)] = tacit.simulate(
+        runs[type(mechanism)] = taciturn.simulate(
             population(4, num_agents=30), PPCL(), seed=0, until=10.0, privacy={"preference": mechanism}
         )
     fresh, kept = runs[RR], runs[Memoized]
@@ -636,7 +636,7 @@ def test_faults(fault: Any, asks: str) -> None:
     for mechanism in (None, RR(2.0)):
         env = Faulty(population(5, mechanism, num_agents=12, asks=asks, horizon=6.0), "preference", fault)
         policy = PPCL() if asks == "all" else CBL()
-        run = tacit.simulate(env, policy, seed=0, until=[3.0, 6.0], record=["best"])
+        run = taciturn.simulate(env, policy, seed=0, until=[3.0, 6.0], record=["best"])
         assert (run.metrics["best"] > 0.05).any()
         assert run.metrics["ticks"].min() > 20
 
@@ -653,7 +653,7 @@ def test_losses_thin_what_is_heard() -> None:
 def test_budgets() -> None:
     for when_spent, ends in (("silent", False), ("truncate", True)):
         budget = Budget(20.0, when_spent=when_spent)  # type: ignore[arg-type]
-        run = tacit.simulate(
+        run = taciturn.simulate(
             Privatize(population(3, num_agents=6), "preference", RR(1.0), budget), PPCL(), seed=0, until=50.0
         )
         assert (run.ledger.messages("preference") == 20).all()
@@ -666,7 +666,7 @@ def test_mechanisms_that_do_not_answer_bit_by_bit() -> None:
             ValueError, match="mechanism on channel 'preference' must answer one-hot vectors bit by bit"
         ):
             population(1, mechanism)
-    run = tacit.simulate(population(2, NoPrivacy(), num_agents=6), PPCL(), seed=0, until=3.0)
+    run = taciturn.simulate(population(2, NoPrivacy(), num_agents=6), PPCL(), seed=0, until=3.0)
     assert np.isinf(run.metrics["epsilon"]).all()
 
 
@@ -711,7 +711,7 @@ def test_infos() -> None:
 
 def test_all_zero_replies_are_kept_through() -> None:
     env = population(3000, RR(0.2), num_agents=2, qualities=(0.9, 0.1), horizon=1000.0)
-    run = tacit.simulate(env, PPCL(), seed=0, until=3.0)
+    run = taciturn.simulate(env, PPCL(), seed=0, until=3.0)
     policy, env = PPCL(), env
     env.reset(seed=1)
     policy.reset(env, env.stream("policy/agent"))
@@ -749,7 +749,7 @@ def test_flat_actions_are_plans() -> None:
         b = flats.step((4 * option + 2 * zero + one)[:, None])
         np.testing.assert_array_equal(a.observation, b.observation)
         np.testing.assert_array_equal(a.reward, b.reward)
-    run = [tacit.simulate(env, PPCL(), seed=0, until=5.0).metrics["best"] for env in (plans, flats)]
+    run = [taciturn.simulate(env, PPCL(), seed=0, until=5.0).metrics["best"] for env in (plans, flats)]
     np.testing.assert_array_equal(run[0], run[1])
 
 
@@ -776,9 +776,9 @@ def test_shuffled_qualities() -> None:
     env.reset(where=some)
     np.testing.assert_array_equal(env.state.qualities[~some], before[~some])
     assert (env.state.qualities[some] != before[some]).any()
-    assert tacit.simulate(population(20, **params), OracleOption(), seed=0).metrics["best"].min() == 1
-    shuffled = tacit.simulate(population(600, **params), PPCL(), seed=1, privacy={"preference": RR(3.0)})
-    fixed = tacit.simulate(
+    assert taciturn.simulate(population(20, **params), OracleOption(), seed=0).metrics["best"].min() == 1
+    shuffled = taciturn.simulate(population(600, **params), PPCL(), seed=1, privacy={"preference": RR(3.0)})
+    fixed = taciturn.simulate(
         population(600, **params | {"shuffle": False}), PPCL(), seed=2, privacy={"preference": RR(3.0)}
     )
     for metric in ("best", "regret", "popularity_regret", "agreed_on_best"):
@@ -788,7 +788,7 @@ def test_shuffled_qualities() -> None:
 def test_a_run_without_a_tick() -> None:
     """Its first step does nothing and ends it; nobody is asked anything."""
     env = population(400, RR(1.0), num_agents=2, horizon=0.1)
-    run = tacit.simulate(env, PPCL(), seed=0, until=0.1)
+    run = taciturn.simulate(env, PPCL(), seed=0, until=0.1)
     none = run.metrics["ticks"] == 0
     assert abs(none.mean() - np.exp(-0.2)) < 4 * np.sqrt(0.15 / 400)
     assert not run.ledger.messages("preference")[none].any()
@@ -808,7 +808,7 @@ def test_initial_preferences() -> None:
     assert (first(initial_preferences="none") == -1).all()
     assert set(first(initial_preferences="random").ravel()) == {0, 1, 2}
     assert first(initial_preferences=[3, 2, 2, 1, 0, 0, 3])[1].tolist() == [-1, 2, 2, 1, 0, 0, -1]
-    run = tacit.simulate(population(3, num_agents=4, initial_preferences=[1] * 4), PPCL(), seed=0, until=1.0)
+    run = taciturn.simulate(population(3, num_agents=4, initial_preferences=[1] * 4), PPCL(), seed=0, until=1.0)
     assert run.metrics["agreed_at"].tolist() == [0, 0, 0]
 
 
@@ -816,7 +816,7 @@ def test_initial_preferences() -> None:
 def test_sizes(num_agents: int) -> None:
     for asks, policy in (("all", PPCL()), ("one", CBL())):
         env = population(1, RR(3.0), num_agents=num_agents, asks=asks)
-        run = tacit.simulate(env, policy, seed=0, until=1.0)
+        run = taciturn.simulate(env, policy, seed=0, until=1.0)
         assert abs(run.metrics["ticks"] - num_agents) <= 5 * np.sqrt(num_agents)
         assert env.measure("popularity").sum() == pytest.approx(1.0)
         env.reset(seed=0)
@@ -825,7 +825,7 @@ def test_sizes(num_agents: int) -> None:
 
 
 def test_a_hundred_thousand_agents() -> None:
-    run = tacit.simulate(population(1, num_agents=100_000), PPCL(), seed=0, until=0.2, privacy="paper")
+    run = taciturn.simulate(population(1, num_agents=100_000), PPCL(), seed=0, until=0.2, privacy="paper")
     assert 19_000 < run.metrics["ticks"][0] < 21_000
     assert run.metrics["best"] > 0.25
 
@@ -867,7 +867,7 @@ def test_bad_policies() -> None:
         (lambda: IsolatedEpsilonGreedy(2.0), "epsilon must be a finite number >= 0 and <= 1, not 2.0"),
         (lambda: started(CBL()), "CBL asks one peer"),
         (
-            lambda: tacit.simulate(tacit.envs.round_stopping_v0.population(), PPCL(), seed=0),
+            lambda: taciturn.simulate(taciturn.envs.round_stopping_v0.population(), PPCL(), seed=0),
             "acts in the worlds of social learning",
         ),
     ):
@@ -879,13 +879,13 @@ def test_without_numba_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(__import__("sys").modules, "numba", None)
     gossip_ticks.compiled.cache_clear()
     try:
-        with pytest.raises(ImportError, match=r"the compiled loop needs numba: pip install 'tacit\[fast\]'"):
+        with pytest.raises(ImportError, match=r"the compiled loop needs numba: run pip install '\.\[fast\]' in a clone of taciturn"):
             gossip_ticks.compiled()
     finally:
         gossip_ticks.compiled.cache_clear()
-    monkeypatch.setattr("tacit.envs.gossip_bandit.COMPILE_FROM", 0)
-    monkeypatch.setattr("tacit.envs.gossip_bandit.find_spec", lambda name: None)
-    assert tacit.simulate(population(2, num_agents=10), PPCL(), seed=0, until=1.0).metrics["ticks"].min() > 0
+    monkeypatch.setattr("taciturn.envs.gossip_bandit.COMPILE_FROM", 0)
+    monkeypatch.setattr("taciturn.envs.gossip_bandit.find_spec", lambda name: None)
+    assert taciturn.simulate(population(2, num_agents=10), PPCL(), seed=0, until=1.0).metrics["ticks"].min() > 0
 
 
 # Policies.
@@ -896,7 +896,7 @@ def test_policies_in_order() -> None:
 
     def regret(policy: Any) -> tuple[float, float]:
         env = population(40, num_agents=60, horizon=30.0)
-        values = tacit.simulate(env, policy, seed=0, until=30.0, privacy={"preference": RR(3.0)}).metrics[
+        values = taciturn.simulate(env, policy, seed=0, until=30.0, privacy={"preference": RR(3.0)}).metrics[
             "popularity_regret"
         ]
         return float(values.mean()), float(values.std() / np.sqrt(40))
@@ -912,7 +912,7 @@ def test_policies_in_order() -> None:
 
 def test_cbl_learns_without_noise() -> None:
     env = population(40, num_agents=60, asks="one", initial_preferences="none", horizon=40.0)
-    run = tacit.simulate(env, CBL(0.5), seed=0, until=40.0)
+    run = taciturn.simulate(env, CBL(0.5), seed=0, until=40.0)
     assert run.metrics["best"].mean() > 0.9
 
 
@@ -921,7 +921,7 @@ def test_tabular_q_learns() -> None:
 
     def regrets(policy: Any, seed: int) -> Array:
         env = population(10, num_agents=40, horizon=25.0)
-        return tacit.simulate(env, policy, seed=seed, until=25.0, privacy={"preference": RR(3.0)}).metrics[
+        return taciturn.simulate(env, policy, seed=seed, until=25.0, privacy={"preference": RR(3.0)}).metrics[
             "popularity_regret"
         ]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.envs.core import gossip_protocol
-from tacit.envs.core.gossip_protocol import (
+from taciturn.envs.core import gossip_protocol
+from taciturn.envs.core.gossip_protocol import (
     DELAYS,
     collection,
     delay,
@@ -18,7 +18,7 @@ from tacit.envs.core.gossip_protocol import (
     link_cost,
     sink_agents,
 )
-from tacit.envs.core.graph import Graph, random_graph
+from taciturn.envs.core.graph import Graph, random_graph
 
 
 @st.composite

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.envs.core.graph import GRAPHS, Graph, random_graph
+from taciturn.envs.core.graph import GRAPHS, Graph, random_graph
 
 
 @st.composite

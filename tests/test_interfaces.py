@@ -16,8 +16,8 @@ import worlds as tiny
 from cases import CASES, IDS, RUN_TO_HORIZON, SMALL, SOLE, Case, chosen, draw, every, every_id, seen
 from gymnasium.utils.env_checker import check_env
 
-from tacit import registry
-from tacit.envs.core import AECView, ParallelView, SingleEnv, VectorView
+from taciturn import registry
+from taciturn.envs.core import AECView, ParallelView, SingleEnv, VectorView
 
 with warnings.catch_warnings():
     # Its example environments are made in a way that PettingZoo itself no longer likes.
@@ -149,7 +149,7 @@ def test_gymnasium_registry(entry: registry.Entry) -> None:
 
 @pytest.mark.api
 def test_gymnasium_makes_a_world_without_import() -> None:
-    code = "import gymnasium; print(gymnasium.make('tacit:tacit/RoundStopping-v0').reset(seed=0)[0].shape)"
+    code = "import gymnasium; print(gymnasium.make('taciturn:taciturn/RoundStopping-v0').reset(seed=0)[0].shape)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("(5,)\n", "")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tacit
-from tacit.envs import federated_training_v0
-from tacit.envs.core import Channel
-from tacit.envs.core.channel import Unit
-from tacit.policies import FixedCount
-from tacit.wrappers import (
+import taciturn
+from taciturn.envs import federated_training_v0
+from taciturn.envs.core import Channel
+from taciturn.envs.core.channel import Unit
+from taciturn.policies import FixedCount
+from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Exponential,
     Gaussian,
@@ -24,7 +24,7 @@ from tacit.wrappers import (
     PrivacyLoss,
     TreeAggregation,
 )
-from tacit.wrappers.privacy.composition import Method
+from taciturn.wrappers.privacy.composition import Method
 
 PAGE = Path(__file__).parent.parent / "docs" / "privacy.md"
 BEGIN, END = "<!-- what is leaked: written by tests/test_leaks.py -->\n", "<!-- end -->\n"
@@ -138,7 +138,7 @@ def training(updates: int = 10, until: float = 345.0, seed: int = 0) -> Iterator
     env = federated_training_v0.population(num_envs=1, clip_norm=0.1, time_budget=until)
     setting = f"federated training (004, ch. 3): {updates} of 100 updates a round, {until:g} s"
     for title, mechanism in (("as published", NoPrivacy()), ("ours: ε = 4 at 1e-6", Gaussian(epsilon=4.0, delta=1e-6))):
-        run = tacit.simulate(env, FixedCount(updates), seed=seed, privacy={"update": mechanism})
+        run = taciturn.simulate(env, FixedCount(updates), seed=seed, privacy={"update": mechanism})
         yield spent(f"{setting}, {title}", "updates, server", "user", run.ledger, "update")
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tacit
-from tacit.bench import statistics
-from tacit.envs import round_stopping_v0
-from tacit.envs.round_stopping import Params, RoundStopping
-from tacit.policies import LearnedStopping, OptimalStopping, TabularQ
-from tacit.policies.learned.round_stopping import PaidAsItPasses
-from tacit.wrappers.sb3 import RowsVecEnv
+import taciturn
+from taciturn.bench import statistics
+from taciturn.envs import round_stopping_v0
+from taciturn.envs.round_stopping import Params, RoundStopping
+from taciturn.policies import LearnedStopping, OptimalStopping, TabularQ
+from taciturn.policies.learned.round_stopping import PaidAsItPasses
+from taciturn.wrappers.sb3 import RowsVecEnv
 
 SMALL: dict[str, Any] = {"num_clients": 5, "broadcast_time": 0.3, "compute_probability": 0.1, "slot_time": 0.01}
 
@@ -25,7 +25,7 @@ def test_reaches_98_percent_of_the_optimum(algorithm: str) -> None:
     rule = LearnedStopping(algorithm, stages=stages).train(round_stopping_v0.population())
     rates = np.array(
         [
-            tacit.simulate(round_stopping_v0.population(time_budget=600.0), rule, seed=s).metrics["rate"][0]
+            taciturn.simulate(round_stopping_v0.population(time_budget=600.0), rule, seed=s).metrics["rate"][0]
             for s in range(20)
         ]
     )
@@ -53,7 +53,7 @@ def test_tabular_q_solves_a_small_model() -> None:
 def test_training_is_reproducible() -> None:
     params, env = Params(**SMALL), round_stopping_v0.population(4, **SMALL, time_budget=20.0)
     rates = [
-        tacit.simulate(
+        taciturn.simulate(
             env, LearnedStopping("PPO", stages=1, steps=2048, rows=32, seed=seed).train(RoundStopping(params)), seed=3
         ).metrics["rate"]
         for seed in (0, 0, 1)
@@ -67,11 +67,11 @@ def test_training_is_reproducible() -> None:
 def test_learns_when_first_reset_and_only_then() -> None:
     rule = TabularQ(sessions=1)
     env = round_stopping_v0.population(2, **SMALL, time_budget=5.0)
-    tacit.simulate(env, rule, seed=0)
+    taciturn.simulate(env, rule, seed=0)
     learned = rule._values
     assert learned is not None
     before = learned.copy()
-    tacit.simulate(env, rule, seed=1)
+    taciturn.simulate(env, rule, seed=1)
     np.testing.assert_array_equal(rule._values, before)
 
 
@@ -81,7 +81,7 @@ def test_a_trained_rule_survives_pickling() -> None:
     again = pickle.loads(pickle.dumps(rule))
     for one in (rule, again):
         np.testing.assert_array_equal(
-            tacit.simulate(env, one, seed=0).metrics["reward"], tacit.simulate(env, rule, seed=0).metrics["reward"]
+            taciturn.simulate(env, one, seed=0).metrics["reward"], taciturn.simulate(env, rule, seed=0).metrics["reward"]
         )
 
 

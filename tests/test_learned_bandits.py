@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tacit
-from tacit.envs import arm_elimination_v0, federated_bandit_v0, round_stopping_v0
-from tacit.policies import UCB1, LearnedElimination, LearnedPulls
-from tacit.wrappers import Laplace
+import taciturn
+from taciturn.envs import arm_elimination_v0, federated_bandit_v0, round_stopping_v0
+from taciturn.policies import UCB1, LearnedElimination, LearnedPulls
+from taciturn.wrappers import Laplace
 
 pytest.importorskip("stable_baselines3")
 
@@ -21,7 +21,7 @@ Z = 4.0
 def regret(world: Any, policy: Any, **instance: Any) -> np.ndarray:
     """Per agent in 200 runs whose arms are the same for every policy, and that no training saw."""
     population = world.population(RUNS, **INSTANCE, **instance)
-    return np.asarray(tacit.simulate(population, policy, seed=99).metrics["regret_per_agent"])
+    return np.asarray(taciturn.simulate(population, policy, seed=99).metrics["regret_per_agent"])
 
 
 def advantage(learner: Any, world: Any, **instance: Any) -> tuple[float, float]:
@@ -63,7 +63,7 @@ WORLDS: list[tuple[Any, Any]] = [(LearnedElimination, arm_elimination_v0), (Lear
 def test_same_seed_same_run(learner: Any, world: Any) -> None:
     population = world.population(3, **INSTANCE, horizon=60)
     policies = [brief(learner, seed=seed) for seed in (0, 0, 1)]
-    rewards = [tacit.simulate(population, policy, seed=5).metrics["reward"] for policy in policies]
+    rewards = [taciturn.simulate(population, policy, seed=5).metrics["reward"] for policy in policies]
     np.testing.assert_array_equal(rewards[0], rewards[1])
     assert policies[0].history == policies[1].history != policies[2].history
 
@@ -72,7 +72,7 @@ def test_same_seed_same_run(learner: Any, world: Any) -> None:
 def test_learns_under_the_privacy_it_acts_under(learner: Any, world: Any) -> None:
     population = world.population(3, **INSTANCE, horizon=60)
     policy = brief(learner)
-    tacit.simulate(population, policy, seed=5, privacy={"means": Laplace(epsilon=2.0)})
+    taciturn.simulate(population, policy, seed=5, privacy={"means": Laplace(epsilon=2.0)})
     rows = policy._model.get_env().venv
     assert rows.population.channels["means"].setup.mechanism == Laplace(epsilon=2.0)
     assert len(policy.history) >= 1
@@ -109,7 +109,7 @@ def test_uploads_fall_in_the_same_slots() -> None:
     policy = brief(LearnedPulls, every=10)
     policy.train(federated_bandit_v0.population(**INSTANCE, horizon=60))
     population = federated_bandit_v0.population(4, num_agents=3, num_arms=7, horizon=60, server_link_cost=1.0)
-    run = tacit.simulate(population, policy, seed=2, until=np.arange(1, 61), record=["messages"])
+    run = taciturn.simulate(population, policy, seed=2, until=np.arange(1, 61), record=["messages"])
     sent = np.diff(run.trace["messages"][:, :], axis=0, prepend=0)
     assert (sent[9::10] > 0).any()
     assert not np.delete(sent, np.arange(9, 60, 10), axis=0).any()
@@ -118,7 +118,7 @@ def test_uploads_fall_in_the_same_slots() -> None:
 @pytest.mark.parametrize("arms", [1, 2])
 def test_few_arms_and_one_agent(arms: int) -> None:
     for learner, world in WORLDS:
-        metrics = tacit.simulate(
+        metrics = taciturn.simulate(
             world.population(2, num_agents=1, num_arms=arms, horizon=30), brief(learner), seed=0
         ).metrics
         assert np.isfinite(metrics["regret"]).all()
@@ -136,7 +136,7 @@ def test_bad_worlds_and_parameters() -> None:
             learner().train(wrong)
     policy = brief(LearnedElimination).train(epochs)
     with pytest.raises(ValueError, match="LearnedElimination was trained on 10 arms, not on 4"):
-        tacit.simulate(arm_elimination_v0.population(num_arms=4, horizon=60), policy, seed=0)
+        taciturn.simulate(arm_elimination_v0.population(num_arms=4, horizon=60), policy, seed=0)
     for learner, bad, text in (
         (LearnedPulls, {"every": 0}, "every must be an integer >= 1, not 0"),
         (LearnedPulls, {"steps": 0}, "steps must be an integer >= 1, not 0"),

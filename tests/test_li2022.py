@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.bench.studies import li2022, li2022_formulas
-from tacit.bench.studies.li2022_formulas import binding_agents, binding_epsilon, course, expected, instances, round_cost
-from tacit.bench.study import Cell, Config, Results, load_studies
-from tacit.policies.reference.arm_elimination import samples, target_gap
+from taciturn.bench.studies import li2022, li2022_formulas
+from taciturn.bench.studies.li2022_formulas import binding_agents, binding_epsilon, course, expected, instances, round_cost
+from taciturn.bench.study import Cell, Config, Results, load_studies
+from taciturn.policies.reference.arm_elimination import samples, target_gap
 
 STUDIES: Any = load_studies()
 GRID = instances("grid", 100)[0][0]
@@ -114,8 +114,8 @@ def test_playing_ones_own_best_arm_loses_by_one_agent_nothing() -> None:
 
 def test_verdicts_are_found_in_little(tmp_path: Any) -> None:
     """Two seeds of one run of each case of Table II, to the verdicts: case 3 is the cheapest by the proof's own count."""
-    from tacit.bench.runner import run_study
-    from tacit.bench.store import Store
+    from taciturn.bench.runner import run_study
+    from taciturn.bench.store import Store
 
     study = STUDIES["li-11"]
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from tacit.envs import round_stopping_v0
-from tacit.envs.core import Array
-from tacit.envs.round_stopping import Model
-from tacit.policies import FixedCount, OneStepLookAhead, OptimalStopping, WaitForAll
+from taciturn.envs import round_stopping_v0
+from taciturn.envs.core import Array
+from taciturn.envs.round_stopping import Model
+from taciturn.policies import FixedCount, OneStepLookAhead, OptimalStopping, WaitForAll
 
 INSTANCES = 64  # for each M = 1..8
 

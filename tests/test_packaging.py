@@ -1,4 +1,4 @@
-"""What is packaged, who may import whom, and what a bare `import tacit` costs."""
+"""What is packaged, who may import whom, and what a bare `import taciturn` costs."""
 
 import ast
 import re
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = {"tacit": "src/tacit", "tacit.envs": "envs", "tacit.policies": "policies", "tacit.wrappers": "wrappers"}
-LAYERS = ["tacit.envs.core", "tacit.envs", "tacit.wrappers", "tacit.policies", "tacit", "tacit.bench", "tacit.cli"]
+FOLDERS = {"taciturn": "src/taciturn", "taciturn.envs": "envs", "taciturn.policies": "policies", "taciturn.wrappers": "wrappers"}
+LAYERS = ["taciturn.envs.core", "taciturn.envs", "taciturn.wrappers", "taciturn.policies", "taciturn", "taciturn.bench", "taciturn.cli"]
 OPEN_TO_ALL = {
-    f"tacit.wrappers.privacy.{module}"
+    f"taciturn.wrappers.privacy.{module}"
     for module in (
         "additive_noise",
         "base",
@@ -30,7 +30,7 @@ HEAVY = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pygame", "rich
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    """Every module of tacit: its dotted name and its file."""
+    """Every module of taciturn: its dotted name and its file."""
     for package, folder in FOLDERS.items():
         base = ROOT / folder
         for file in sorted(base.rglob("*.py")):
@@ -49,7 +49,7 @@ def layer(module: str) -> int:
 
 
 def imported(file: Path) -> Iterator[str]:
-    """The modules of tacit that a file imports, anywhere in it."""
+    """The modules of taciturn that a file imports, anywhere in it."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -58,14 +58,14 @@ def imported(file: Path) -> Iterator[str]:
             names = [name if name in MODULES else node.module for name in full]
         else:
             continue
-        yield from (name for name in names if name.split(".")[0] == "tacit")
+        yield from (name for name in names if name.split(".")[0] == "taciturn")
 
 
 def test_pyproject_lists_every_package() -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     packages = {module for module, file in MODULES.items() if file.name == "__init__.py"}
     assert set(setup["packages"]) == packages
-    assert setup["package-dir"] == {"": "src"} | {name: path for name, path in FOLDERS.items() if name != "tacit"}
+    assert setup["package-dir"] == {"": "src"} | {name: path for name, path in FOLDERS.items() if name != "taciturn"}
     folders = {module.rpartition(".")[0] for module, file in MODULES.items() if file.name != "__init__.py"}
     assert folders <= packages, "a folder of modules lacks its __init__.py"
 
@@ -85,7 +85,7 @@ def test_nothing_imports_upwards(module: str) -> None:
 
 @pytest.mark.parametrize("module", sorted(OPEN_TO_ALL))
 def test_what_all_may_import_imports_nothing_else(module: str) -> None:
-    within = OPEN_TO_ALL | {"tacit.wrappers.privacy"} if module != "tacit.wrappers.privacy.samplers" else set()
+    within = OPEN_TO_ALL | {"taciturn.wrappers.privacy"} if module != "taciturn.wrappers.privacy.samplers" else set()
     assert set(imported(MODULES[module])) <= within
 
 
@@ -96,7 +96,7 @@ def test_every_generator_is_seeded(module: str) -> None:
 
 
 def test_import_is_light() -> None:
-    code = f"import sys, tacit; print(*sorted(set({HEAVY}) & set(sys.modules)))"
+    code = f"import sys, taciturn; print(*sorted(set({HEAVY}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 

@@ -10,11 +10,11 @@ import pytest
 import worlds as tiny
 from cases import CLIENTS, forms, rewards
 
-import tacit
-from tacit.envs import federated_training_v0
-from tacit.envs.core import Controlled, ParallelView, Setup
-from tacit.policies import FixedCount, Random
-from tacit.wrappers import (
+import taciturn
+from taciturn.envs import federated_training_v0
+from taciturn.envs.core import Controlled, ParallelView, Setup
+from taciturn.policies import FixedCount, Random
+from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     BudgetSpent,
@@ -67,11 +67,11 @@ def test_survives_pickling(form: str) -> None:
 
 
 def test_survives_its_spec() -> None:
-    private = Privatize(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS), "update", NOISE)
+    private = Privatize(gymnasium.make("taciturn/FederatedTraining-v0", **CLIENTS), "update", NOISE)
     assert private.spec is not None
     again = gymnasium.make(private.spec)
     assert rewards(again) == rewards(private)
-    assert rewards(gymnasium.make("tacit/FederatedTraining-v0", **CLIENTS)) != rewards(private)
+    assert rewards(gymnasium.make("taciturn/FederatedTraining-v0", **CLIENTS)) != rewards(private)
 
 
 def test_stays_through_autoresets() -> None:
@@ -88,15 +88,15 @@ def test_stays_through_autoresets() -> None:
 
 def test_simulate_installs_for_one_run() -> None:
     env = federated_training_v0.population(2, **CLIENTS)
-    bare = tacit.simulate(env, FixedCount(5), seed=0)
-    noisy = tacit.simulate(env, FixedCount(5), seed=0, privacy={"update": NOISE})
-    wrapped = tacit.simulate(Privatize(env, "update", NOISE), FixedCount(5), seed=0)
+    bare = taciturn.simulate(env, FixedCount(5), seed=0)
+    noisy = taciturn.simulate(env, FixedCount(5), seed=0, privacy={"update": NOISE})
+    wrapped = taciturn.simulate(Privatize(env, "update", NOISE), FixedCount(5), seed=0)
     assert bare.ledger is None
     assert noisy.ledger.total(delta=1e-5, method="zcdp").max() > 1
     np.testing.assert_array_equal(noisy.metrics["test_loss"], wrapped.metrics["test_loss"])
     assert (noisy.metrics["test_loss"] != bare.metrics["test_loss"]).all()
     np.testing.assert_array_equal(
-        tacit.simulate(env, FixedCount(5), seed=0).metrics["test_loss"], bare.metrics["test_loss"]
+        taciturn.simulate(env, FixedCount(5), seed=0).metrics["test_loss"], bare.metrics["test_loss"]
     )
 
 
@@ -124,12 +124,12 @@ def test_one_role_of_several() -> None:
     """What stands on a channel of a world that is seen by one of its roles stands there for everyone, and is paid for."""
     law = KaryRandomizedResponse(1.0, num_values=2)
     bare = Controlled(tiny.auction_v0.population(2), "platform", {"individual": Random()})
-    before = tacit.simulate(bare, Random(), seed=0)
+    before = taciturn.simulate(bare, Random(), seed=0)
     private = Privatize(bare, "purchase", law)
-    run = tacit.simulate(private, Random(), seed=0)
+    run = taciturn.simulate(private, Random(), seed=0)
     assert (run.metrics["earned"] != before.metrics["earned"]).all()
     np.testing.assert_allclose(run.ledger.total(0), 12 * law.epsilon)
-    assert tacit.simulate(bare, Random(), seed=0).ledger is None
+    assert taciturn.simulate(bare, Random(), seed=0).ledger is None
     parallel = Privatize(
         ParallelView(Controlled(tiny.auction_v0.population(), "platform", {"individual": Random()})), "purchase", law
     )
@@ -147,10 +147,10 @@ def test_a_budget_stops_an_agent_before_it_overspends(when_spent: Any) -> None:
     env = Privatize(federated_training_v0.population(3, **CLIENTS), "update", NOISE, budget)
     if when_spent == "raise":
         with pytest.raises(BudgetSpent, match="cannot send on update"):
-            tacit.simulate(env, FixedCount(8), seed=0)
+            taciturn.simulate(env, FixedCount(8), seed=0)
         return
-    run = tacit.simulate(env, FixedCount(8), seed=0)
-    free = tacit.simulate(
+    run = taciturn.simulate(env, FixedCount(8), seed=0)
+    free = taciturn.simulate(
         federated_training_v0.population(3, **CLIENTS), FixedCount(8), seed=0, privacy={"update": NOISE}
     )
     assert free.ledger.total(delta=1e-5, method="zcdp").max() > 1.5
@@ -180,7 +180,7 @@ def test_counts_keep_their_law_and_everyone_pays() -> None:
     """The Consensus world tallies votes: replies are perturbed as sums, and each agent is charged once a step."""
     law = BitwiseRandomizedResponse(1.0)
     env = Privatize(tiny.consensus_v0.population(num_envs=3), "vote", law)
-    run = tacit.simulate(env, Random(), seed=0)
+    run = taciturn.simulate(env, Random(), seed=0)
     rows = {row["channel"]: row for row in run.ledger.table()}
     assert rows["vote"]["basic_max"] == pytest.approx(env.channels["vote"].messages().max())
     assert rows["vote"]["epsilon_per_message"] == 1.0
@@ -209,7 +209,7 @@ def test_what_was_answered_before_costs_nothing() -> None:
     ("make", "message"),
     [
         (lambda env: Privatize(env, "upload", NOISE), "channel must be one of update, not 'upload'"),
-        (lambda env: Privatize(env, "update", 3), "mechanism must be one of tacit.wrappers' mechanisms, not 3"),
+        (lambda env: Privatize(env, "update", 3), "mechanism must be one of taciturn.wrappers' mechanisms, not 3"),
         (lambda env: Privatize(env, "update", NOISE, cast(Any, 3)), "budget must be a Budget or None, not 3"),
         (lambda env: Privatize(Privatize(env, "update", NOISE), "update", NOISE), "has a mechanism already"),
         (

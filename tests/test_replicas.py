@@ -9,8 +9,8 @@ import worlds as tiny
 from cases import CASES, IDS, chosen, draw, every, every_id, every_mode, of, seen
 from gymnasium.vector import AutoresetMode
 
-from tacit.envs.core import Array, Controlled
-from tacit.policies import Random
+from taciturn.envs.core import Array, Controlled
+from taciturn.policies import Random
 
 # Vector environments.
 
@@ -112,7 +112,7 @@ def test_autoreset(env_id: str, mode: AutoresetMode) -> None:
             ends += int(ended.sum())
             apart |= bool(ended.any() and not ended.all())
         assert ends > 3
-        assert apart or env_id not in ("tests/Corridor-v0", "tacit/RoundStopping-v0")
+        assert apart or env_id not in ("tests/Corridor-v0", "taciturn/RoundStopping-v0")
         env.close()
     assert told["ours"] == told["sync"]
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from laws import fits
 from scipy import stats
 
-import tacit
-from tacit.envs import round_stopping, round_stopping_v0
-from tacit.envs.core import Array
-from tacit.envs.round_stopping import STOP, WAIT, Completions, Hyperbolic, Model, RoundStopping, State
-from tacit.policies import Deadline, FixedCount, Fraction, OneStepLookAhead, OptimalStopping, Random, WaitForAll
-from tacit.policies.classic.round_stopping import StoppingRule
+import taciturn
+from taciturn.envs import round_stopping, round_stopping_v0
+from taciturn.envs.core import Array
+from taciturn.envs.round_stopping import STOP, WAIT, Completions, Hyperbolic, Model, RoundStopping, State
+from taciturn.policies import Deadline, FixedCount, Fraction, OneStepLookAhead, OptimalStopping, Random, WaitForAll
+from taciturn.policies.classic.round_stopping import StoppingRule
 
 FEW: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "upload_probability": 0.5, "compute_probability": 0.15}
 ONE_ROUND: dict[str, Any] = {"objective": "lagrangian", "lambda_": 0.01}
@@ -150,7 +150,7 @@ def exact(rule: StoppingRule, model: Model) -> round_stopping.Evaluation:
 def deviations(rule: StoppingRule, replicas: int, **params: Any) -> tuple[float, float]:
     """How far the mean round time and the rate lie from the exact ones, in standard errors over sessions."""
     population = round_stopping_v0.population(replicas, **params)
-    metrics = tacit.simulate(population, rule, seed=3).metrics
+    metrics = taciturn.simulate(population, rule, seed=3).metrics
     expected = exact(rule, population.params)
     far = []
     if params.get("objective") == "lagrangian":
@@ -231,7 +231,7 @@ def test_a_deadline() -> None:
         law = ahead
     # A round that is complete by then ends at once, so tell apart by k only.
     expected = sum(chance * model.rewards[k] for (k, _), chance in law.items())
-    metrics = tacit.simulate(round_stopping_v0.population(20_000, **FEW, **ONE_ROUND), Deadline(slots), seed=0).metrics
+    metrics = taciturn.simulate(round_stopping_v0.population(20_000, **FEW, **ONE_ROUND), Deadline(slots), seed=0).metrics
     error = metrics["reward"].std() / np.sqrt(20_000)
     assert abs(metrics["reward"].mean() - expected) < 3 * error
     cut = metrics["mean_updates"] < 8
@@ -266,7 +266,7 @@ def test_lagrangian_returns(share: float) -> None:
 
 def test_one_session_has_the_law_of_many() -> None:
     """Round times of one single environment against those of 2,000 replicas, Kolmogorov-Smirnov; false alarm 1e-4."""
-    many = tacit.simulate(round_stopping_v0.population(2000, **FEW, **ONE_ROUND), FixedCount(4), seed=0).metrics
+    many = taciturn.simulate(round_stopping_v0.population(2000, **FEW, **ONE_ROUND), FixedCount(4), seed=0).metrics
     env, slots = round_stopping_v0.single_env(**FEW, time_budget=150.0), []
     (k, *_), _ = env.reset(seed=1)
     ended = False
@@ -366,7 +366,7 @@ def test_pareto_completions(j: int) -> None:
 def test_pareto_round_times(k: int, pareto_arrivals: Array) -> None:
     """Against the event loop, by Kolmogorov-Smirnov and by medians. False alarm: 1e-5 each."""
     population = round_stopping_v0.population(2000, time_law="pareto", time_budget=1e6, **ONE_ROUND)
-    times = tacit.simulate(population, FixedCount(k), seed=0).metrics["mean_duration"]
+    times = taciturn.simulate(population, FixedCount(k), seed=0).metrics["mean_duration"]
     expected = pareto_arrivals[:, k - 1] * 0.01 + 3
     assert stats.ks_2samp(times, expected).pvalue > 1e-5
     assert stats.median_test(times, expected).pvalue > 1e-5
@@ -377,11 +377,11 @@ def test_the_papers_pareto_means() -> None:
     and its upload."""
     for rule, reported in ((OptimalStopping((10, 8)), 5.7), (FixedCount(10), 5.71)):
         population = round_stopping_v0.population(10_000, time_law="pareto", time_budget=1e6, **ONE_ROUND)
-        times = tacit.simulate(population, rule, seed=0).metrics["mean_duration"]
+        times = taciturn.simulate(population, rule, seed=0).metrics["mean_duration"]
         error = times.std() / 100
         assert abs(times.mean() - reported) < 0.02 + 3 * error
     population = round_stopping_v0.population(4000, time_law="pareto", time_budget=1e6, **ONE_ROUND)
-    times = tacit.simulate(population, WaitForAll(), seed=0).metrics["mean_duration"]
+    times = taciturn.simulate(population, WaitForAll(), seed=0).metrics["mean_duration"]
     slowest = 250 * (1 - stats.beta(100, 1).median()) ** -0.5
     one_upload = 0.5 * 2 ** (1 / 1.454)
     assert stats.binomtest(int((times < 3 + 0.01 * (slowest + one_upload)).sum()), 4000).pvalue > 1e-4
@@ -474,7 +474,7 @@ def test_one_model_for_world_solver_and_evaluation() -> None:
     assert solution.rate == pytest.approx(OptimalStopping.solve().rate, rel=1e-12)
     evaluation = round_stopping_v0.evaluate(solution.table, **model)
     assert evaluation.rate == pytest.approx(solution.rate, rel=1e-12)
-    env = gymnasium.make("tacit/RoundStopping-v0", time_budget=100.0, objective="rate", time_law="geometric", **model)
+    env = gymnasium.make("taciturn/RoundStopping-v0", time_budget=100.0, objective="rate", time_law="geometric", **model)
     assert env.reset(seed=0)[0].tolist() == [0, 0, 100, 0, 100]
 
 

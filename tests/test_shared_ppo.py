@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import worlds as tiny
 
-import tacit
-from tacit.envs.core import Population
-from tacit.policies import Random, SharedPPO
-from tacit.wrappers import BitwiseRandomizedResponse
+import taciturn
+from taciturn.envs.core import Population
+from taciturn.policies import Random, SharedPPO
+from taciturn.wrappers import BitwiseRandomizedResponse
 
 BRIEF: dict[str, Any] = {"steps": 40_000, "num_envs": 32, "n_steps": 16}
 
 
 def earned(world: Any, policy: Any, **more: Any) -> float:
-    return float(tacit.simulate(world.population(200), policy, seed=7, **more).metrics["earned"].mean())
+    return float(taciturn.simulate(world.population(200), policy, seed=7, **more).metrics["earned"].mean())
 
 
 @pytest.mark.parametrize("name", ["consensus", "corridor", "gossip"])

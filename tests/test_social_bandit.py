@@ -12,14 +12,14 @@ import pytest
 from laws import fits, same_moments
 from scipy import stats
 
-import tacit
-from tacit.envs import social_bandit_v0
-from tacit.envs.core import Array, dissemination
-from tacit.envs.core.graph import random_graph
-from tacit.envs.social_bandit import Rule, multiplicative_weights
-from tacit.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
-from tacit.policies.reference import private_social_learning as policy_module
-from tacit.wrappers import (
+import taciturn
+from taciturn.envs import social_bandit_v0
+from taciturn.envs.core import Array, dissemination
+from taciturn.envs.core.graph import random_graph
+from taciturn.envs.social_bandit import Rule, multiplicative_weights
+from taciturn.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
+from taciturn.policies.reference import private_social_learning as policy_module
+from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     Byzantine,
@@ -57,7 +57,7 @@ def test_contract() -> None:
             dissemination=ends_of_copies, perturbation="per_round",
         )  # fmt: skip
         noise = {"preference": BitwiseRandomizedResponse(2.0)}
-        run = tacit.simulate(env, PrivateSocialLearning(beta=0.65, mu=0.05), privacy=noise, seed=0, until=50)
+        run = taciturn.simulate(env, PrivateSocialLearning(beta=0.65, mu=0.05), privacy=noise, seed=0, until=50)
         assert run.metrics["regret"].shape == run.metrics["pseudo_regret"].shape == (2,)
         assert np.isfinite(run.metrics["regret"]).all()
 
@@ -88,7 +88,7 @@ def test_flat_actions_are_the_same_plans() -> None:
 
 def test_policies_play_flat_actions_too() -> None:
     envs = [population(2, flat_actions=flat, signals="per_agent") for flat in (False, True)]
-    wide, flat = (tacit.simulate(env, PrivateSocialLearning(0.7, 0.1), seed=0).metrics for env in envs)
+    wide, flat = (taciturn.simulate(env, PrivateSocialLearning(0.7, 0.1), seed=0).metrics for env in envs)
     for name in wide:
         np.testing.assert_array_equal(wide[name], flat[name])
 
@@ -103,7 +103,7 @@ def regret_by_hand(run: Any, lag: int) -> Array:
 
 def test_regret_is_equation_1() -> None:
     env = population(4, num_agents=50)
-    run = tacit.simulate(
+    run = taciturn.simulate(
         env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=1, until=np.arange(1, 41), record=["popularity", "signals"]
     )
     np.testing.assert_allclose(run.metrics["regret"], regret_by_hand(run, 1))
@@ -200,7 +200,7 @@ def test_nothing_is_sent_beyond_the_horizon() -> None:
     noise = {"preference": BitwiseRandomizedResponse(1.0)}
     env = population(2)
     for until in (1, 7):
-        run = tacit.simulate(env, policy, seed=0, until=until, privacy=noise)
+        run = taciturn.simulate(env, policy, seed=0, until=until, privacy=noise)
         assert env.state.received.sum() == 0
         sent = env.channels["preference"].messages()
         assert sent.max() <= until
@@ -215,7 +215,7 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
     policy = PrivateSocialLearning(beta=0.6, mu=0.1, epsilon=0.7)
     for perturbation, each in (("per_round", 1), ("per_token", 20)):
         env = population(2, perturbation=perturbation)
-        run = tacit.simulate(env, policy, seed=0, until=10, privacy="paper")
+        run = taciturn.simulate(env, policy, seed=0, until=10, privacy="paper")
         assert env.channels["preference"].setup.mechanism == BitwiseRandomizedResponse(0.7)
         sent = env.channels["preference"].messages()
         assert each < sent.max() <= 10 * each
@@ -223,10 +223,10 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
         assert run.ledger.per_message["preference"].epsilon == pytest.approx(0.7)
         np.testing.assert_allclose(run.ledger.total(by="agent", method="basic", unit=None), 0.7 * sent)
         np.testing.assert_allclose(run.metrics["epsilon"], 0.7 * sent.max(1))
-    assert np.isinf(tacit.simulate(population(), policy, seed=0, until=2).metrics["epsilon"])
+    assert np.isinf(taciturn.simulate(population(), policy, seed=0, until=2).metrics["epsilon"])
     memoised = {"preference": Memoized(BitwiseRandomizedResponse(0.7))}
     env = population(2, initial_preferences=np.zeros(30, int))
-    run = tacit.simulate(env, OracleOption(), seed=0, until=10, privacy=memoised)
+    run = taciturn.simulate(env, OracleOption(), seed=0, until=10, privacy=memoised)
     np.testing.assert_allclose(run.metrics["epsilon"], 0.7)  # who never changes pays once
     np.testing.assert_array_equal(run.metrics["messages"], 300)
 
@@ -242,7 +242,7 @@ def test_with_mechanisms_and_faults(mechanism: Any, fault: Any, dissemination: s
     env = Privatize(population(3, dissemination=dissemination), channel="preference", mechanism=mechanism)
     if fault is not None:
         env = Faulty(env, channel="preference", fault=fault)
-    run = tacit.simulate(env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=0, until=15)
+    run = taciturn.simulate(env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=0, until=15)
     assert np.isfinite(run.metrics["regret"]).all()
     assert (run.metrics["messages"] > 0).all()
 
@@ -274,7 +274,7 @@ def test_a_budget_ends_a_society() -> None:
     env = Privatize(
         population(2), channel="preference", mechanism=law, budget=Budget(epsilon=3.0, when_spent="truncate")
     )
-    tacit.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0)
+    taciturn.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0)
     assert env.channels["preference"].messages().max() <= 3
 
 
@@ -381,14 +381,14 @@ def test_parameters_of_the_policies() -> None:
 
 
 def test_policies_need_a_world_where_agents_tell_what_they_prefer() -> None:
-    from tacit.envs import round_stopping_v0
+    from taciturn.envs import round_stopping_v0
 
     with pytest.raises(
         ValueError, match="PrivateSocialLearning acts in the worlds of social learning, not in 'round_stopping'"
     ):
-        tacit.simulate(round_stopping_v0.population(), PrivateSocialLearning(), seed=0)
+        taciturn.simulate(round_stopping_v0.population(), PrivateSocialLearning(), seed=0)
     with pytest.raises(ValueError, match="Replicator prescribes no mechanism"):
-        tacit.simulate(population(), Replicator(), seed=0, privacy="paper")
+        taciturn.simulate(population(), Replicator(), seed=0, privacy="paper")
 
 
 # What comes of it.
@@ -407,7 +407,7 @@ def test_agents_learn_in_the_fast_setting() -> None:
     ):
         privacy = None if epsilon is None else {"preference": BitwiseRandomizedResponse(epsilon)}
         env = social_bandit_v0.population(4, **FAST)
-        runs[name] = tacit.simulate(env, policy, seed=1, until=120, privacy=privacy).metrics["pseudo_regret"]
+        runs[name] = taciturn.simulate(env, policy, seed=1, until=120, privacy=privacy).metrics["pseudo_regret"]
     assert runs["private"].max() < 0.2 < 0.35 < runs["random"].min()
     assert runs["open"].mean() < runs["private"].mean() + 0.03
     assert runs["gullible"].min() > 0.3
@@ -418,7 +418,7 @@ def test_gosine_learns_faster_than_alone_with_many_options() -> None:
     for policy in (GosInE(), IsolatedUCB(), Uniform()):
         env = social_bandit_v0.population(2, num_agents=100, qualities=np.linspace(0.9, 0.1, 20), signals="per_agent")
         noise = {"preference": BitwiseRandomizedResponse(3.0)}
-        run = tacit.simulate(env, policy, seed=0, until=300, privacy=noise)
+        run = taciturn.simulate(env, policy, seed=0, until=300, privacy=noise)
         regrets[type(policy).__name__] = run.metrics["pseudo_regret"]
     assert regrets["GosInE"].max() < 0.8 * regrets["IsolatedUCB"].min()
     assert regrets["IsolatedUCB"].max() < 0.9 * regrets["Uniform"].min()
@@ -445,7 +445,7 @@ def test_gosine_keeps_a_few_options(agents: int, options: int) -> None:
 def test_replicator_without_noise_is_the_papers_dynamics() -> None:
     env = population(2, num_agents=200)
     runs = [
-        tacit.simulate(env, p, seed=3, until=20) for p in (Replicator(0.65, 0.05), PrivateSocialLearning(0.65, 0.05))
+        taciturn.simulate(env, p, seed=3, until=20) for p in (Replicator(0.65, 0.05), PrivateSocialLearning(0.65, 0.05))
     ]
     np.testing.assert_array_equal(runs[0].metrics["regret"], runs[1].metrics["regret"])
 
@@ -465,7 +465,7 @@ def distance_to_limit(num_agents: int, seed: int, rounds: int = 30) -> float:
     env = social_bandit_v0.population(1, num_agents=num_agents, copies=60, dissemination="aggregated")
     times = np.arange(1, rounds + 1)
     policy = PrivateSocialLearning(beta=0.6, mu=0.1)
-    run = tacit.simulate(env, policy, seed=seed, until=times, record=["popularity", "signals"])
+    run = taciturn.simulate(env, policy, seed=seed, until=times, record=["popularity", "signals"])
     limit = multiplicative_weights(run.trace["signals"][:, 0], 0.6, 0.1)[1:]
     return float(np.abs(run.trace["popularity"][:, 0] - limit).max())
 
@@ -488,7 +488,7 @@ def test_any_number_of_agents_aggregated(num_agents: int) -> None:
         1, num_agents=num_agents, qualities=np.linspace(1, 0, options), copies=copies, dissemination="aggregated"
     )
     noise = {"preference": BitwiseRandomizedResponse(1.0)}
-    run = tacit.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0, until=2, privacy=noise)
+    run = taciturn.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0, until=2, privacy=noise)
     assert run.metrics["messages"] > 0
 
 
@@ -547,7 +547,7 @@ def test_wrong_parameters(name: str) -> None:
 @pytest.mark.parametrize("congestion", [False, True])
 def test_walks_on_graphs(graph: Any, congestion: bool) -> None:
     env = population(2, graph=graph, dissemination="walk", congestion=congestion)
-    run = tacit.simulate(env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=0, until=8)
+    run = taciturn.simulate(env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=0, until=8)
     assert (run.metrics["hops"] > 0).all()
     assert (run.metrics["hops"] <= run.metrics["messages"] * 20 * 5).all()
 
@@ -660,7 +660,7 @@ def test_rounds_in_which_nobody_holds_anything(epsilon: float | None, perturbati
     privacy = None if epsilon is None else {"preference": BitwiseRandomizedResponse(epsilon)}
     policy = PrivateSocialLearning(0.6, 0.0, empty="null")
     for until in (40, np.arange(1, 41)):
-        run = tacit.simulate(env, policy, seed=0, until=until, privacy=privacy, record=["adopters"])
+        run = taciturn.simulate(env, policy, seed=0, until=until, privacy=privacy, record=["adopters"])
         assert (run.trace["adopters"][-1] == 0).sum() > 20
         assert (run.metrics["regret"] <= 0.9).all()
 

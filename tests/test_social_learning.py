@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import tacit
-from tacit.envs import gossip_bandit_v0, social_bandit_v0
-from tacit.envs.core import Array, Layout
-from tacit.policies import IsolatedEpsilonGreedy, IsolatedThompson, IsolatedUCB, SharedPPO, SocialQ, Uniform
-from tacit.policies.learned.shared import DEFAULTS, SETTINGS
-from tacit.policies.learned.training import Ranking, ToldAtOnce, practice
-from tacit.wrappers import BitwiseRandomizedResponse
+import taciturn
+from taciturn.envs import gossip_bandit_v0, social_bandit_v0
+from taciturn.envs.core import Array, Layout
+from taciturn.policies import IsolatedEpsilonGreedy, IsolatedThompson, IsolatedUCB, SharedPPO, SocialQ, Uniform
+from taciturn.policies.learned.shared import DEFAULTS, SETTINGS
+from taciturn.policies.learned.training import Ranking, ToldAtOnce, practice
+from taciturn.wrappers import BitwiseRandomizedResponse
 
 ALARM = 1e-4
 WORLDS: dict[str, tuple[Any, dict[str, Any], float, str]] = {
@@ -29,7 +29,7 @@ def regrets(name: str, policy: Any, seed: int, **more: Any) -> Array:
     """Of 60 replicas, under epsilon = 3 a message."""
     world, params, until, metric = WORLDS[name]
     env = world.population(60, **params | more)
-    return tacit.simulate(
+    return taciturn.simulate(
         env, policy, seed=seed, until=until, privacy={"preference": BitwiseRandomizedResponse(3.0)}
     ).metrics[metric]
 
@@ -117,4 +117,4 @@ def test_settings_of_a_world_and_ones_own() -> None:
     assert SharedPPO()._own_world(given).roles["agent"].num_agents == 7
     assert SharedPPO()._own_world(env).roles["agent"].num_agents == 100
     with pytest.raises(ValueError, match=r"options must be fields of the observation \(counts, .*\), not 'votes'"):
-        tacit.simulate(env, SharedPPO(100, num_envs=1, n_steps=2, options=("votes",)), seed=0, until=2)
+        taciturn.simulate(env, SharedPPO(100, num_envs=1, n_steps=2, options=("votes",)), seed=0, until=2)

@@ -5,16 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from tacit.bench.play import learns
-from tacit.bench.report import write_report
-from tacit.bench.runner import run_study
-from tacit.bench.store import Store
-from tacit.bench.studies.chen2021 import LIMIT
-from tacit.bench.study import Cell, Group, Result, Results, load_studies
-from tacit.policies import OptimalStopping
+from taciturn.bench.play import learns
+from taciturn.bench.report import write_report
+from taciturn.bench.runner import run_study
+from taciturn.bench.store import Store
+from taciturn.bench.studies.chen2021 import LIMIT
+from taciturn.bench.study import Cell, Group, Result, Results, load_studies
+from taciturn.policies import OptimalStopping
 
 STUDIES = {
-    name: study for name, study in load_studies().items() if type(study).__module__.startswith("tacit.bench.studies")
+    name: study for name, study in load_studies().items() if type(study).__module__.startswith("taciturn.bench.studies")
 }
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tacit
-from tacit.bench.studies import tao2023
-from tacit.bench.studies.tao2023 import (
+import taciturn
+from taciturn.bench.studies import tao2023
+from taciturn.bench.studies.tao2023 import (
     BOUND,
     H,
     agents_needed,
@@ -24,10 +24,10 @@ from tacit.bench.studies.tao2023 import (
     society,
     theorem,
 )
-from tacit.bench.study import Cell
-from tacit.envs.social_bandit import multiplicative_weights, social_bandit_v0
-from tacit.policies import PrivateSocialLearning
-from tacit.wrappers import BitwiseRandomizedResponse
+from taciturn.bench.study import Cell
+from taciturn.envs.social_bandit import multiplicative_weights, social_bandit_v0
+from taciturn.policies import PrivateSocialLearning
+from taciturn.wrappers import BitwiseRandomizedResponse
 
 Z = 4.5  # of a normal: beyond it with probability 7e-6
 
@@ -73,7 +73,7 @@ def agents_regret(noise: str, replicas: int) -> np.ndarray:
     )
     policy = PrivateSocialLearning(0.55, 0.001)
     privacy = {"preference": BitwiseRandomizedResponse(2.0)}
-    return tacit.simulate(env, policy, seed=3, until=60, privacy=privacy).metrics["regret"]
+    return taciturn.simulate(env, policy, seed=3, until=60, privacy=privacy).metrics["regret"]
 
 
 def test_shares_and_noise_agree_with_agents() -> None:
@@ -101,7 +101,7 @@ def test_signals_are_those_of_the_run() -> None:
     entries = society(30, 4, rounds=25)
     env = social_bandit_v0.population(1, **{**entries["env_params"], "copies": 5})
     privacy = {"preference": BitwiseRandomizedResponse(1.0)}
-    run = tacit.simulate(env, PrivateSocialLearning(), seed=7, until=range(1, 26), record=["signals"], privacy=privacy)
+    run = taciturn.simulate(env, PrivateSocialLearning(), seed=7, until=range(1, 26), record=["signals"], privacy=privacy)
     assert np.array_equal(run.trace["signals"][:, 0], signals(Cell("any", entries, 7)))
     assert not np.array_equal(run.trace["signals"][:, 0], signals(Cell("any", entries, 8)))
 

@@ -16,8 +16,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from mpe2 import simple_speaker_listener_v4, simple_spread_v3
 from pettingzoo.classic.rps import rps
 
-from tacit.envs.core import Array
-from tacit.wrappers.privacy.mechanisms import (
+from taciturn.envs.core import Array
+from taciturn.wrappers.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Gaussian,
     KaryRandomizedResponse,
@@ -26,7 +26,7 @@ from tacit.wrappers.privacy.mechanisms import (
     Memoized,
     NoPrivacy,
 )
-from tacit.wrappers.privacy.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
+from taciturn.wrappers.privacy.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 with warnings.catch_warnings():
     warnings.simplefilter(
@@ -173,7 +173,7 @@ def test_aec_checks_with_boxes() -> None:
 
 
 def test_environments_of_this_suite_are_environments() -> None:
-    from tacit.envs import round_stopping_v0
+    from taciturn.envs import round_stopping_v0
 
     env = PrivatizeObservation(round_stopping_v0.parallel_env(num_clients=3), Laplace(5.0))
     parallel_api_test(env, num_cycles=30)

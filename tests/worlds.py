@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Channel, Layout, Population, Role, World, integer
+from taciturn.envs.core import Array, Channel, Layout, Population, Role, World, integer
 
 Transition = tuple[Any, dict[str, Array], Array, Array, dict[str, Any]]
 

@@ -1,9 +1,9 @@
 """What stands between a policy and a world: privacy, faults, and adaptors to RL libraries."""
 
-from tacit.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
-from tacit.wrappers.privacy.audit import AuditResult, audit
-from tacit.wrappers.privacy.ledger import Budget, BudgetSpent, Ledger
-from tacit.wrappers.privacy.mechanisms import (
+from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
+from taciturn.wrappers.privacy.audit import AuditResult, audit
+from taciturn.wrappers.privacy.ledger import Budget, BudgetSpent, Ledger
+from taciturn.wrappers.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
     Gaussian,
@@ -15,8 +15,8 @@ from tacit.wrappers.privacy.mechanisms import (
     TreeAggregation,
     UnaryEncoding,
 )
-from tacit.wrappers.privacy.privatize import Privatize
-from tacit.wrappers.privacy.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
+from taciturn.wrappers.privacy.privatize import Privatize
+from taciturn.wrappers.privacy.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
     "AuditResult",

@@ -9,7 +9,7 @@ import pettingzoo
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from tacit.envs.core import Controlled, Population, Setup, join
+from taciturn.envs.core import Controlled, Population, Setup, join
 
 __all__ = ["ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "on_channel", "population_of"]
 
@@ -94,7 +94,7 @@ class _OnChannel(Layer):
 
     @property
     def ledger(self) -> Any:
-        """What the run since the last reset has spent (`tacit.wrappers.Ledger`); None before the first, or without a mechanism."""
+        """What the run since the last reset has spent (`taciturn.wrappers.Ledger`); None before the first, or without a mechanism."""
         population = population_of(self)
         assert population is not None
         return population.ledger

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tacit.envs.core import Array, Setup, choice, number, vector
-from tacit.envs.core.channel import Fault, Payload
-from tacit.wrappers.channels import on_channel
+from taciturn.envs.core import Array, Setup, choice, number, vector
+from taciturn.envs.core.channel import Fault, Payload
+from taciturn.wrappers.channels import on_channel
 
 __all__ = ["Byzantine", "Churn", "Faulty", "LossyChannel", "Stragglers"]
 
@@ -38,7 +38,7 @@ def Faulty(env: Any, channel: str, fault: Fault) -> Any:
         ValueError: an environment that is none of these, an unknown channel, or something that is no fault.
     """
     if not isinstance(fault, Fault):
-        raise ValueError(f"fault must be one of tacit.wrappers' faults, not {fault!r}")
+        raise ValueError(f"fault must be one of taciturn.wrappers' faults, not {fault!r}")
     return on_channel(env, channel, Setup(faults=(fault,)))
 
 

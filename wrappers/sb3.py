@@ -6,12 +6,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Population, picture
+from taciturn.envs.core import Array, Population, picture
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError as error:
-    raise ImportError("RowsVecEnv needs stable-baselines3: pip install 'tacit[rl]'") from error
+    raise ImportError("RowsVecEnv needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
 
 __all__ = ["RowsVecEnv"]
 

@@ -1,13 +1,13 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
-from tacit.envs.core.channel import Channel, Fault, Setup, join
-from tacit.envs.core.population import Acts, Controlled, Players, Population, Step, as_policies, select
-from tacit.envs.core.render import picture
-from tacit.envs.core.roles import Layout, Role
-from tacit.envs.core.seeding import Streams
-from tacit.envs.core.validation import Array, choice, integer, number, vector
-from tacit.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
-from tacit.envs.core.world import World
+from taciturn.envs.core.channel import Channel, Fault, Setup, join
+from taciturn.envs.core.population import Acts, Controlled, Players, Population, Step, as_policies, select
+from taciturn.envs.core.render import picture
+from taciturn.envs.core.roles import Layout, Role
+from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.validation import Array, choice, integer, number, vector
+from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
+from taciturn.envs.core.world import World
 
 __all__ = [
     "AECView",

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from tacit.envs.core.seeding import Streams
-from tacit.envs.core.validation import Array
+from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.validation import Array
 
 __all__ = ["Channel", "Fault", "Law", "Setup", "join"]
 
@@ -17,7 +17,7 @@ Unit = Literal["event", "user"]
 
 
 class Law(Protocol):
-    """What a channel asks of a privacy mechanism (`tacit.wrappers.privacy.mechanisms`)."""
+    """What a channel asks of a privacy mechanism (`taciturn.wrappers.privacy.mechanisms`)."""
 
     kind: ClassVar[str]
     closed_counts: ClassVar[bool]
@@ -42,7 +42,7 @@ class Law(Protocol):
 
 
 class Fault:
-    """What a channel asks of a fault (`tacit.wrappers.faults`). What a fault remembers of a run, the channel keeps.
+    """What a channel asks of a fault (`taciturn.wrappers.faults`). What a fault remembers of a run, the channel keeps.
 
     Attributes:
         order: when it strikes, among the faults of a channel.
@@ -81,7 +81,7 @@ class Setup:
 
     Attributes:
         mechanism: perturbs each message.
-        budget: stops an agent's messages before they overspend (`tacit.wrappers.privacy.ledger.Budget`).
+        budget: stops an agent's messages before they overspend (`taciturn.wrappers.privacy.ledger.Budget`).
         ledger: makes the run's ledger, from (num_envs, agents by sender, channels, senders by channel).
         faults: what goes wrong, whatever their order here.
     """
@@ -94,7 +94,7 @@ class Setup:
     def __post_init__(self) -> None:
         faults: Any = self.faults
         if not isinstance(faults, tuple) or not all(isinstance(fault, Fault) for fault in faults):
-            raise ValueError(f"faults must be a tuple of tacit.wrappers' faults, not {self.faults!r}")
+            raise ValueError(f"faults must be a tuple of taciturn.wrappers' faults, not {self.faults!r}")
 
 
 def join(standing: Mapping[str, Setup], more: Mapping[str, Setup]) -> dict[str, Setup]:

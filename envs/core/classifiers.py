@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.envs.core.validation import Array, integer, number
+from taciturn.envs.core.validation import Array, integer, number
 
 if TYPE_CHECKING:
     import torch
@@ -160,7 +160,7 @@ class SmallCNN(Classifier):
         if self.side**2 != self.num_features or self.side % 2:
             raise ValueError(f"num_features must be the square of an even number, not {num_features!r}")
         if importlib.util.find_spec("torch") is None:
-            raise ImportError("a convolutional network needs PyTorch: pip install 'tacit[rl]'")
+            raise ImportError("a convolutional network needs PyTorch: run pip install '.[rl]' in a clone of taciturn")
         hidden = num_filters * self.num_features // 4
         self._shapes = ((num_filters, 1, 3, 3), (num_filters,), (num_classes, hidden), (num_classes,))
         self._stops = np.cumsum([math.prod(shape) for shape in self._shapes]).tolist()

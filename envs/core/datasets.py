@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.envs.core.validation import Array, integer, number
+from taciturn.envs.core.validation import Array, integer, number
 
 __all__ = ["Dataset", "load_digits", "load_mnist", "partition"]
 
@@ -66,7 +66,7 @@ def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:
     try:
         from sklearn import datasets
     except ImportError as error:
-        raise ImportError("federated training on digits needs scikit-learn: pip install 'tacit[data]'") from error
+        raise ImportError("federated training on digits needs scikit-learn: run pip install '.[data]' in a clone of taciturn") from error
     x, y = datasets.load_digits(return_X_y=True)
     x = x / 16
     order = np.random.default_rng(integer("seed", seed, at_least=0)).permutation(len(y))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.envs.core.graph import Graph
-from tacit.envs.core.validation import Array
+from taciturn.envs.core.graph import Graph
+from taciturn.envs.core.validation import Array
 
 __all__ = [
     "Spread",

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core.reporting import KaryReport, Reporting
-from tacit.envs.core.validation import Array, choice, integer, number, vector
+from taciturn.envs.core.reporting import KaryReport, Reporting
+from taciturn.envs.core.validation import Array, choice, integer, number, vector
 
 __all__ = [
     "RULES",

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core.graph import Graph
-from tacit.envs.core.validation import Array, choice, integer, number
+from taciturn.envs.core.graph import Graph
+from taciturn.envs.core.validation import Array, choice, integer, number
 
 __all__ = [
     "ACCOUNTINGS",

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core.replies import ReplySums
-from tacit.envs.core.validation import Array
+from taciturn.envs.core.replies import ReplySums
+from taciturn.envs.core.validation import Array
 
 __all__ = ["Rule", "Tally", "choose", "compiled", "play"]
 
@@ -296,5 +296,5 @@ def compiled() -> Any:
     try:
         import numba
     except ImportError as error:
-        raise ImportError("the compiled loop needs numba: pip install 'tacit[fast]'") from error
+        raise ImportError("the compiled loop needs numba: run pip install '.[fast]' in a clone of taciturn") from error
     return numba.njit(_kernel)

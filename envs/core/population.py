@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import gymnasium
 import numpy as np
 
-from tacit.envs.core.channel import Channel, Setup, join
-from tacit.envs.core.roles import Role
-from tacit.envs.core.seeding import Streams
-from tacit.envs.core.validation import Array, integer, number
+from taciturn.envs.core.channel import Channel, Setup, join
+from taciturn.envs.core.roles import Role
+from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.validation import Array, integer, number
 
 __all__ = ["Acts", "Controlled", "Players", "Population", "Step", "as_policies", "masked", "select"]
 
@@ -72,7 +72,7 @@ class Population(ABC, Generic[S]):
         streams: named random generators.
         done: bool[B], replicas that ended; they stay frozen until `reset(where=mask)`.
         setups: what stands on the channels at every full reset, beside what its options say.
-        ledger: what was spent since then, if some channel has a mechanism (`tacit.wrappers.Ledger`).
+        ledger: what was spent since then, if some channel has a mechanism (`taciturn.wrappers.Ledger`).
         horizon: the run's length in the units of `clock()`, or None for the parameters' own.
     """
 

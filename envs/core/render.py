@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core.population import Population
-from tacit.envs.core.validation import Array
+from taciturn.envs.core.population import Population
+from taciturn.envs.core.validation import Array
 
 __all__ = ["RENDER_MODES", "Renderer", "picture"]
 
@@ -18,7 +18,7 @@ def picture(population: Population[Any], replica: int = 0) -> Array:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'tacit[render]'") from error
+        raise ImportError("pictures need matplotlib: run pip install '.[render]' in a clone of taciturn") from error
     figure = Figure(figsize=(6.4, 4.0), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     population.draw(figure.add_subplot(), replica)
@@ -59,7 +59,7 @@ class Renderer:
         try:
             import pygame
         except ImportError as error:
-            raise ImportError("render_mode 'human' needs pygame: pip install 'tacit[render]'") from error
+            raise ImportError("render_mode 'human' needs pygame: run pip install '.[render]' in a clone of taciturn") from error
         image = picture(self.population, self.replica)
         if self._window is None:
             pygame.display.init()

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core.channel import Channel, Setup
-from tacit.envs.core.validation import Array
+from taciturn.envs.core.channel import Channel, Setup
+from taciturn.envs.core.validation import Array
 
 __all__ = ["AliasTable", "ReplySums", "reply_law", "require_bits", "sum_law"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core.validation import Array, choice, integer
-from tacit.wrappers.privacy.mechanisms import UnaryEncoding, k_ary_response
+from taciturn.envs.core.validation import Array, choice, integer
+from taciturn.wrappers.privacy.mechanisms import UnaryEncoding, k_ary_response
 
 __all__ = ["REPORTING", "BitwiseReport", "KaryReport", "Reporting", "TableReport", "make_reporting"]
 
@@ -191,7 +191,7 @@ class BitwiseReport(Reporting):
         return (shares @ self.bits - q[..., None]) / (p - q)[..., None]
 
     def mechanism(self, epsilon: float) -> UnaryEncoding:
-        """What it is to `tacit.wrappers`, at a budget > 0."""
+        """What it is to `taciturn.wrappers`, at a budget > 0."""
         return UnaryEncoding(math.log1p(epsilon), self.variant)
 
 

@@ -9,9 +9,9 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from tacit.envs.core.population import Info, Population, Step, masked
-from tacit.envs.core.render import RENDER_MODES, Renderer
-from tacit.envs.core.validation import Array, choice
+from taciturn.envs.core.population import Info, Population, Step, masked
+from taciturn.envs.core.render import RENDER_MODES, Renderer
+from taciturn.envs.core.validation import Array, choice
 
 __all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView"]
 

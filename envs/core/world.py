@@ -3,8 +3,8 @@
 from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
-from tacit.envs.core.population import Population
-from tacit.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
+from taciturn.envs.core.population import Population
+from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 
 __all__ = ["World"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.envs.core import Array
+from taciturn.envs.core import Array
 
 __all__ = [
     "DPEpoch",

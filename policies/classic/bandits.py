@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, number
-from tacit.envs.core.graph import Graph
-from tacit.envs.federated_bandit import FederatedBandit, Seen
-from tacit.policies.base import Policy
-from tacit.policies.classic.bandit_indices import (
+from taciturn.envs.core import Array, Population, number
+from taciturn.envs.core.graph import Graph
+from taciturn.envs.federated_bandit import FederatedBandit, Seen
+from taciturn.policies.base import Policy
+from taciturn.policies.classic.bandit_indices import (
     coop_ucb2_index,
     dducb_index,
     dp_elimination_epoch,

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.core.elicitation_game import (
+from taciturn.envs.core import Array, Population, choice, integer, number
+from taciturn.envs.core.elicitation_game import (
     RULES,
     Announcement,
     Cost,
@@ -15,9 +15,9 @@ from tacit.envs.core.elicitation_game import (
     payment_lower_bound,
     winning_report,
 )
-from tacit.envs.core.reporting import KaryReport
-from tacit.policies.base import Policy
-from tacit.policies.reference.elicitation import Individuals, Platform
+from taciturn.envs.core.reporting import KaryReport
+from taciturn.policies.base import Policy
+from taciturn.policies.reference.elicitation import Individuals, Platform
 
 __all__ = [
     "FictitiousPlay",

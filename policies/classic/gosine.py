@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, number
-from tacit.envs.social_bandit import SocialBandit
-from tacit.policies.classic.social import IsolatedUCB, unbiased
-from tacit.policies.reference.private_social_learning import sample
+from taciturn.envs.core import Array, Population, number
+from taciturn.envs.social_bandit import SocialBandit
+from taciturn.policies.classic.social import IsolatedUCB, unbiased
+from taciturn.policies.reference.private_social_learning import sample
 
 __all__ = ["GosInE"]
 

@@ -5,8 +5,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Population
-from tacit.policies.base import Policy
+from taciturn.envs.core import Array, Population
+from taciturn.policies.base import Policy
 
 __all__ = ["Random"]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, integer, number
-from tacit.envs.round_stopping import STOP, WAIT, Model, RoundStopping, evaluate, parameters, some_finish
-from tacit.policies.base import Policy
+from taciturn.envs.core import Array, Population, integer, number
+from taciturn.envs.round_stopping import STOP, WAIT, Model, RoundStopping, evaluate, parameters, some_finish
+from taciturn.policies.base import Policy
 
 __all__ = ["Deadline", "FixedCount", "Fraction", "OneStepLookAhead", "StoppingRule", "WaitForAll"]
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Array, Population, number
-from tacit.envs.core.gossip_ticks import Rule, choose
-from tacit.envs.core.replies import reply_law
-from tacit.envs.social_bandit import SocialBandit
-from tacit.policies.base import Policy
-from tacit.policies.classic.bandit_indices import ucb1_index
+from taciturn.envs.core import Array, Population, number
+from taciturn.envs.core.gossip_ticks import Rule, choose
+from taciturn.envs.core.replies import reply_law
+from taciturn.envs.social_bandit import SocialBandit
+from taciturn.policies.base import Policy
+from taciturn.policies.classic.bandit_indices import ucb1_index
 
 __all__ = [
     "FollowMajority",

@@ -9,8 +9,8 @@ import torch
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from torch import nn
 
-from tacit.envs.core import Array, Population
-from tacit.wrappers.sb3 import RowsVecEnv
+from taciturn.envs.core import Array, Population
+from taciturn.wrappers.sb3 import RowsVecEnv
 
 __all__ = ["ArmScorer", "ScoringPolicy", "TeamRows"]
 

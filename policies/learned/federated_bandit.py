@@ -5,12 +5,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tacit.envs.arm_elimination import ArmElimination
-from tacit.envs.core import Array, Layout, Population, integer
-from tacit.envs.federated_bandit import FederatedBandit
-from tacit.policies.base import Learner
-from tacit.policies.learned.shared import watcher
-from tacit.policies.learned.training import one_thread
+from taciturn.envs.arm_elimination import ArmElimination
+from taciturn.envs.core import Array, Layout, Population, integer
+from taciturn.envs.federated_bandit import FederatedBandit
+from taciturn.policies.base import Learner
+from taciturn.policies.learned.shared import watcher
+from taciturn.policies.learned.training import one_thread
 
 __all__ = ["LearnedElimination", "LearnedPulls"]
 
@@ -47,9 +47,9 @@ class BanditPPO(Learner):
         try:
             from stable_baselines3.common.vec_env import VecNormalize
 
-            from tacit.policies.learned.arms import TeamRows
+            from taciturn.policies.learned.arms import TeamRows
         except ImportError as error:
-            raise ImportError(f"{type(self).__name__} needs stable-baselines3: pip install 'tacit[rl]'") from error
+            raise ImportError(f"{type(self).__name__} needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
         assert isinstance(env, FederatedBandit)
         self.look(env)
         world = type(env)(replace(env.params, horizon=env.steps), self.num_envs)
@@ -186,7 +186,7 @@ class LearnedPulls(BanditPPO):
 
         from sb3_contrib import MaskablePPO
 
-        from tacit.policies.learned.arms import ScoringPolicy
+        from taciturn.policies.learned.arms import ScoringPolicy
 
         return partial(MaskablePPO, ScoringPolicy, policy_kwargs={"arms": arms, "width": 16})
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population
-from tacit.policies.learned.training import Ranking
-from tacit.wrappers.sb3 import RowsVecEnv
+from taciturn.envs.core import Array, Population
+from taciturn.policies.learned.training import Ranking
+from taciturn.wrappers.sb3 import RowsVecEnv
 
 __all__ = ["RankedRows"]
 

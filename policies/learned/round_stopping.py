@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.round_stopping import STOP, WAIT, Params, RoundStopping, State, parameters
-from tacit.policies.base import Learner
-from tacit.policies.classic.round_stopping import StoppingRule
-from tacit.policies.learned.training import one_thread
+from taciturn.envs.core import Array, Population, choice, integer, number
+from taciturn.envs.round_stopping import STOP, WAIT, Params, RoundStopping, State, parameters
+from taciturn.policies.base import Learner
+from taciturn.policies.classic.round_stopping import StoppingRule
+from taciturn.policies.learned.training import one_thread
 
 __all__ = ["LearnedStopping", "TabularQ"]
 
@@ -79,9 +79,9 @@ class LearnedStopping(Learner):
             import stable_baselines3
             from stable_baselines3.common.vec_env import VecNormalize
 
-            from tacit.wrappers.sb3 import RowsVecEnv
+            from taciturn.wrappers.sb3 import RowsVecEnv
         except ImportError as error:
-            raise ImportError("LearnedStopping needs stable-baselines3: pip install 'tacit[rl]'") from error
+            raise ImportError("LearnedStopping needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
         base = training(env.params, 60)
         settings = SETTINGS[self.algorithm]
         # No rule earns more than the first price; from above, the first rules are too hasty, and cheap to play.

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, integer, number
-from tacit.policies.base import Learner, Progress
-from tacit.policies.learned.training import Ranking, names_agents, one_thread, practice
+from taciturn.envs.core import Array, Population, integer, number
+from taciturn.policies.base import Learner, Progress
+from taciturn.policies.learned.training import Ranking, names_agents, one_thread, practice
 
 __all__ = ["DEFAULTS", "SETTINGS", "SharedPPO", "watcher"]
 
@@ -54,7 +54,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 class SharedPPO(Learner):
     """Every agent acts by the same network, learned by playing the world it is to act in, under the privacy it is to act under.
 
-    Rows of the rollouts are the agents of all replicas (`tacit.wrappers.sb3.RowsVecEnv`). Where one agent acts at a time, a row is the
+    Rows of the rollouts are the agents of all replicas (`taciturn.wrappers.sb3.RowsVecEnv`). Where one agent acts at a time, a row is the
     sequence of all agents' turns in a replica, so what is learned is the team's return.
 
     Args:
@@ -142,10 +142,10 @@ class SharedPPO(Learner):
             from stable_baselines3 import PPO
             from stable_baselines3.common.vec_env import VecNormalize
 
-            from tacit.policies.learned.ranked_rows import RankedRows
-            from tacit.wrappers.sb3 import RowsVecEnv
+            from taciturn.policies.learned.ranked_rows import RankedRows
+            from taciturn.wrappers.sb3 import RowsVecEnv
         except ImportError as error:
-            raise ImportError("SharedPPO needs stable-baselines3: pip install 'tacit[rl]'") from error
+            raise ImportError("SharedPPO needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
         chosen = self.settings(env)
         world, options, steps = self._own_world(env), chosen["options"], chosen["steps"]
         rows = RankedRows(world, self.seed, options) if options else RowsVecEnv(world, self.seed)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, integer, number
-from tacit.policies.base import Learner
-from tacit.policies.classic.social import SocialPolicy, unbiased
-from tacit.policies.learned.training import names_agents, practice
+from taciturn.envs.core import Array, Population, integer, number
+from taciturn.policies.base import Learner
+from taciturn.policies.classic.social import SocialPolicy, unbiased
+from taciturn.policies.learned.training import names_agents, practice
 
 __all__ = ["SocialQ"]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.arm_elimination import ArmElimination as ArmEliminationWorld
-from tacit.envs.arm_elimination import action
-from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.federated_bandit import FederatedBandit, Params, eliminate, in_turn, smallest_gap
-from tacit.policies.base import Policy
-from tacit.wrappers import Laplace
+from taciturn.envs.arm_elimination import ArmElimination as ArmEliminationWorld
+from taciturn.envs.arm_elimination import action
+from taciturn.envs.core import Array, Population, choice, integer, number
+from taciturn.envs.federated_bandit import FederatedBandit, Params, eliminate, in_turn, smallest_gap
+from taciturn.policies.base import Policy
+from taciturn.wrappers import Laplace
 
 __all__ = [
     "CDPMAB",

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, choice, number
-from tacit.envs.core.elicitation_game import (
+from taciturn.envs.core import Array, Population, choice, number
+from taciturn.envs.core.elicitation_game import (
     RULES,
     Announcement,
     Cost,
@@ -17,9 +17,9 @@ from tacit.envs.core.elicitation_game import (
     winning_report,
     wintall_payment,
 )
-from tacit.envs.core.reporting import KaryReport, Reporting
-from tacit.envs.elicitation import MIN_TARGET, Elicitation
-from tacit.policies.base import Policy
+from taciturn.envs.core.reporting import KaryReport, Reporting
+from taciturn.envs.elicitation import MIN_TARGET, Elicitation
+from taciturn.policies.base import Policy
 
 __all__ = ["BestResponse", "FiniteBestResponse", "Individuals", "Platform", "TargetQuality", "Wintall"]
 

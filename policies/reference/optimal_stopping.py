@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, number
-from tacit.envs.round_stopping import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
-from tacit.policies.classic.round_stopping import StoppingRule
+from taciturn.envs.core import Array, number
+from taciturn.envs.round_stopping import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
+from taciturn.policies.classic.round_stopping import StoppingRule
 
 __all__ = ["OptimalStopping", "Solution"]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, number
-from tacit.policies.classic.social import Proportional, unbiased
+from taciturn.envs.core import Array, Population, number
+from taciturn.policies.classic.social import Proportional, unbiased
 
 __all__ = ["CBL", "PPCL", "popularity_estimate"]
 
@@ -35,7 +35,7 @@ class PPCL(Proportional):
         self.alpha = None if alpha is None else number("alpha", alpha, above=0, at_most=1)
 
     def prescribes(self, env: Population[Any]) -> dict[str, Any]:
-        from tacit.wrappers.privacy.mechanisms import BitwiseRandomizedResponse
+        from taciturn.wrappers.privacy.mechanisms import BitwiseRandomizedResponse
 
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, choice, integer, number
-from tacit.envs.social_bandit import Rule
-from tacit.policies.base import Policy
-from tacit.policies.classic.social import SocialPolicy
+from taciturn.envs.core import Array, Population, choice, integer, number
+from taciturn.envs.social_bandit import Rule
+from taciturn.policies.base import Policy
+from taciturn.policies.classic.social import SocialPolicy
 
 __all__ = ["PrivateSocialLearning", "Replicator", "popularity_estimate", "sample"]
 
@@ -69,7 +69,7 @@ class PrivateSocialLearning(SocialPolicy):
 
     def prescribes(self, env: Population[Any]) -> dict[str, Any]:
         """Equation 6 on the channel `preference`."""
-        from tacit.wrappers.privacy.mechanisms import BitwiseRandomizedResponse
+        from taciturn.wrappers.privacy.mechanisms import BitwiseRandomizedResponse
 
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 

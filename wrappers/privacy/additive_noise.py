@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tacit.wrappers.privacy import checks
-from tacit.wrappers.privacy.base import Calibrated, PrivacyLoss
-from tacit.wrappers.privacy.samplers import GRID_BITS, Grid, discrete_gaussian, discrete_laplace, load_opendp
+from taciturn.wrappers.privacy import checks
+from taciturn.wrappers.privacy.base import Calibrated, PrivacyLoss
+from taciturn.wrappers.privacy.samplers import GRID_BITS, Grid, discrete_gaussian, discrete_laplace, load_opendp
 
 __all__ = [
     "Gaussian",

@@ -18,10 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.envs.core import Array, choice, integer, number
-from tacit.envs.core.channel import Unit
-from tacit.wrappers.channels import population_of
-from tacit.wrappers.privacy.canary import Runs
+from taciturn.envs.core import Array, choice, integer, number
+from taciturn.envs.core.channel import Unit
+from taciturn.wrappers.channels import population_of
+from taciturn.wrappers.privacy.canary import Runs
 
 __all__ = ["AuditResult", "audit", "audit_table", "plot_audits", "trials_for"]
 
@@ -344,7 +344,7 @@ def plot_audits(results: Sequence[AuditResult], target: Any) -> Any:
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise ImportError("figures need matplotlib: pip install 'tacit[bench]'") from error
+            raise ImportError("figures need matplotlib: run pip install '.[bench]' in a clone of taciturn") from error
         figure = Figure(figsize=(5.0, 4.0), layout="constrained")
         axes = plot_audits(results, figure.add_subplot())
         figure.savefig(target)

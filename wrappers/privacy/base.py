@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tacit.wrappers.privacy import checks
+from taciturn.wrappers.privacy import checks
 
 __all__ = [
     "Calibrated",

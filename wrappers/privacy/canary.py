@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.envs.core import Array, Controlled, Population, Setup, as_policies, choice, integer, join
-from tacit.envs.core.channel import Fault, Observer, Payload, Unit
-from tacit.wrappers.channels import population_of
-from tacit.wrappers.privacy.ledger import Ledger
+from taciturn.envs.core import Array, Controlled, Population, Setup, as_policies, choice, integer, join
+from taciturn.envs.core.channel import Fault, Observer, Payload, Unit
+from taciturn.wrappers.channels import population_of
+from taciturn.wrappers.privacy.ledger import Ledger
 
 __all__ = ["Canary", "Runs", "play"]
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tacit.envs.core.validation import Array
-from tacit.wrappers.privacy.mechanisms import PrivacyLoss
+from taciturn.envs.core.validation import Array
+from taciturn.wrappers.privacy.mechanisms import PrivacyLoss
 
 __all__ = [
     "LOCAL",
@@ -193,7 +193,7 @@ def _dp_accounting() -> tuple[Any, Any]:
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ImportError("method 'pld' needs dp-accounting: pip install 'tacit[accounting]'") from error
+        raise ImportError("method 'pld' needs dp-accounting: run pip install '.[accounting]' in a clone of taciturn") from error
     return privacy_loss_distribution, pld_pmf
 
 

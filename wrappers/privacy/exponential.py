@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tacit.wrappers.privacy import checks
-from tacit.wrappers.privacy.base import Calibrated, PrivacyLoss
-from tacit.wrappers.privacy.samplers import Grid, exact_bernoulli_exp, load_opendp
+from taciturn.wrappers.privacy import checks
+from taciturn.wrappers.privacy.base import Calibrated, PrivacyLoss
+from taciturn.wrappers.privacy.samplers import Grid, exact_bernoulli_exp, load_opendp
 
 __all__ = [
     "Exponential",

@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tacit.envs.core.channel import Channel, Observer, Unit
-from tacit.envs.core.validation import Array, choice, integer, number
-from tacit.wrappers.privacy.composition import LOCAL, METHODS, ORDERS, Group, History, Method, group
-from tacit.wrappers.privacy.mechanisms import Memoized, PrivacyLoss, TreeAggregation
+from taciturn.envs.core.channel import Channel, Observer, Unit
+from taciturn.envs.core.validation import Array, choice, integer, number
+from taciturn.wrappers.privacy.composition import LOCAL, METHODS, ORDERS, Group, History, Method, group
+from taciturn.wrappers.privacy.mechanisms import Memoized, PrivacyLoss, TreeAggregation
 
 __all__ = [
     "Account",

@@ -16,20 +16,20 @@ Everything is imported from here; it is written in the modules beside this one:
 - `stateful`: `TreeAggregation`, `Memoized`
 - `samplers`: what sampler="fast", "exact" and "opendp" mean, and the exact draws
 
-None of them imports anything else of tacit, so that worlds may use them too.
+None of them imports anything else of taciturn, so that worlds may use them too.
 """
 
-from tacit.wrappers.privacy.additive_noise import Gaussian, Laplace, gaussian_delta
-from tacit.wrappers.privacy.base import Mechanism, NoPrivacy, PrivacyLoss
-from tacit.wrappers.privacy.exponential import Exponential
-from tacit.wrappers.privacy.randomized_response import (
+from taciturn.wrappers.privacy.additive_noise import Gaussian, Laplace, gaussian_delta
+from taciturn.wrappers.privacy.base import Mechanism, NoPrivacy, PrivacyLoss
+from taciturn.wrappers.privacy.exponential import Exponential
+from taciturn.wrappers.privacy.randomized_response import (
     BitwiseRandomizedResponse,
     KaryRandomizedResponse,
     UnaryEncoding,
     k_ary_response,
 )
-from tacit.wrappers.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
-from tacit.wrappers.privacy.stateful import Memoized, Memory, Streams, TreeAggregation
+from taciturn.wrappers.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
+from taciturn.wrappers.privacy.stateful import Memoized, Memory, Streams, TreeAggregation
 
 __all__ = [
     "BitwiseRandomizedResponse",

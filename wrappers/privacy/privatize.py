@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tacit.envs.core import Setup
-from tacit.wrappers.channels import on_channel
-from tacit.wrappers.privacy.ledger import Budget, Ledger
-from tacit.wrappers.privacy.mechanisms import Mechanism
+from taciturn.envs.core import Setup
+from taciturn.wrappers.channels import on_channel
+from taciturn.wrappers.privacy.ledger import Budget, Ledger
+from taciturn.wrappers.privacy.mechanisms import Mechanism
 
 __all__ = ["Privatize", "private_setup"]
 
@@ -13,7 +13,7 @@ __all__ = ["Privatize", "private_setup"]
 def private_setup(mechanism: Any, budget: Budget | None = None) -> Setup:
     """What `reset(options={"channels": {name: ...}})` takes to make a channel private."""
     if not isinstance(mechanism, Mechanism):
-        raise ValueError(f"mechanism must be one of tacit.wrappers' mechanisms, not {mechanism!r}")
+        raise ValueError(f"mechanism must be one of taciturn.wrappers' mechanisms, not {mechanism!r}")
     if budget is not None and not isinstance(budget, Budget):
         raise ValueError(f"budget must be a Budget or None, not {budget!r}")
     if budget is not None and budget.messages(mechanism.loss()) == 0:

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tacit.wrappers.privacy import checks
-from tacit.wrappers.privacy.base import Mechanism, PrivacyLoss
-from tacit.wrappers.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
+from taciturn.wrappers.privacy import checks
+from taciturn.wrappers.privacy.base import Mechanism, PrivacyLoss
+from taciturn.wrappers.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
 
 __all__ = [
     "BitwiseRandomizedResponse",

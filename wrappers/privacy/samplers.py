@@ -9,7 +9,7 @@
   the sensitivity.
 - "opendp": the OpenDP library (extra `secure`), which takes its randomness from the system: seeds have no effect.
 
-NumPy and OpenDP need no more than a call; this module holds what "exact" needs. It imports nothing from tacit.
+NumPy and OpenDP need no more than a call; this module holds what "exact" needs. It imports nothing from taciturn.
 """
 
 import math
@@ -218,6 +218,6 @@ def load_opendp() -> Any:
     try:
         import opendp.prelude as opendp
     except ImportError as error:
-        raise ImportError("sampler 'opendp' needs opendp: pip install 'tacit[secure]'") from error
+        raise ImportError("sampler 'opendp' needs opendp: run pip install '.[secure]' in a clone of taciturn") from error
     opendp.enable_features("contrib")
     return opendp

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tacit.wrappers.privacy import checks
-from tacit.wrappers.privacy.additive_noise import Laplace, laplace_loss
-from tacit.wrappers.privacy.base import Mechanism, PrivacyLoss
+from taciturn.wrappers.privacy import checks
+from taciturn.wrappers.privacy.additive_noise import Laplace, laplace_loss
+from taciturn.wrappers.privacy.base import Mechanism, PrivacyLoss
 
 __all__ = [
     "Memoized",

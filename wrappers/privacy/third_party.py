@@ -36,12 +36,12 @@ from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from tacit.envs.core.channel import Channel, Payload
-from tacit.envs.core.seeding import Streams
-from tacit.envs.core.validation import Array, choice, integer, number
-from tacit.wrappers.channels import Layer
-from tacit.wrappers.privacy.ledger import Ledger
-from tacit.wrappers.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
+from taciturn.envs.core.channel import Channel, Payload
+from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.validation import Array, choice, integer, number
+from taciturn.wrappers.channels import Layer
+from taciturn.wrappers.privacy.ledger import Ledger
+from taciturn.wrappers.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
 
 __all__ = [
     "PrivateAEC",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.envs.core import Array, Players, Population, Setup, as_policies, join, vector
+from taciturn.envs.core import Array, Players, Population, Setup, as_policies, join, vector
 
 __all__ = ["Run", "simulate"]
 
@@ -70,13 +70,13 @@ def simulate(
 
     options: dict[str, Any] = {"horizon": float(times[-1])} if times.size else {}
     if privacy:
-        from tacit.wrappers.privacy.privatize import private_setup
+        from taciturn.wrappers.privacy.privatize import private_setup
 
         options["channels"] = {channel: private_setup(mechanism) for channel, mechanism in privacy.items()}
     options["channels"] = join(getattr(env, "channel_setups", {}), options.get("channels", {}))
     chosen = [name for name, channel in population.channels.items() if channel.chosen]
     if chosen:
-        from tacit.wrappers.privacy.ledger import Ledger
+        from taciturn.wrappers.privacy.ledger import Ledger
 
         options["channels"] = join({name: Setup(ledger=Ledger) for name in chosen}, options["channels"])
     population.reset(seed=seed, options=options)

@@ -13,11 +13,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from tacit.auditing import parse_mechanism
-from tacit.bench import statistics
-from tacit.bench.figures import COLORS, MARKERS, Plot, linestyle, panels, plot_curves, plot_scores, shared_legend
-from tacit.bench.play import config
-from tacit.bench.studies.li2022_formulas import (
+from taciturn.auditing import parse_mechanism
+from taciturn.bench import statistics
+from taciturn.bench.figures import COLORS, MARKERS, Plot, linestyle, panels, plot_curves, plot_scores, shared_legend
+from taciturn.bench.play import config
+from taciturn.bench.studies.li2022_formulas import (
     ARMS,
     CASES,
     HORIZON,
@@ -34,14 +34,14 @@ from tacit.bench.studies.li2022_formulas import (
     topology,
     waiting,
 )
-from tacit.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, Verdict, register
-from tacit.bench.tables import estimate, interval
-from tacit.envs.core import Array
-from tacit.envs.core.gossip_protocol import information_sharing, link_cost
-from tacit.envs.federated_bandit import State, gaps
-from tacit.policies.classic.bandits import CentralisedOracle
-from tacit.registry import make_policy, make_world
-from tacit.simulation import simulate
+from taciturn.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, Verdict, register
+from taciturn.bench.tables import estimate, interval
+from taciturn.envs.core import Array
+from taciturn.envs.core.gossip_protocol import information_sharing, link_cost
+from taciturn.envs.federated_bandit import State, gaps
+from taciturn.policies.classic.bandits import CentralisedOracle
+from taciturn.registry import make_policy, make_world
+from taciturn.simulation import simulate
 
 UNBOUNDED = 1e9  # an epsilon that stands for none
 AGREES, KIND, DIFFERS = "agrees", "in kind, not in size", "does not follow"

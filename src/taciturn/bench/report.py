@@ -11,11 +11,11 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tacit.bench import figures
-from tacit.bench.progress import bar, stderr
-from tacit.bench.store import Store, write_bytes
-from tacit.bench.study import Results, Study, describe
-from tacit.bench.tables import Table, origin_table, ranges, verdict_tables
+from taciturn.bench import figures
+from taciturn.bench.progress import bar, stderr
+from taciturn.bench.store import Store, write_bytes
+from taciturn.bench.study import Results, Study, describe
+from taciturn.bench.tables import Table, origin_table, ranges, verdict_tables
 
 BADGES = {"agrees": "good", "does not follow": "bad"}
 CSS = """
@@ -59,12 +59,12 @@ PAGE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>tacit {version}: benchmark</title>
+<title>taciturn {version}: benchmark</title>
 <style>{css}</style>
 </head>
 <body>
 <header>
-<h1>tacit {version}: benchmark</h1>
+<h1>taciturn {version}: benchmark</h1>
 <p>Agents that learn together without telling each other what they know: how well they do, at which privacy, for how
 many messages.</p>
 {warning}
@@ -100,7 +100,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
             shown.finished(study.title)
     quick = "This was a quick run: shorter and with fewer seeds than the studies ask for."
     page = PAGE.format(
-        version=escape(manifest["tacit"]),
+        version=escape(manifest["taciturn"]),
         css=CSS,
         warning=_warning(quick) if manifest["quick"] else "",
         contents=f"<ul>{''.join(contents)}</ul>",

@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from tacit.bench.progress import Bar, bar, stderr
-from tacit.bench.store import BenchError, Store, states
-from tacit.bench.study import Cell, Progress, Result, Study
+from taciturn.bench.progress import Bar, bar, stderr
+from taciturn.bench.store import BenchError, Store, states
+from taciturn.bench.study import Cell, Progress, Result, Study
 
 Backend = Literal["serial", "process", "ray"]
 Task = tuple[Study, Cell]
@@ -72,7 +72,7 @@ def run_study(
     if resume:
         console.print(f"{len(done)} of {len(tasks)} cells are finished already and are not run again")
         if done and len(states(store.manifest())) > 1:
-            console.print("tacit's code has changed since some of them were run: a fresh --out has all of one state")
+            console.print("taciturn's code has changed since some of them were run: a fresh --out has all of one state")
     tasks = [(study, cell) for study, cell in tasks if cell.key not in done]
     with single_threaded(), bar(console, len(tasks), shown=progress) as shown:
         try:
@@ -197,7 +197,7 @@ def _ray(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell,
     try:
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:
-        raise BenchError("the ray backend needs ray: pip install 'tacit[ray]'") from error
+        raise BenchError("the ray backend needs ray: run pip install '.[ray]' in a clone of taciturn") from error
     mine = not ray.is_initialized()
     if mine:
         ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers}))

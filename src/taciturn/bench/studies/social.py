@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from tacit.bench.figures import Plot, plot_privacy, plot_scores
-from tacit.bench.play import config, play
-from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.bench.figures import Plot, plot_privacy, plot_scores
+from taciturn.bench.play import config, play
+from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
 
 NONE, STRONG, WEAK, KEPT = (
     "NoPrivacy", "BitwiseRandomizedResponse:1", "BitwiseRandomizedResponse:3", "Memoized:BitwiseRandomizedResponse:3",

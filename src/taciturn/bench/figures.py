@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tacit.bench import statistics
-from tacit.bench.statistics import Floats
-from tacit.bench.store import write_bytes
-from tacit.bench.study import Results, Study
-from tacit.bench.tables import estimate, privacy, relative_scores
+from taciturn.bench import statistics
+from taciturn.bench.statistics import Floats
+from taciturn.bench.store import write_bytes
+from taciturn.bench.study import Results, Study
+from taciturn.bench.tables import estimate, privacy, relative_scores
 
 # Okabe & Ito 2008, "Color universal design", without the yellow that white paper swallows
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -35,7 +35,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "pdf.fonttype": 42,
     "savefig.facecolor": "white",
-    "svg.hashsalt": "tacit",
+    "svg.hashsalt": "taciturn",
 }
 
 

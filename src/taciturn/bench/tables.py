@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.bench import statistics
-from tacit.bench.statistics import Estimate, Floats
-from tacit.bench.store import states
-from tacit.bench.study import Group, Results, Study
+from taciturn.bench import statistics
+from taciturn.bench.statistics import Estimate, Floats
+from taciturn.bench.store import LIBRARIES, states
+from taciturn.bench.study import Group, Results, Study
 
 NONE = "–"
 
@@ -79,9 +79,12 @@ def verdict_tables(study: Study, results: Results) -> list[Table]:
 def origin_table(manifest: dict[str, Any]) -> Table:
     """Versions, machine, seeds and how to run it again, from a manifest."""
     libraries = ", ".join(f"{name} {version}" for name, version in manifest["libraries"].items())
+    extras = ",".join(sorted({LIBRARIES[name] for name in manifest["libraries"]} - {""}))
+    commit = manifest.get("commit", "unknown")
+    checkout = "" if commit == "unknown" else f"git checkout {commit.removesuffix('-dirty')} && "
     rows = [
-        ("run again with", f"pip install 'tacit[bench]=={manifest['tacit']}' && {manifest['command']}"),
-        ("tacit", f"{manifest['tacit']}, code {', then '.join(states(manifest))}"),
+        ("run again with", f"{checkout}pip install '.[{extras}]' && {manifest['command']}"),
+        ("taciturn", f"{manifest['taciturn']}, commit {commit}, code {', then '.join(states(manifest))}"),
         ("python", manifest["python"]),
         ("libraries", libraries),
         ("machine", f"{manifest['platform']}, {manifest['cpu_count']} cores"),

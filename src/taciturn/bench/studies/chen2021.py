@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.bench import statistics
-from tacit.bench.figures import Plot, plot_curves
-from tacit.bench.play import config, play
-from tacit.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, Verdict, register
+from taciturn.bench import statistics
+from taciturn.bench.figures import Plot, plot_curves
+from taciturn.bench.play import config, play
+from taciturn.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, Verdict, register
 
 QUALITIES: dict[int, tuple[float, ...]] = {
     2: (0.8, 0.2),

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from tacit.bench.figures import Plot, plot_curves, plot_privacy, plot_scores
-from tacit.bench.play import config, play
-from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.bench.figures import Plot, plot_curves, plot_privacy, plot_scores
+from taciturn.bench.play import config, play
+from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
 
 CLIP = 0.1
 LEVELS = (None, "NoPrivacy", "Gaussian:64,delta=1e-6", "Gaussian:16,delta=1e-6", "Gaussian:4,delta=1e-6", "Laplace:64")

@@ -1,4 +1,4 @@
-"""`tacit audit`: what a mechanism's claim is worth, by itself or in an environment, from its name on the command line."""
+"""`taciturn audit`: what a mechanism's claim is worth, by itself or in an environment, from its name on the command line."""
 
 import inspect
 import json
@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.envs.core import Array, Population, as_policies, number
-from tacit.registry import UnknownName
-from tacit.wrappers.privacy import mechanisms
-from tacit.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
-from tacit.wrappers.privacy.canary import play
-from tacit.wrappers.privacy.privatize import Privatize
+from taciturn.envs.core import Array, Population, as_policies, number
+from taciturn.registry import UnknownName
+from taciturn.wrappers.privacy import mechanisms
+from taciturn.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
+from taciturn.wrappers.privacy.canary import play
+from taciturn.wrappers.privacy.privatize import Privatize
 
 __all__ = ["Site", "adjacent_messages", "adjacent_pair", "audit_command", "named_mechanisms", "parse_mechanism"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import pettingzoo
 
-from tacit.envs.core import World
+from taciturn.envs.core import World
 
 __all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "policies", "register", "worlds"]
 
@@ -26,7 +26,7 @@ class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
 
 @dataclass(frozen=True)
 class Entry:
-    """A world: its name in `tacit.envs`, the module that holds it, its id, and which standard registries list it.
+    """A world: its name in `taciturn.envs`, the module that holds it, its id, and which standard registries list it.
 
     `single` is the module of its Gymnasium forms, where that is another: where policies of the suite play the other roles.
     """
@@ -40,13 +40,13 @@ class Entry:
 
 
 WORLDS = (
-    Entry("round_stopping_v0", "tacit.envs.round_stopping", "tacit/RoundStopping-v0"),
-    Entry("federated_training_v0", "tacit.envs.federated_training", "tacit/FederatedTraining-v0"),
-    Entry("federated_bandit_v0", "tacit.envs.federated_bandit", "tacit/FederatedBandit-v0", gymnasium=False),
-    Entry("arm_elimination_v0", "tacit.envs.arm_elimination", "tacit/ArmElimination-v0"),
-    Entry("gossip_bandit_v0", "tacit.envs.gossip_bandit", "tacit/GossipBandit-v0", gymnasium=False),
-    Entry("social_bandit_v0", "tacit.envs.social_bandit", "tacit/SocialBandit-v0", gymnasium=False),
-    Entry("elicitation_v0", "tacit.envs.elicitation", "tacit/Elicitation-v0", single="tacit.elicitation"),
+    Entry("round_stopping_v0", "taciturn.envs.round_stopping", "taciturn/RoundStopping-v0"),
+    Entry("federated_training_v0", "taciturn.envs.federated_training", "taciturn/FederatedTraining-v0"),
+    Entry("federated_bandit_v0", "taciturn.envs.federated_bandit", "taciturn/FederatedBandit-v0", gymnasium=False),
+    Entry("arm_elimination_v0", "taciturn.envs.arm_elimination", "taciturn/ArmElimination-v0"),
+    Entry("gossip_bandit_v0", "taciturn.envs.gossip_bandit", "taciturn/GossipBandit-v0", gymnasium=False),
+    Entry("social_bandit_v0", "taciturn.envs.social_bandit", "taciturn/SocialBandit-v0", gymnasium=False),
+    Entry("elicitation_v0", "taciturn.envs.elicitation", "taciturn/Elicitation-v0", single="taciturn.elicitation"),
 )
 
 
@@ -56,14 +56,14 @@ def worlds() -> dict[str, World[Any]]:
 
 
 def make_world(name: str) -> World[Any]:
-    """A world by its name or id, with or without the version: `round_stopping`, `tacit/RoundStopping-v0`, ...
+    """A world by its name or id, with or without the version: `round_stopping`, `taciturn/RoundStopping-v0`, ...
 
     Raises:
         UnknownName: no world is called that.
     """
     for entry in WORLDS:
         plain = entry.name.removesuffix("_v0")
-        short = entry.id.removeprefix("tacit/")
+        short = entry.id.removeprefix("taciturn/")
         if name in (entry.name, plain, entry.id, short, short.removesuffix("-v0")):
             world: World[Any] = getattr(importlib.import_module(entry.module), entry.name)
             return world
@@ -71,8 +71,8 @@ def make_world(name: str) -> World[Any]:
 
 
 def policies() -> dict[str, type[Any]]:
-    """`{name: class}` of the policies in `tacit.policies`."""
-    module = importlib.import_module("tacit.policies")
+    """`{name: class}` of the policies in `taciturn.policies`."""
+    module = importlib.import_module("taciturn.policies")
     return {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from tacit.bench.figures import Plot, plot_curves, plot_scores
-from tacit.bench.play import config, learns, play
-from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.bench.figures import Plot, plot_curves, plot_scores
+from taciturn.bench.play import config, learns, play
+from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
 
 CLASSIC: tuple[tuple[str, Config], ...] = (
     ("OptimalStopping", {}),

@@ -7,8 +7,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from tacit.bench.study import Config, Floats
-from tacit.envs.core.graph import Graph, random_graph
+from taciturn.bench.study import Config, Floats
+from taciturn.envs.core.graph import Graph, random_graph
 
 HORIZON = 100_000
 ARMS = 100

@@ -1,7 +1,7 @@
 """Environments in which agents learn together without telling each other what they know."""
 
-from tacit.registry import UnknownName, register
-from tacit.simulation import Run, simulate
+from taciturn.registry import UnknownName, register
+from taciturn.simulation import Run, simulate
 
 __version__ = "0.1.0"
 __all__ = ["Run", "UnknownName", "__version__", "simulate"]

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.bench import statistics
-from tacit.bench.figures import Plot, panels, plot_curves, shared_legend
-from tacit.bench.play import config, play
-from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, Verdict, register
-from tacit.bench.tables import Table, standard_tables
-from tacit.envs.federated_training import federated_training_v0, fit_hyperbolic
-from tacit.envs.round_stopping import Model, evaluate, parameters
-from tacit.policies import FixedCount, OptimalStopping, WaitForAll
-from tacit.policies.reference.optimal_stopping import threshold_table
+from taciturn.bench import statistics
+from taciturn.bench.figures import Plot, panels, plot_curves, shared_legend
+from taciturn.bench.play import config, play
+from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, Verdict, register
+from taciturn.bench.tables import Table, standard_tables
+from taciturn.envs.federated_training import federated_training_v0, fit_hyperbolic
+from taciturn.envs.round_stopping import Model, evaluate, parameters
+from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
+from taciturn.policies.reference.optimal_stopping import threshold_table
 
 PAPER_RULE = (10, 8)
 RULES: tuple[tuple[str, Config], ...] = (

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.bench import statistics
-from tacit.bench.figures import COLORS, LINES, Plot, panels, shared_legend
-from tacit.bench.study import Cell, Config, Floats, Progress, Result, Results, Score, Study, Verdict, register
-from tacit.envs import elicitation_v0
-from tacit.envs.core.elicitation_game import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
-from tacit.policies import FiniteBestResponse, TargetQuality, Wintall
-from tacit.simulation import simulate
+from taciturn.bench import statistics
+from taciturn.bench.figures import COLORS, LINES, Plot, panels, shared_legend
+from taciturn.bench.study import Cell, Config, Floats, Progress, Result, Results, Score, Study, Verdict, register
+from taciturn.envs import elicitation_v0
+from taciturn.envs.core.elicitation_game import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
+from taciturn.policies import FiniteBestResponse, TargetQuality, Wintall
+from taciturn.simulation import simulate
 
 AGREES, LIMIT, DIFFERS, MODEL = "agrees", "in the limit only", "does not follow", "a model, not a replication"
 THETAS: dict[str, tuple[float, ...]] = {"two values": (0.7, 0.3), "four values": (0.4, 0.3, 0.2, 0.1)}

@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from tacit.bench.figures import COLORS, MARKERS, Plot, panels, plot_scores, shared_legend
-from tacit.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
-from tacit.envs import elicitation_v0
-from tacit.envs.core.elicitation_game import Cost, ExponentialCost, LinearCost, QuadraticCost
-from tacit.envs.core.reporting import KaryReport
-from tacit.policies import Mixture
-from tacit.registry import make_policy
-from tacit.simulation import simulate
+from taciturn.bench.figures import COLORS, MARKERS, Plot, panels, plot_scores, shared_legend
+from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.envs import elicitation_v0
+from taciturn.envs.core.elicitation_game import Cost, ExponentialCost, LinearCost, QuadraticCost
+from taciturn.envs.core.reporting import KaryReport
+from taciturn.policies import Mixture
+from taciturn.registry import make_policy
+from taciturn.simulation import simulate
 
 THETA = (0.4, 0.3, 0.2, 0.1)
 TARGET = 1.0

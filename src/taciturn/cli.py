@@ -1,4 +1,4 @@
-"""The command line: `tacit list | run | bench | reproduce | report | audit`."""
+"""The command line: `taciturn list | run | bench | reproduce | report | audit`."""
 
 import json
 import sys
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from tacit.envs.core import integer
-from tacit.registry import WORLDS, UnknownName, make_policy, make_world, policies
-from tacit.simulation import simulate
+from taciturn.envs.core import integer
+from taciturn.registry import WORLDS, UnknownName, make_policy, make_world, policies
+from taciturn.simulation import simulate
 
 if TYPE_CHECKING:
-    from tacit.bench.study import Study
+    from taciturn.bench.study import Study
 
 __all__ = ["main"]
 
@@ -28,7 +28,7 @@ def main() -> None:
         import rich  # noqa: F401
         import typer
     except ImportError as error:
-        sys.exit(_fail(f"the command line needs {error.name}: pip install 'tacit[bench]'", EXIT_FAILED))
+        sys.exit(_fail(f"the command line needs {error.name}: run pip install '.[bench]' in a clone of taciturn", EXIT_FAILED))
     try:
         code = typer.main.get_command(_app())([a for a in arguments if a != "--debug"], standalone_mode=False)
     except typer.Exit as error:
@@ -40,17 +40,17 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     except Exception as error:
         if hasattr(error, "format_message"):
-            sys.exit(_fail(f"{error.format_message()} (see tacit --help)", EXIT_USAGE))
+            sys.exit(_fail(f"{error.format_message()} (see taciturn --help)", EXIT_USAGE))
         if debug:
             raise
-        known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("tacit.")
+        known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("taciturn.")
         text = " ".join(str(error).split()) or type(error).__name__
         sys.exit(_fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED))
     sys.exit(code or 0)
 
 
 def _fail(text: str, code: int) -> int:
-    print(f"tacit: {text}", file=sys.stderr)
+    print(f"taciturn: {text}", file=sys.stderr)
     return code
 
 
@@ -79,7 +79,7 @@ def _app() -> Any:
     @app.command("list")
     def list_(as_json: Json = False) -> None:
         """The environments, policies, mechanisms, studies and figures there are."""
-        from tacit.auditing import named_mechanisms
+        from taciturn.auditing import named_mechanisms
 
         studies = _studies()
         found = {
@@ -209,8 +209,8 @@ def _app() -> Any:
         as_json: Json = False,
     ) -> None:
         """Try to break mechanisms' claims: how much epsilon an attacker proves, beside how much is claimed."""
-        from tacit.auditing import Site, audit_command
-        from tacit.bench.progress import bar, stderr
+        from taciturn.auditing import Site, audit_command
+        from taciturn.bench.progress import bar, stderr
 
         site = None
         if env is not None:
@@ -240,7 +240,7 @@ def _app() -> Any:
         as_json: Json = False,
     ) -> None:
         """Write the report of a results folder again."""
-        from tacit.bench.store import Store
+        from taciturn.bench.store import Store
 
         store = Store(folder)
         _report(store, [s for name, s in _studies().items() if name in store.plan()], as_json, {})
@@ -249,7 +249,7 @@ def _app() -> Any:
 
 
 def _studies() -> "dict[str, Study]":
-    from tacit.bench.study import load_studies
+    from taciturn.bench.study import load_studies
 
     return load_studies()
 
@@ -342,7 +342,7 @@ def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
     """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`; "paper" is left as it is."""
-    from tacit.auditing import parse_mechanism
+    from taciturn.auditing import parse_mechanism
 
     if text == "paper":
         return text
@@ -379,8 +379,8 @@ def _print_run(
     privacy: dict[str, Any] | str | None,
     as_json: bool,
 ) -> None:
-    from tacit.bench.progress import bar, stderr
-    from tacit.bench.tables import estimate
+    from taciturn.bench.progress import bar, stderr
+    from taciturn.bench.tables import estimate
 
     runs: list[dict[str, Any]] = []
     with bar(stderr(), len(seeds), shown=not as_json) as shown:
@@ -418,8 +418,8 @@ def _plain(value: Any) -> Any:
 def _bench(
     studies: "list[Study]", out: Path, quick: bool, backend: Any, workers: int | None, resume: bool, as_json: bool
 ) -> None:
-    from tacit.bench.runner import BACKENDS, run_study
-    from tacit.bench.store import Store
+    from taciturn.bench.runner import BACKENDS, run_study
+    from taciturn.bench.store import Store
 
     if backend not in BACKENDS:
         raise UnknownName("backend", backend, BACKENDS)
@@ -440,8 +440,8 @@ def _bench(
 
 
 def _report(store: Any, studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
-    from tacit.bench.report import print_tables, write_report
-    from tacit.bench.study import Results
+    from taciturn.bench.report import print_tables, write_report
+    from taciturn.bench.study import Results
 
     page = write_report(store, store.path, studies)
     if not as_json:

@@ -3,11 +3,11 @@
 import math
 from typing import ClassVar
 
-from tacit.bench.figures import Plot, plot_privacy, plot_scores
-from tacit.bench.play import config
-from tacit.bench.studies.li2022 import plot_pareto, run
-from tacit.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, register
-from tacit.bench.tables import Table, mean_text, number, standard_tables
+from taciturn.bench.figures import Plot, plot_privacy, plot_scores
+from taciturn.bench.play import config
+from taciturn.bench.studies.li2022 import plot_pareto, run
+from taciturn.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, register
+from taciturn.bench.tables import Table, mean_text, number, standard_tables
 
 SHORT = {"participation": "p", "rounds": "R"}
 

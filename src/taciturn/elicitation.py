@@ -1,4 +1,4 @@
-"""The platform's side of elicitation as a task for one agent, `tacit/Elicitation-v0`: the individuals are played by policies.
+"""The platform's side of elicitation as a task for one agent, `taciturn/Elicitation-v0`: the individuals are played by policies.
 
 WINTALL is the rule; the action, Box [0, 1], is target and scale as shares of `max_epsilon` and `max_scale`, which are four times the
 world's target and the marginal cost there unless they are given. With `fixed_target=True` the target is the world's and the scale alone
@@ -17,11 +17,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tacit.envs.core import Acts, Controlled, Role, SingleEnv, Step, VectorView
-from tacit.envs.core.elicitation_game import as_cost
-from tacit.envs.elicitation import Elicitation, elicitation_v0
-from tacit.policies import Mixture
-from tacit.registry import make_policy
+from taciturn.envs.core import Acts, Controlled, Role, SingleEnv, Step, VectorView
+from taciturn.envs.core.elicitation_game import as_cost
+from taciturn.envs.elicitation import Elicitation, elicitation_v0
+from taciturn.policies import Mixture
+from taciturn.registry import make_policy
 
 __all__ = ["PlatformSide", "platform_side", "single_env", "vector_env"]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import tacit
+import taciturn
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tacit.bench.figures import Plot
-    from tacit.bench.tables import Table
+    from taciturn.bench.figures import Plot
+    from taciturn.bench.tables import Table
 
 Floats = NDArray[np.float64]
 Config = dict[str, Any]
@@ -45,8 +45,8 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Hash of what determines the result: study, configuration, seed and version of tacit."""
-        return hashlib.sha256(canonical([self.study, self.config, self.seed, tacit.__version__]).encode()).hexdigest()
+        """Hash of what determines the result: study, configuration, seed and version of taciturn."""
+        return hashlib.sha256(canonical([self.study, self.config, self.seed, taciturn.__version__]).encode()).hexdigest()
 
     @property
     def label(self) -> str:
@@ -159,7 +159,7 @@ class Results:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> "Results":
-        """Gather the rows of one study (see `tacit.bench.store.SCHEMA`), where each cell's rows lie together."""
+        """Gather the rows of one study (see `taciturn.bench.store.SCHEMA`), where each cell's rows lie together."""
         column = {
             name: table[name].to_numpy()
             for name in ("key", "config", "seed", "kind", "name", "x", "value", "wall_seconds")
@@ -234,13 +234,13 @@ class Study:
 
     def tables(self, results: Results) -> "list[Table]":
         """Tables of the report; extend the standard ones or replace them."""
-        from tacit.bench.tables import standard_tables
+        from taciturn.bench.tables import standard_tables
 
         return standard_tables(self, results)
 
     def plots(self, results: Results) -> "list[Plot]":
         """Plots of the report; extend the standard ones or replace them."""
-        from tacit.bench.figures import standard_plots
+        from taciturn.bench.figures import standard_plots
 
         return standard_plots(self, results)
 
@@ -287,8 +287,8 @@ def register(study: type[S]) -> type[S]:
 
 
 def load_studies() -> dict[str, Study]:
-    """Import every module of `tacit.bench.studies` and return the registered studies by name."""
-    package = importlib.import_module("tacit.bench.studies")
+    """Import every module of `taciturn.bench.studies` and return the registered studies by name."""
+    package = importlib.import_module("taciturn.bench.studies")
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return STUDIES

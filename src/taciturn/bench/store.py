@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-import tacit
-from tacit.bench.study import Cell, Result, Study
+import taciturn
+from taciturn.bench.study import Cell, Result, Study
 
 try:
     import pyarrow as pa
     import pyarrow.parquet as pq
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("benchmark results need pyarrow: pip install 'tacit[bench]'") from error
+    raise ModuleNotFoundError("benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn") from error
 
 SCHEMA = pa.schema(
     [
@@ -39,17 +40,19 @@ SCHEMA = pa.schema(
         ("wall_seconds", pa.float64()),
     ]
 )
-LIBRARIES = (
-    "numpy",
-    "scipy",
-    "gymnasium",
-    "pettingzoo",
-    "pyarrow",
-    "numba",
-    "scikit-learn",
-    "torch",
-    "stable-baselines3",
-)
+# Libraries whose versions a manifest records, and the extra that installs each ("": none, it is always there).
+LIBRARIES = {
+    "numpy": "",
+    "scipy": "",
+    "gymnasium": "",
+    "pettingzoo": "",
+    "pyarrow": "bench",
+    "scikit-learn": "data",
+    "numba": "fast",
+    "torch": "rl",
+    "stable-baselines3": "rl",
+    "dp-accounting": "accounting",
+}
 
 
 class BenchError(Exception):
@@ -232,8 +235,9 @@ def environment() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "tacit": tacit.__version__,
+        "taciturn": taciturn.__version__,
         "code": code(),
+        "commit": commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu_count": os.cpu_count(),
@@ -243,16 +247,27 @@ def environment() -> dict[str, Any]:
 
 
 def code() -> str:
-    """Fingerprint of tacit's own modules: between releases the version does not tell one state of the code from another."""
+    """Fingerprint of taciturn's own modules: between releases the version does not tell one state of the code from another."""
     files: dict[str, Path] = {}
-    for name in ("tacit", "tacit.envs", "tacit.policies", "tacit.wrappers"):
+    for name in ("taciturn", "taciturn.envs", "taciturn.policies", "taciturn.wrappers"):
         folder = Path(importlib.import_module(name).__path__[0])
-        prefix = name.removeprefix("tacit").removeprefix(".")
+        prefix = name.removeprefix("taciturn").removeprefix(".")
         files |= {f"{prefix}/{file.relative_to(folder).as_posix()}".lstrip("/"): file for file in folder.rglob("*.py")}
     digest = hashlib.sha256()
     for name, file in sorted(files.items()):
         digest.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
+
+
+def commit() -> str:
+    """The commit of the checkout that taciturn is imported from, with "-dirty" if files differ from it; "unknown" elsewhere."""
+    folder = Path(importlib.import_module("taciturn.envs").__path__[0])
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()
 
 
 def states(manifest: dict[str, Any]) -> list[str]:

@@ -12,13 +12,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tacit.bench import statistics
-from tacit.bench.figures import Plot, plot_curves
-from tacit.bench.play import config, play
-from tacit.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, Verdict, register
-from tacit.bench.tables import Table, number, standard_tables
-from tacit.envs.social_bandit import copies_of_paper, multiplicative_weights, regret
-from tacit.registry import make_world
+from taciturn.bench import statistics
+from taciturn.bench.figures import Plot, plot_curves
+from taciturn.bench.play import config, play
+from taciturn.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, Verdict, register
+from taciturn.bench.tables import Table, number, standard_tables
+from taciturn.envs.social_bandit import copies_of_paper, multiplicative_weights, regret
+from taciturn.registry import make_world
 
 BETA, MU, H = 0.505, 6.7e-5, 485.0
 DELTA = math.log(BETA / (1 - BETA))  # 0.02

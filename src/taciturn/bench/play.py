@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.auditing import parse_mechanism
-from tacit.bench.study import Cell, Config, Progress, Result
-from tacit.policies import Learner, Policy
-from tacit.registry import make_policy, make_world, policies
-from tacit.simulation import simulate
+from taciturn.auditing import parse_mechanism
+from taciturn.bench.study import Cell, Config, Progress, Result
+from taciturn.policies import Learner, Policy
+from taciturn.registry import make_policy, make_world, policies
+from taciturn.simulation import simulate
 
 DELTA = 1e-5
 

@@ -1,1 +1,0 @@
-"""The studies; each module here registers its own when `tacit.bench.study.load_studies` imports it."""

@@ -1,0 +1,1 @@
+"""The studies; each module here registers its own when `taciturn.bench.study.load_studies` imports it."""

@@ -19,7 +19,7 @@ from scipy.stats import binom
 
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Array
-from taciturn.envs.round_stopping import Params
+from taciturn.envs.round_stopping.world import Params
 
 REPLICAS, STEPS, REPEATS = 10_000, 50, 21
 

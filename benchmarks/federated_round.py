@@ -10,7 +10,7 @@ import numpy as np
 from common import record
 
 from taciturn.envs.core import Array
-from taciturn.envs.federated_training import Softmax, epoch_order, federated_average, load_digits, partition
+from taciturn.envs.federated_training.world import Softmax, epoch_order, federated_average, load_digits, partition
 
 CLIENTS, REPEATS = 100, 15
 

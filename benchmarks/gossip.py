@@ -18,8 +18,9 @@ import pettingzoo
 from common import record
 
 import taciturn
-from taciturn.envs import gossip_bandit, gossip_bandit_v0
+from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array
+from taciturn.envs.gossip_bandit import world as gossip_bandit
 from taciturn.policies import PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 

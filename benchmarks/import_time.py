@@ -33,7 +33,9 @@ def main() -> None:
     for name in ("gymnasium", "taciturn"):
         result[f"import_{name}_s"] = round(statistics.median(times[name]) - start, 4)
         result[f"import_{name}_range_s"] = [round(x(times[name]) - start, 4) for x in (min, max)]
-    print(f"import taciturn {result['import_taciturn_s']:.3f} s, import gymnasium alone {result['import_gymnasium_s']:.3f} s")
+    print(
+        f"import taciturn {result['import_taciturn_s']:.3f} s, import gymnasium alone {result['import_gymnasium_s']:.3f} s"
+    )
     record("import_time", result)
 
 

@@ -16,9 +16,9 @@ from common import record
 from parallel_view import OPTIONS, Votes
 
 from taciturn.envs.core import Channel, World
-from taciturn.wrappers.privacy.composition import Method
-from taciturn.wrappers.privacy.ledger import Budget, Ledger
-from taciturn.wrappers.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
+from taciturn.privacy.composition import Method
+from taciturn.privacy.ledger import Budget, Ledger
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
 
 AGENTS, REPEATS, TURNS = 5000, 21, 50
 

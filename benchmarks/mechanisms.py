@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from common import record
 
-from taciturn.wrappers.privacy.mechanisms import (
+from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Gaussian,
     KaryRandomizedResponse,

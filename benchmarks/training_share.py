@@ -48,7 +48,9 @@ def main() -> None:
     result = {f"{name}_share_percent": round(100 * statistics.median(found), 2) for name, found in shares.items()}
     print("environment's share of training time:", ", ".join(f"{name} {value}%" for name, value in result.items()))
     record(
-        "training_share", result | {"rows": ROWS, "repeats": REPEATS}, ("taciturn", "numpy", "stable-baselines3", "torch")
+        "training_share",
+        result | {"rows": ROWS, "repeats": REPEATS},
+        ("taciturn", "numpy", "stable-baselines3", "torch"),
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from common import record
 
 import taciturn
-from taciturn.envs.federated_bandit import FederatedBandit, federated_bandit_v0
+from taciturn.envs.federated_bandit.world import FederatedBandit, federated_bandit_v0
 from taciturn.policies import UCB1
 
 AGENTS, ARMS, SLOTS, REPEATS = 50, 100, 10_000, 5

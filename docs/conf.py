@@ -60,8 +60,9 @@ nitpick_ignore_regex = [
 ]
 
 SECTIONS = {
-    "worlds": ("Worlds", "envs", "taciturn.envs", "*.py"),
+    "worlds": ("Worlds", "envs", "taciturn.envs", "*/*.py"),
     "policies": ("Policies", "policies", "taciturn.policies", "**/*.py"),
+    "privacy": ("Privacy", "src/taciturn/privacy", "taciturn.privacy", "*.py"),
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
     "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),
     "core": ("Core", "envs/core", "taciturn.envs.core", "*.py"),
@@ -127,13 +128,15 @@ def make_pages() -> None:
     for section, (title, folder, package, pattern) in SECTIONS.items():
         rows = []
         for file in sorted((ROOT / folder).glob(pattern)):
-            if file.name.startswith("_"):
+            if file.name.startswith("_") or (section == "worlds" and file.parent.name == "core"):
                 continue
             tree = ast.parse(file.read_text(encoding="utf-8"))
             docstring = ast.get_docstring(tree) or ""
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
             module, name = ".".join([package, *parts]), ".".join(parts)
-            label = " ".join([parts[-1].replace("_", " ").capitalize(), *(f"({part})" for part in parts[:-1])])
+            # A world's page is called by its folder, the pages of what stands beside it by both.
+            *outer, last = parts[:-1] if parts[-1] == "world" else parts
+            label = " ".join([last.replace("_", " ").capitalize(), *(f"({part.replace('_', ' ')})" for part in outer)])
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
             defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
             text = heading(label, "=") + code + f".. automodule:: {module}\n" + "   :no-members:\n" * (not defines)

@@ -8,13 +8,15 @@ from matplotlib.figure import Figure
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.gossip_bandit import COLOURS
+from taciturn.envs.gossip_bandit.world import COLOURS
 from taciturn.policies import PPCL
 
 times = np.linspace(0.1, 30.0, 300)
 shown = (0.1, 3.0, 6.0, 9.0, 12.0, 30.0)
 env = gossip_bandit_v0.population(num_agents=400)
-run = taciturn.simulate(env, PPCL(epsilon=3.0), seed=2, until=times, record=["popularity", "preference"], privacy="paper")
+run = taciturn.simulate(
+    env, PPCL(epsilon=3.0), seed=2, until=times, record=["popularity", "preference"], privacy="paper"
+)
 
 figure = Figure(figsize=(9, 4.2), layout="constrained")
 grid = figure.add_gridspec(2, len(shown), height_ratios=(1, 1.3))

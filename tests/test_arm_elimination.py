@@ -9,8 +9,8 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0
-from taciturn.envs.arm_elimination import ArmElimination, decided, heard_now, pulls_of
 from taciturn.envs.core import Array
+from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, decided, heard_now, pulls_of
 from taciturn.policies import CDPMAB, EliminationSchedule, Random
 from taciturn.wrappers import Laplace, Privatize
 

@@ -23,10 +23,10 @@ from taciturn.auditing import Site, adjacent_messages, adjacent_pair, audit_comm
 from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Array, Channel, Controlled, Setup
 from taciturn.policies import FixedCount, Random
+from taciturn.privacy import mechanisms
 from taciturn.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
+from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
 from taciturn.wrappers.channels import on_channel
-from taciturn.wrappers.privacy import mechanisms
-from taciturn.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
 
 Method = Any
 FIRST, SECOND = np.eye(2, dtype=np.int64)

@@ -8,8 +8,8 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs.core.graph import Graph, random_graph
-from taciturn.envs.federated_bandit import FederatedBandit, federated_bandit_v0
-from taciturn.envs.round_stopping import round_stopping_v0
+from taciturn.envs.federated_bandit.world import FederatedBandit, federated_bandit_v0
+from taciturn.envs.round_stopping.world import round_stopping_v0
 from taciturn.policies.classic import bandit_indices, bandits
 from taciturn.policies.classic.bandits import (
     DDUCB,

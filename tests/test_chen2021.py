@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.bench.studies.chen2021 import mean_field, when
+from taciturn.bench.papers.chen2021 import mean_field, when
 from taciturn.envs import gossip_bandit_v0
 from taciturn.policies import PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse

@@ -598,7 +598,13 @@ def test_a_phased_policy_learns_what_came_later() -> None:
 
 def test_worlds_have_many_names() -> None:
     world = registry.worlds()["round_stopping_v0"]
-    for name in ("round_stopping_v0", "round_stopping", "taciturn/RoundStopping-v0", "RoundStopping-v0", "RoundStopping"):
+    for name in (
+        "round_stopping_v0",
+        "round_stopping",
+        "taciturn/RoundStopping-v0",
+        "RoundStopping-v0",
+        "RoundStopping",
+    ):
         assert registry.make_world(name) is world
     assert repr(world) == "<world round_stopping>"
 

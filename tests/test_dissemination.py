@@ -13,8 +13,9 @@ import pytest
 from laws import fits, same_law, same_moments
 from scipy import stats
 
-from taciturn.envs.core import Array, dissemination
+from taciturn.envs.core import Array
 from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.envs.social_bandit import dissemination
 from taciturn.policies.reference import private_social_learning as policy_module
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,

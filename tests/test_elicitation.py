@@ -15,10 +15,10 @@ from laws import fits
 from scipy import stats
 
 import taciturn
-from taciturn.elicitation import platform_side
-from taciturn.envs import elicitation, elicitation_v0
+from taciturn.envs import elicitation_v0
 from taciturn.envs.core import Array, Setup
-from taciturn.envs.core.elicitation_game import (
+from taciturn.envs.elicitation import world as elicitation
+from taciturn.envs.elicitation.game import (
     RULES,
     Announcement,
     Cost,
@@ -32,8 +32,8 @@ from taciturn.envs.core.elicitation_game import (
     winning_report,
     wins,
 )
-from taciturn.envs.core.reporting import REPORTING, BitwiseReport, KaryReport, Reporting, TableReport
-from taciturn.envs.elicitation import Elicitation
+from taciturn.envs.elicitation.reporting import REPORTING, BitwiseReport, KaryReport, Reporting, TableReport
+from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies import (
     BestResponse,
     FictitiousPlay,
@@ -51,6 +51,7 @@ from taciturn.policies import (
     Truthful,
     Wintall,
 )
+from taciturn.registry import platform_side
 from taciturn.wrappers import Budget, Faulty, KaryRandomizedResponse, Ledger, LossyChannel, Privatize, UnaryEncoding
 
 THETA = (0.4, 0.3, 0.2, 0.1)

@@ -12,11 +12,12 @@ import pytest
 from scipy import stats
 
 import taciturn
-from taciturn.envs import federated_bandit, federated_bandit_v0
+from taciturn.envs import federated_bandit_v0
 from taciturn.envs.core import Array, picture
-from taciturn.envs.core.gossip_protocol import information_sharing
 from taciturn.envs.core.graph import Graph, random_graph
-from taciturn.envs.federated_bandit import (
+from taciturn.envs.federated_bandit import world as federated_bandit
+from taciturn.envs.federated_bandit.protocol import information_sharing
+from taciturn.envs.federated_bandit.world import (
     FederatedBandit,
     average,
     eliminate,

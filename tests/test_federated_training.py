@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import taciturn
 from taciturn.envs.core import Array, Channel
-from taciturn.envs.core.datasets import _deal
-from taciturn.envs.federated_training import (
+from taciturn.envs.federated_training.datasets import _deal
+from taciturn.envs.federated_training.world import (
     Classifier,
     Dataset,
     FederatedTraining,
@@ -29,7 +29,7 @@ from taciturn.envs.federated_training import (
     measure_reward_curve,
     partition,
 )
-from taciturn.envs.round_stopping import round_stopping_v0
+from taciturn.envs.round_stopping.world import round_stopping_v0
 from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
 
 Kind = type[Softmax] | type[SmallCNN]

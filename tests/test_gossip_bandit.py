@@ -16,10 +16,11 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import Array, gossip_ticks, picture
-from taciturn.envs.core.gossip_ticks import Rule, Tally, choose, play
+from taciturn.envs.core import Array, picture
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
-from taciturn.envs.gossip_bandit import GossipBandit, tick_times
+from taciturn.envs.gossip_bandit import ticks as gossip_ticks
+from taciturn.envs.gossip_bandit.ticks import Rule, Tally, choose, play
+from taciturn.envs.gossip_bandit.world import GossipBandit, tick_times
 from taciturn.policies import (
     CBL,
     PPCL,
@@ -328,9 +329,13 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
     policy, mechanism, params = CASES[name]
     size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
     until = [params["horizon"] / 3, params["horizon"]]
-    leaps = taciturn.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
+    leaps = taciturn.simulate(
+        population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy
+    )
     no_leap(monkeypatch)
-    steps = taciturn.simulate(population(size, **params), policy, seed=12, until=until, record=["best"], privacy=privacy)
+    steps = taciturn.simulate(
+        population(size, **params), policy, seed=12, until=until, record=["best"], privacy=privacy
+    )
     names: tuple[str, ...] = (
         "best",
         "agreed_at",
@@ -391,7 +396,7 @@ def test_large_populations_give_the_same_bits_too(block: int, monkeypatch: pytes
     monkeypatch.setattr(gossip_ticks, "BLOCK", block)
     results = []
     for compile_from in (0, 10**12):
-        monkeypatch.setattr("taciturn.envs.gossip_bandit.COMPILE_FROM", compile_from)
+        monkeypatch.setattr("taciturn.envs.gossip_bandit.world.COMPILE_FROM", compile_from)
         run = taciturn.simulate(
             population(3, num_agents=1000), PPCL(), seed=4, until=[0.5, 1.0], record=["preference"], privacy="paper"
         )
@@ -879,12 +884,14 @@ def test_without_numba_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(__import__("sys").modules, "numba", None)
     gossip_ticks.compiled.cache_clear()
     try:
-        with pytest.raises(ImportError, match=r"the compiled loop needs numba: run pip install '\.\[fast\]' in a clone of taciturn"):
+        with pytest.raises(
+            ImportError, match=r"the compiled loop needs numba: run pip install '\.\[fast\]' in a clone of taciturn"
+        ):
             gossip_ticks.compiled()
     finally:
         gossip_ticks.compiled.cache_clear()
-    monkeypatch.setattr("taciturn.envs.gossip_bandit.COMPILE_FROM", 0)
-    monkeypatch.setattr("taciturn.envs.gossip_bandit.find_spec", lambda name: None)
+    monkeypatch.setattr("taciturn.envs.gossip_bandit.world.COMPILE_FROM", 0)
+    monkeypatch.setattr("taciturn.envs.gossip_bandit.world.find_spec", lambda name: None)
     assert taciturn.simulate(population(2, num_agents=10), PPCL(), seed=0, until=1.0).metrics["ticks"].min() > 0
 
 

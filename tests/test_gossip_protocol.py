@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taciturn.envs.core import gossip_protocol
-from taciturn.envs.core.gossip_protocol import (
+from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.envs.federated_bandit import protocol as gossip_protocol
+from taciturn.envs.federated_bandit.protocol import (
     DELAYS,
     collection,
     delay,
@@ -18,7 +19,6 @@ from taciturn.envs.core.gossip_protocol import (
     link_cost,
     sink_agents,
 )
-from taciturn.envs.core.graph import Graph, random_graph
 
 
 @st.composite

@@ -13,6 +13,7 @@ from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Channel
 from taciturn.envs.core.channel import Unit
 from taciturn.policies import FixedCount
+from taciturn.privacy.composition import Method
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Exponential,
@@ -24,7 +25,6 @@ from taciturn.wrappers import (
     PrivacyLoss,
     TreeAggregation,
 )
-from taciturn.wrappers.privacy.composition import Method
 
 PAGE = Path(__file__).parent.parent / "docs" / "privacy.md"
 BEGIN, END = "<!-- what is leaked: written by tests/test_leaks.py -->\n", "<!-- end -->\n"

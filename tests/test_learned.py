@@ -9,7 +9,7 @@ import pytest
 import taciturn
 from taciturn.bench import statistics
 from taciturn.envs import round_stopping_v0
-from taciturn.envs.round_stopping import Params, RoundStopping
+from taciturn.envs.round_stopping.world import Params, RoundStopping
 from taciturn.policies import LearnedStopping, OptimalStopping, TabularQ
 from taciturn.policies.learned.round_stopping import PaidAsItPasses
 from taciturn.wrappers.sb3 import RowsVecEnv
@@ -81,7 +81,8 @@ def test_a_trained_rule_survives_pickling() -> None:
     again = pickle.loads(pickle.dumps(rule))
     for one in (rule, again):
         np.testing.assert_array_equal(
-            taciturn.simulate(env, one, seed=0).metrics["reward"], taciturn.simulate(env, rule, seed=0).metrics["reward"]
+            taciturn.simulate(env, one, seed=0).metrics["reward"],
+            taciturn.simulate(env, rule, seed=0).metrics["reward"],
         )
 
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.envs.core import Array, Channel, Setup, Streams
-from taciturn.wrappers.privacy import composition
-from taciturn.wrappers.privacy.composition import (
+from taciturn.privacy import composition
+from taciturn.privacy.composition import (
     ORDERS,
     Method,
     advanced_epsilon,
@@ -30,8 +30,8 @@ from taciturn.wrappers.privacy.composition import (
     rdp_epsilon,
     zcdp_epsilon,
 )
-from taciturn.wrappers.privacy.ledger import Budget, BudgetSpent, Ledger
-from taciturn.wrappers.privacy.mechanisms import (
+from taciturn.privacy.ledger import Budget, BudgetSpent, Ledger
+from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
     Gaussian,
@@ -764,7 +764,10 @@ def test_without_dp_accounting_one_line_says_what_to_install(monkeypatch: pytest
     ledger = sent([(bitwise(0.5), 100)])
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     assert ledger.total(method="rdp")[0, 0] < 50
-    with pytest.raises(ImportError, match=r"method 'pld' needs dp-accounting: run pip install '\.\[accounting\]' in a clone of taciturn"):
+    with pytest.raises(
+        ImportError,
+        match=r"method 'pld' needs dp-accounting: run pip install '\.\[accounting\]' in a clone of taciturn",
+    ):
         ledger.total(method="pld")
 
 

@@ -6,8 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taciturn.bench.studies import li2022, li2022_formulas
-from taciturn.bench.studies.li2022_formulas import binding_agents, binding_epsilon, course, expected, instances, round_cost
+from taciturn.bench.papers import li2022, li2022_formulas
+from taciturn.bench.papers.li2022_formulas import (
+    binding_agents,
+    binding_epsilon,
+    course,
+    expected,
+    instances,
+    round_cost,
+)
 from taciturn.bench.study import Cell, Config, Results, load_studies
 from taciturn.policies.reference.arm_elimination import samples, target_gap
 

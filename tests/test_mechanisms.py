@@ -23,8 +23,8 @@ from laws import fits, same_law
 from scipy import integrate, stats
 from scipy.special import ndtr
 
-from taciturn.wrappers.privacy import base, samplers
-from taciturn.wrappers.privacy.mechanisms import (
+from taciturn.privacy import base, samplers
+from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
     Gaussian,
@@ -1110,7 +1110,9 @@ def test_losses_know_extremes() -> None:
 
 def test_opendp_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(ImportError, match=r"sampler 'opendp' needs opendp: run pip install '\.\[secure\]' in a clone of taciturn"):
+    with pytest.raises(
+        ImportError, match=r"sampler 'opendp' needs opendp: run pip install '\.\[secure\]' in a clone of taciturn"
+    ):
         Laplace(1.0, 1.0, "opendp").perturb(0.0, generator())
 
 

@@ -14,9 +14,10 @@ from laws import fits
 from scipy import stats
 
 import taciturn
-from taciturn.envs import round_stopping, round_stopping_v0
+from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Array
-from taciturn.envs.round_stopping import STOP, WAIT, Completions, Hyperbolic, Model, RoundStopping, State
+from taciturn.envs.round_stopping import world as round_stopping
+from taciturn.envs.round_stopping.world import STOP, WAIT, Completions, Hyperbolic, Model, RoundStopping, State
 from taciturn.policies import Deadline, FixedCount, Fraction, OneStepLookAhead, OptimalStopping, Random, WaitForAll
 from taciturn.policies.classic.round_stopping import StoppingRule
 
@@ -231,7 +232,9 @@ def test_a_deadline() -> None:
         law = ahead
     # A round that is complete by then ends at once, so tell apart by k only.
     expected = sum(chance * model.rewards[k] for (k, _), chance in law.items())
-    metrics = taciturn.simulate(round_stopping_v0.population(20_000, **FEW, **ONE_ROUND), Deadline(slots), seed=0).metrics
+    metrics = taciturn.simulate(
+        round_stopping_v0.population(20_000, **FEW, **ONE_ROUND), Deadline(slots), seed=0
+    ).metrics
     error = metrics["reward"].std() / np.sqrt(20_000)
     assert abs(metrics["reward"].mean() - expected) < 3 * error
     cut = metrics["mean_updates"] < 8
@@ -474,7 +477,9 @@ def test_one_model_for_world_solver_and_evaluation() -> None:
     assert solution.rate == pytest.approx(OptimalStopping.solve().rate, rel=1e-12)
     evaluation = round_stopping_v0.evaluate(solution.table, **model)
     assert evaluation.rate == pytest.approx(solution.rate, rel=1e-12)
-    env = gymnasium.make("taciturn/RoundStopping-v0", time_budget=100.0, objective="rate", time_law="geometric", **model)
+    env = gymnasium.make(
+        "taciturn/RoundStopping-v0", time_budget=100.0, objective="rate", time_law="geometric", **model
+    )
     assert env.reset(seed=0)[0].tolist() == [0, 0, 100, 0, 100]
 
 

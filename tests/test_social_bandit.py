@@ -14,9 +14,9 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import social_bandit_v0
-from taciturn.envs.core import Array, dissemination
+from taciturn.envs.core import Array
 from taciturn.envs.core.graph import random_graph
-from taciturn.envs.social_bandit import Rule, multiplicative_weights
+from taciturn.envs.social_bandit.world import Rule, dissemination, multiplicative_weights
 from taciturn.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
 from taciturn.policies.reference import private_social_learning as policy_module
 from taciturn.wrappers import (

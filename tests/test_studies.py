@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from taciturn.bench.papers.chen2021 import LIMIT
 from taciturn.bench.play import learns
 from taciturn.bench.report import write_report
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store
-from taciturn.bench.studies.chen2021 import LIMIT
 from taciturn.bench.study import Cell, Group, Result, Results, load_studies
 from taciturn.policies import OptimalStopping
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.bench.studies import tao2023
-from taciturn.bench.studies.tao2023 import (
+from taciturn.bench.papers import tao2023
+from taciturn.bench.papers.tao2023 import (
     BOUND,
     H,
     agents_needed,
@@ -25,7 +25,7 @@ from taciturn.bench.studies.tao2023 import (
     theorem,
 )
 from taciturn.bench.study import Cell
-from taciturn.envs.social_bandit import multiplicative_weights, social_bandit_v0
+from taciturn.envs.social_bandit.world import multiplicative_weights, social_bandit_v0
 from taciturn.policies import PrivateSocialLearning
 from taciturn.wrappers import BitwiseRandomizedResponse
 
@@ -101,7 +101,9 @@ def test_signals_are_those_of_the_run() -> None:
     entries = society(30, 4, rounds=25)
     env = social_bandit_v0.population(1, **{**entries["env_params"], "copies": 5})
     privacy = {"preference": BitwiseRandomizedResponse(1.0)}
-    run = taciturn.simulate(env, PrivateSocialLearning(), seed=7, until=range(1, 26), record=["signals"], privacy=privacy)
+    run = taciturn.simulate(
+        env, PrivateSocialLearning(), seed=7, until=range(1, 26), record=["signals"], privacy=privacy
+    )
     assert np.array_equal(run.trace["signals"][:, 0], signals(Cell("any", entries, 7)))
     assert not np.array_equal(run.trace["signals"][:, 0], signals(Cell("any", entries, 8)))
 

@@ -17,7 +17,7 @@ from mpe2 import simple_speaker_listener_v4, simple_spread_v3
 from pettingzoo.classic.rps import rps
 
 from taciturn.envs.core import Array
-from taciturn.wrappers.privacy.mechanisms import (
+from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Gaussian,
     KaryRandomizedResponse,
@@ -26,7 +26,7 @@ from taciturn.wrappers.privacy.mechanisms import (
     Memoized,
     NoPrivacy,
 )
-from taciturn.wrappers.privacy.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
+from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 with warnings.catch_warnings():
     warnings.simplefilter(

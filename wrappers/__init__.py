@@ -1,9 +1,7 @@
 """What stands between a policy and a world: privacy, faults, and adaptors to RL libraries."""
 
-from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
-from taciturn.wrappers.privacy.audit import AuditResult, audit
-from taciturn.wrappers.privacy.ledger import Budget, BudgetSpent, Ledger
-from taciturn.wrappers.privacy.mechanisms import (
+from taciturn.privacy.ledger import Budget, BudgetSpent, Ledger
+from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
     Gaussian,
@@ -15,8 +13,10 @@ from taciturn.wrappers.privacy.mechanisms import (
     TreeAggregation,
     UnaryEncoding,
 )
-from taciturn.wrappers.privacy.privatize import Privatize
-from taciturn.wrappers.privacy.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
+from taciturn.wrappers.audit import AuditResult, audit
+from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
+from taciturn.wrappers.privatize import Privatize
+from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
     "AuditResult",

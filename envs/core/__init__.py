@@ -5,9 +5,9 @@ from taciturn.envs.core.population import Acts, Controlled, Players, Population,
 from taciturn.envs.core.render import picture
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
-from taciturn.envs.core.validation import Array, choice, integer, number, vector
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.envs.core.world import World
+from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
     "AECView",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from taciturn.envs.core.seeding import Streams
-from taciturn.envs.core.validation import Array
+from taciturn.validation import Array
 
 __all__ = ["Channel", "Fault", "Law", "Setup", "join"]
 
@@ -17,7 +17,7 @@ Unit = Literal["event", "user"]
 
 
 class Law(Protocol):
-    """What a channel asks of a privacy mechanism (`taciturn.wrappers.privacy.mechanisms`)."""
+    """What a channel asks of a privacy mechanism (`taciturn.privacy.mechanisms`)."""
 
     kind: ClassVar[str]
     closed_counts: ClassVar[bool]
@@ -81,7 +81,7 @@ class Setup:
 
     Attributes:
         mechanism: perturbs each message.
-        budget: stops an agent's messages before they overspend (`taciturn.wrappers.privacy.ledger.Budget`).
+        budget: stops an agent's messages before they overspend (`taciturn.privacy.ledger.Budget`).
         ledger: makes the run's ledger, from (num_envs, agents by sender, channels, senders by channel).
         faults: what goes wrong, whatever their order here.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.validation import Array, choice, integer
+from taciturn.validation import Array, choice, integer
 
 __all__ = ["GRAPHS", "Graph", "random_graph"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.envs.core.channel import Channel, Setup, join
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
-from taciturn.envs.core.validation import Array, integer, number
+from taciturn.validation import Array, integer, number
 
 __all__ = ["Acts", "Controlled", "Players", "Population", "Step", "as_policies", "masked", "select"]
 

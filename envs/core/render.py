@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.population import Population
-from taciturn.envs.core.validation import Array
+from taciturn.validation import Array
 
 __all__ = ["RENDER_MODES", "Renderer", "picture"]
 
@@ -59,7 +59,9 @@ class Renderer:
         try:
             import pygame
         except ImportError as error:
-            raise ImportError("render_mode 'human' needs pygame: run pip install '.[render]' in a clone of taciturn") from error
+            raise ImportError(
+                "render_mode 'human' needs pygame: run pip install '.[render]' in a clone of taciturn"
+            ) from error
         image = picture(self.population, self.replica)
         if self._window is None:
             pygame.display.init()

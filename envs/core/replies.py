@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, Setup
-from taciturn.envs.core.validation import Array
+from taciturn.validation import Array
 
 __all__ = ["AliasTable", "ReplySums", "reply_law", "require_bits", "sum_law"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.validation import Array
+from taciturn.validation import Array
 
 __all__ = ["Layout", "Role"]
 

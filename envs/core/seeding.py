@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from taciturn.envs.core.validation import integer
+from taciturn.validation import integer
 
 __all__ = ["Streams"]
 

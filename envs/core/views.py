@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from taciturn.envs.core.population import Info, Population, Step, masked
 from taciturn.envs.core.render import RENDER_MODES, Renderer
-from taciturn.envs.core.validation import Array, choice
+from taciturn.validation import Array, choice
 
 __all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView"]
 

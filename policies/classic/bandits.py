@@ -10,7 +10,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, Population, number
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.federated_bandit import FederatedBandit, Seen
+from taciturn.envs.federated_bandit.world import FederatedBandit, Seen
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandit_indices import (
     coop_ucb2_index,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, choice, integer, number
-from taciturn.envs.core.elicitation_game import (
+from taciturn.envs.elicitation.game import (
     RULES,
     Announcement,
     Cost,
@@ -15,7 +15,7 @@ from taciturn.envs.core.elicitation_game import (
     payment_lower_bound,
     winning_report,
 )
-from taciturn.envs.core.reporting import KaryReport
+from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.base import Policy
 from taciturn.policies.reference.elicitation import Individuals, Platform
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, number
-from taciturn.envs.social_bandit import SocialBandit
+from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.classic.social import IsolatedUCB, unbiased
 from taciturn.policies.reference.private_social_learning import sample
 

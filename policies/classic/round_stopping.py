@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, integer, number
-from taciturn.envs.round_stopping import STOP, WAIT, Model, RoundStopping, evaluate, parameters, some_finish
+from taciturn.envs.round_stopping.world import STOP, WAIT, Model, RoundStopping, evaluate, parameters, some_finish
 from taciturn.policies.base import Policy
 
 __all__ = ["Deadline", "FixedCount", "Fraction", "OneStepLookAhead", "StoppingRule", "WaitForAll"]

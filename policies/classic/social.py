@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, Population, number
-from taciturn.envs.core.gossip_ticks import Rule, choose
 from taciturn.envs.core.replies import reply_law
-from taciturn.envs.social_bandit import SocialBandit
+from taciturn.envs.gossip_bandit.ticks import Rule, choose
+from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandit_indices import ucb1_index
 

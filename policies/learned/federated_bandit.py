@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from taciturn.envs.arm_elimination import ArmElimination
 from taciturn.envs.core import Array, Layout, Population, integer
-from taciturn.envs.federated_bandit import FederatedBandit
+from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
+from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Learner
 from taciturn.policies.learned.shared import watcher
 from taciturn.policies.learned.training import one_thread
@@ -49,7 +49,9 @@ class BanditPPO(Learner):
 
             from taciturn.policies.learned.arms import TeamRows
         except ImportError as error:
-            raise ImportError(f"{type(self).__name__} needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
+            raise ImportError(
+                f"{type(self).__name__} needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
+            ) from error
         assert isinstance(env, FederatedBandit)
         self.look(env)
         world = type(env)(replace(env.params, horizon=env.steps), self.num_envs)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, choice, integer, number
-from taciturn.envs.round_stopping import STOP, WAIT, Params, RoundStopping, State, parameters
+from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State, parameters
 from taciturn.policies.base import Learner
 from taciturn.policies.classic.round_stopping import StoppingRule
 from taciturn.policies.learned.training import one_thread
@@ -81,7 +81,9 @@ class LearnedStopping(Learner):
 
             from taciturn.wrappers.sb3 import RowsVecEnv
         except ImportError as error:
-            raise ImportError("LearnedStopping needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
+            raise ImportError(
+                "LearnedStopping needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
+            ) from error
         base = training(env.params, 60)
         settings = SETTINGS[self.algorithm]
         # No rule earns more than the first price; from above, the first rules are too hasty, and cheap to play.

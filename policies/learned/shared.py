@@ -145,7 +145,9 @@ class SharedPPO(Learner):
             from taciturn.policies.learned.ranked_rows import RankedRows
             from taciturn.wrappers.sb3 import RowsVecEnv
         except ImportError as error:
-            raise ImportError("SharedPPO needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
+            raise ImportError(
+                "SharedPPO needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
+            ) from error
         chosen = self.settings(env)
         world, options, steps = self._own_world(env), chosen["options"], chosen["steps"]
         rows = RankedRows(world, self.seed, options) if options else RowsVecEnv(world, self.seed)

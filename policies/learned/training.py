@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Layout, Population
-from taciturn.envs.social_bandit import SocialBandit, State
+from taciturn.envs.social_bandit.world import SocialBandit, State
 
 __all__ = ["Ranking", "ToldAtOnce", "names_agents", "one_thread", "practice"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.arm_elimination import ArmElimination as ArmEliminationWorld
-from taciturn.envs.arm_elimination import action
 from taciturn.envs.core import Array, Population, choice, integer, number
-from taciturn.envs.federated_bandit import FederatedBandit, Params, eliminate, in_turn, smallest_gap
+from taciturn.envs.federated_bandit.arm_elimination import ArmElimination as ArmEliminationWorld
+from taciturn.envs.federated_bandit.arm_elimination import action
+from taciturn.envs.federated_bandit.world import FederatedBandit, Params, eliminate, in_turn, smallest_gap
 from taciturn.policies.base import Policy
 from taciturn.wrappers import Laplace
 

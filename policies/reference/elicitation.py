@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, choice, number
-from taciturn.envs.core.elicitation_game import (
+from taciturn.envs.elicitation.game import (
     RULES,
     Announcement,
     Cost,
@@ -17,8 +17,8 @@ from taciturn.envs.core.elicitation_game import (
     winning_report,
     wintall_payment,
 )
-from taciturn.envs.core.reporting import KaryReport, Reporting
-from taciturn.envs.elicitation import MIN_TARGET, Elicitation
+from taciturn.envs.elicitation.reporting import KaryReport, Reporting
+from taciturn.envs.elicitation.world import MIN_TARGET, Elicitation
 from taciturn.policies.base import Policy
 
 __all__ = ["BestResponse", "FiniteBestResponse", "Individuals", "Platform", "TargetQuality", "Wintall"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, number
-from taciturn.envs.round_stopping import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
+from taciturn.envs.round_stopping.world import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
 from taciturn.policies.classic.round_stopping import StoppingRule
 
 __all__ = ["OptimalStopping", "Solution"]

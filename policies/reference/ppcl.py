@@ -35,7 +35,7 @@ class PPCL(Proportional):
         self.alpha = None if alpha is None else number("alpha", alpha, above=0, at_most=1)
 
     def prescribes(self, env: Population[Any]) -> dict[str, Any]:
-        from taciturn.wrappers.privacy.mechanisms import BitwiseRandomizedResponse
+        from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 

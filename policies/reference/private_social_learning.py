@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, choice, integer, number
-from taciturn.envs.social_bandit import Rule
+from taciturn.envs.social_bandit.world import Rule
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.social import SocialPolicy
 
@@ -69,7 +69,7 @@ class PrivateSocialLearning(SocialPolicy):
 
     def prescribes(self, env: Population[Any]) -> dict[str, Any]:
         """Equation 6 on the channel `preference`."""
-        from taciturn.wrappers.privacy.mechanisms import BitwiseRandomizedResponse
+        from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.envs.core import Array, Population, as_policies, number
+from taciturn.privacy import mechanisms
 from taciturn.registry import UnknownName
-from taciturn.wrappers.privacy import mechanisms
-from taciturn.wrappers.privacy.audit import AuditResult, audit, audit_table, plot_audits, trials_for
-from taciturn.wrappers.privacy.canary import play
-from taciturn.wrappers.privacy.privatize import Privatize
+from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
+from taciturn.wrappers.canary import play
+from taciturn.wrappers.privatize import Privatize
 
 __all__ = ["Site", "adjacent_messages", "adjacent_pair", "audit_command", "named_mechanisms", "parse_mechanism"]
 

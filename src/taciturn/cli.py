@@ -28,7 +28,11 @@ def main() -> None:
         import rich  # noqa: F401
         import typer
     except ImportError as error:
-        sys.exit(_fail(f"the command line needs {error.name}: run pip install '.[bench]' in a clone of taciturn", EXIT_FAILED))
+        sys.exit(
+            _fail(
+                f"the command line needs {error.name}: run pip install '.[bench]' in a clone of taciturn", EXIT_FAILED
+            )
+        )
     try:
         code = typer.main.get_command(_app())([a for a in arguments if a != "--debug"], standalone_mode=False)
     except typer.Exit as error:

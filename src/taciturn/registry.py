@@ -2,16 +2,26 @@
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import pettingzoo
 
-from taciturn.envs.core import World
+from taciturn.envs.core import AECView, ParallelView, Population, SingleEnv, VectorView, World
 
-__all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "policies", "register", "worlds"]
+__all__ = [
+    "WORLDS",
+    "Entry",
+    "UnknownName",
+    "make_policy",
+    "make_world",
+    "platform_side",
+    "policies",
+    "register",
+    "worlds",
+]
 
 
 class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
@@ -28,7 +38,8 @@ class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
 class Entry:
     """A world: its name in `taciturn.envs`, the module that holds it, its id, and which standard registries list it.
 
-    `single` is the module of its Gymnasium forms, where that is another: where policies of the suite play the other roles.
+    `one_agent` makes its Gymnasium forms where the world itself has several agents: the population in which one of them acts and
+    policies play the others, from `(num_envs, **parameters)`.
     """
 
     name: str
@@ -36,17 +47,41 @@ class Entry:
     id: str
     gymnasium: bool = True
     pettingzoo: bool = True
-    single: str = ""
+    one_agent: Callable[..., Population[Any]] | None = None
+
+
+def platform_side(num_envs: int = 1, *, individuals: Any = "BestResponse", **parameters: Any) -> Population[Any]:
+    """Elicitation seen by its platform, `taciturn/Elicitation-v0`.
+
+    Args:
+        num_envs: replicas.
+        individuals: who plays the individuals: a policy, the name of one, such as "BestResponse", "FiniteBestResponse" or "Truthful", or
+            `{name: share}` for a mixture.
+        **parameters: those of `elicitation_v0`, and `fixed_target` (see `taciturn.envs.elicitation.platform`).
+
+    Raises:
+        ValueError: individuals that are no policy, or a parameter out of range.
+    """
+    from taciturn.envs.elicitation.platform import platform_side as with_policy
+    from taciturn.policies import Mixture
+
+    if isinstance(individuals, str):
+        individuals = make_policy(individuals)
+    elif isinstance(individuals, Mapping):
+        individuals = Mixture([(make_policy(name), share) for name, share in individuals.items()])
+    return with_policy(num_envs, individuals, **parameters)
 
 
 WORLDS = (
-    Entry("round_stopping_v0", "taciturn.envs.round_stopping", "taciturn/RoundStopping-v0"),
-    Entry("federated_training_v0", "taciturn.envs.federated_training", "taciturn/FederatedTraining-v0"),
-    Entry("federated_bandit_v0", "taciturn.envs.federated_bandit", "taciturn/FederatedBandit-v0", gymnasium=False),
-    Entry("arm_elimination_v0", "taciturn.envs.arm_elimination", "taciturn/ArmElimination-v0"),
-    Entry("gossip_bandit_v0", "taciturn.envs.gossip_bandit", "taciturn/GossipBandit-v0", gymnasium=False),
-    Entry("social_bandit_v0", "taciturn.envs.social_bandit", "taciturn/SocialBandit-v0", gymnasium=False),
-    Entry("elicitation_v0", "taciturn.envs.elicitation", "taciturn/Elicitation-v0", single="taciturn.elicitation"),
+    Entry("round_stopping_v0", "taciturn.envs.round_stopping.world", "taciturn/RoundStopping-v0"),
+    Entry("federated_training_v0", "taciturn.envs.federated_training.world", "taciturn/FederatedTraining-v0"),
+    Entry(
+        "federated_bandit_v0", "taciturn.envs.federated_bandit.world", "taciturn/FederatedBandit-v0", gymnasium=False
+    ),
+    Entry("arm_elimination_v0", "taciturn.envs.federated_bandit.arm_elimination", "taciturn/ArmElimination-v0"),
+    Entry("gossip_bandit_v0", "taciturn.envs.gossip_bandit.world", "taciturn/GossipBandit-v0", gymnasium=False),
+    Entry("social_bandit_v0", "taciturn.envs.social_bandit.world", "taciturn/SocialBandit-v0", gymnasium=False),
+    Entry("elicitation_v0", "taciturn.envs.elicitation.world", "taciturn/Elicitation-v0", one_agent=platform_side),
 )
 
 
@@ -92,15 +127,43 @@ def make_policy(name: str, **parameters: Any) -> Any:
         raise ValueError(f"{name} cannot take {parameters}: {error}") from error
 
 
+# What the standard registries call: `world` is the name of an entry.
+
+
+def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
+    """Gymnasium's form of a world."""
+    return SingleEnv(_one_agent(world, 1, parameters), render_mode)
+
+
+def vector_env(
+    world: str, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **parameters: Any
+) -> VectorView:
+    """Gymnasium's vector form of a world."""
+    return VectorView(_one_agent(world, num_envs, parameters), autoreset_mode, render_mode)
+
+
+def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:
+    """PettingZoo's Parallel form of a world."""
+    return make_world(world).parallel_env(render_mode, **parameters)
+
+
+def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AECView:
+    """PettingZoo's AEC form of a world."""
+    return make_world(world).env(render_mode, **parameters)
+
+
+def _one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
+    (entry,) = (entry for entry in WORLDS if entry.name == world)
+    return (entry.one_agent or make_world(world).population)(num_envs, **parameters)
+
+
 def register() -> None:
     """Enter the worlds in Gymnasium's registry and, where PettingZoo has one, in PettingZoo's."""
     for entry in WORLDS:
+        known: dict[str, Any] = {"kwargs": {"world": entry.name}}
         if entry.gymnasium and entry.id not in gymnasium.registry:
-            gymnasium.register(
-                entry.id,
-                entry_point=f"{entry.single or entry.module}:single_env",
-                vector_entry_point=f"{entry.single or entry.module}:vector_env",
-            )
+            forms = {"entry_point": f"{__name__}:single_env", "vector_entry_point": f"{__name__}:vector_env"}
+            gymnasium.register(entry.id, **forms, **known)
         if entry.pettingzoo and entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):
-            pettingzoo.register("parallel", entry.id, f"{entry.module}:parallel_env")
-            pettingzoo.register("aec", entry.id, f"{entry.module}:aec_env")
+            pettingzoo.register("parallel", entry.id, f"{__name__}:parallel_env", **known)
+            pettingzoo.register("aec", entry.id, f"{__name__}:aec_env", **known)

@@ -70,13 +70,13 @@ def simulate(
 
     options: dict[str, Any] = {"horizon": float(times[-1])} if times.size else {}
     if privacy:
-        from taciturn.wrappers.privacy.privatize import private_setup
+        from taciturn.wrappers.privatize import private_setup
 
         options["channels"] = {channel: private_setup(mechanism) for channel, mechanism in privacy.items()}
     options["channels"] = join(getattr(env, "channel_setups", {}), options.get("channels", {}))
     chosen = [name for name, channel in population.channels.items() if channel.chosen]
     if chosen:
-        from taciturn.wrappers.privacy.ledger import Ledger
+        from taciturn.privacy.ledger import Ledger
 
         options["channels"] = join({name: Setup(ledger=Ledger) for name in chosen}, options["channels"])
     population.reset(seed=seed, options=options)

@@ -25,7 +25,9 @@ try:
     import pyarrow as pa
     import pyarrow.parquet as pq
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn") from error
+    raise ModuleNotFoundError(
+        "benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn"
+    ) from error
 
 SCHEMA = pa.schema(
     [

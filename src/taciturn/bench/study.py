@@ -46,7 +46,9 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """Hash of what determines the result: study, configuration, seed and version of taciturn."""
-        return hashlib.sha256(canonical([self.study, self.config, self.seed, taciturn.__version__]).encode()).hexdigest()
+        return hashlib.sha256(
+            canonical([self.study, self.config, self.seed, taciturn.__version__]).encode()
+        ).hexdigest()
 
     @property
     def label(self) -> str:
@@ -287,10 +289,11 @@ def register(study: type[S]) -> type[S]:
 
 
 def load_studies() -> dict[str, Study]:
-    """Import every module of `taciturn.bench.studies` and return the registered studies by name."""
-    package = importlib.import_module("taciturn.bench.studies")
-    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    """Import every module of `taciturn.bench.papers` and `taciturn.bench.comparisons`; return the registered studies by name."""
+    for name in ("taciturn.bench.comparisons", "taciturn.bench.papers"):
+        package = importlib.import_module(name)
+        for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
+            importlib.import_module(f"{package.__name__}.{module.name}")
     return STUDIES
 
 

@@ -1,0 +1,1 @@
+"""Federated bandits with arm elimination (Li & Song 2022)."""

@@ -1,0 +1,184 @@
+"""Images to learn from, and their division among clients."""
+
+import gzip
+import math
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from taciturn.validation import Array, integer, number
+
+__all__ = ["Dataset", "load_digits", "load_mnist", "partition"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images to learn from and images to judge by.
+
+    Attributes:
+        train_x, test_x: float32[N, F], pixels in [0, 1].
+        train_y, test_y: int64[N], labels 0 .. num_classes - 1.
+
+    Raises:
+        ValueError: shapes that disagree, an empty part, a pixel outside [0, 1], or labels that are no integers >= 0.
+    """
+
+    train_x: Array
+    train_y: Array
+    test_x: Array
+    test_y: Array
+
+    def __post_init__(self) -> None:
+        features = self.train_x.shape[-1]
+        for part in ("train", "test"):
+            x, y = getattr(self, f"{part}_x"), getattr(self, f"{part}_y")
+            if x.ndim != 2 or y.ndim != 1 or len(x) != len(y) or x.size == 0 or x.shape[1] != features:
+                raise ValueError(
+                    f"{part}_x and {part}_y must have shapes [N, {features}] and [N], N >= 1, not {x.shape} and {y.shape}"
+                )
+            if not ((x >= 0) & (x <= 1)).all():
+                raise ValueError(f"{part}_x must hold pixels in [0, 1], not {x.min()} .. {x.max()}")
+            if y.dtype.kind not in "iu" or y.min() < 0:
+                raise ValueError(f"{part}_y must hold integers >= 0, not {y.dtype} from {y.min()}")
+            object.__setattr__(self, f"{part}_x", x.astype(np.float32, copy=False))
+            object.__setattr__(self, f"{part}_y", y.astype(np.int64, copy=False))
+
+    @property
+    def num_features(self) -> int:
+        return int(self.train_x.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        return int(max(self.train_y.max(), self.test_y.max())) + 1
+
+
+def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:
+    """Load scikit-learn's bundled digits: 1,797 images of 8 x 8 pixels, ten classes (needs the `data` extra).
+
+    Args:
+        held_out: share of the images to judge by, in (0, 1); the rest is to learn from.
+        seed: of the split, which stays the same however often a world is reset.
+    """
+    held_out = number("held_out", held_out, above=0, below=1)
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ImportError(
+            "federated training on digits needs scikit-learn: run pip install '.[data]' in a clone of taciturn"
+        ) from error
+    x, y = datasets.load_digits(return_X_y=True)
+    x = x / 16
+    order = np.random.default_rng(integer("seed", seed, at_least=0)).permutation(len(y))
+    test, train = np.split(order, [max(1, round(held_out * len(y)))])
+    return Dataset(x[train], y[train], x[test], y[test])
+
+
+def load_mnist(path: str | Path) -> Dataset:
+    """Load MNIST from files the user has; the held-out images are its own 10,000 test images.
+
+    Args:
+        path: an `.npz` file with `x_train, y_train, x_test, y_test`, or the folder of the four IDX files, gzipped or not.
+
+    Raises:
+        FileNotFoundError: nothing there, or an IDX file is missing.
+        ValueError: a file that is not what its name says, cut short, or of other shapes.
+    """
+    path = Path(path)
+    if path.is_dir():
+        names = ("train-images", "train-labels", "t10k-images", "t10k-labels")
+        arrays = [_read_idx(_find_idx(path, name), ndim=3 if name.endswith("images") else 1) for name in names]
+    elif path.is_file():
+        arrays = _read_npz(path)
+    else:
+        raise FileNotFoundError(f"path must be an .npz file or a folder of IDX files, but {str(path)!r} does not exist")
+    for name, array, ndim in zip(("train_x", "train_y", "test_x", "test_y"), arrays, (3, 1, 3, 1), strict=True):
+        if array.ndim != ndim or array.dtype != np.uint8:
+            raise ValueError(f"{name} in {str(path)!r} must be uint8 with {ndim} axes, not {array.dtype}{array.shape}")
+    train_x, test_x = (x.reshape(len(x), -1) / np.float32(255) for x in arrays[::2])
+    return Dataset(train_x, arrays[1], test_x, arrays[3])
+
+
+def _read_npz(path: Path) -> list[Array]:
+    names = ("x_train", "y_train", "x_test", "y_test")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            missing = [name for name in names if name not in archive]
+            if not missing:
+                return [archive[name] for name in names]
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{str(path)!r} is not a readable .npz file: {error}") from error
+    raise ValueError(f"{str(path)!r} must hold the arrays {', '.join(names)}, but has no {', '.join(missing)}")
+
+
+def _find_idx(folder: Path, name: str) -> Path:
+    found = sorted(folder.glob(f"{name}[-.]idx?-ubyte*"))
+    if not found:
+        raise FileNotFoundError(f"path must hold the four IDX files, but {str(folder)!r} has no {name}-idx*-ubyte[.gz]")
+    return found[0]
+
+
+def _read_idx(path: Path, ndim: int) -> Array:
+    """Read unsigned bytes in the IDX format: 0, 0, 8, ndim, then the sizes as big-endian 32-bit integers."""
+    content = path.read_bytes()
+    try:
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{str(path)!r} is not a readable gzip file: {error}") from error
+    if content[:4] != bytes((0, 0, 8, ndim)) or len(content) < 4 + 4 * ndim:
+        raise ValueError(f"{str(path)!r} is not an IDX file of unsigned bytes with {ndim} axes")
+    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", ndim, offset=4))
+    data = np.frombuffer(content, np.uint8, offset=4 + 4 * ndim)
+    if data.size != math.prod(shape):
+        raise ValueError(f"{str(path)!r} must hold {math.prod(shape)} bytes of data, not {data.size}")
+    return data.reshape(shape)
+
+
+def partition(labels: Array, num_clients: int, rng: np.random.Generator, concentration: float | None = None) -> Array:
+    """Share the samples out among the clients: every sample to one client, sizes equal to within one, none empty.
+
+    Args:
+        labels: int[N], the class of each sample.
+        num_clients: M, at most N.
+        concentration: None for a uniformly random split (IID clients); alpha > 0 for label skew as in Hsu, Qi and
+            Brown (2019): client i's classes follow `q_i ~ Dirichlet(alpha p)`, where p is the class proportions of
+            `labels`. Small alpha: nearly one class per client; large alpha: IID. Where others write Dirichlet(a) for
+            `a` per class, alpha is `a` times the number of classes.
+
+    Returns:
+        int64[M, ceil(N / M)], the samples of each client, rows padded with -1. Clients are exchangeable.
+    """
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise ValueError(f"labels must be int[N], not {labels.dtype}{labels.shape}")
+    num_clients = integer("num_clients", num_clients, at_least=1, at_most=len(labels))
+    if concentration is not None:
+        concentration = number("concentration", concentration, above=0)
+    sizes = np.arange(len(labels), len(labels) + num_clients) // num_clients
+    deck = rng.permutation(len(labels))
+    if concentration is not None:
+        deck = _deal(labels, deck, sizes, concentration, rng)
+    samples = np.full((num_clients, sizes.max()), -1)
+    samples[np.arange(sizes.max()) < sizes[:, None]] = deck
+    return samples[rng.permutation(num_clients)]
+
+
+def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: np.random.Generator) -> Array:
+    """Reorder a shuffled deck so that dealing `sizes` off its top gives each client its own Dirichlet mix of classes.
+
+    A client draws one sample after the other from those left, each with a chance in proportion to `q_c / p_c` of its class
+    c. That is the order of independent exponential clocks with these rates. With q = p it is the uniform split exactly.
+    """
+    _, labels = np.unique(labels, return_inverse=True)
+    proportions = np.bincount(labels) / len(labels)
+    deck = deck.copy()
+    start = 0
+    for size in sizes[:-1]:
+        left = deck[start:]
+        rates = np.maximum(rng.dirichlet(concentration * proportions) / proportions, 1e-300)
+        deck[start:] = left[np.argpartition(rng.exponential(size=len(left)) / rates[labels[left]], size - 1)]
+        start += size
+    return deck

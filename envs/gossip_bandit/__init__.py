@@ -1,0 +1,1 @@
+"""Gossip among agents who remember only a preference (Chen et al. 2021)."""

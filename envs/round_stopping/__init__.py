@@ -1,0 +1,1 @@
+"""When to stop waiting for client updates (Jiang 2020, chapter 3)."""

@@ -1,0 +1,1 @@
+"""Bandit social learning by noisy copies on random walks (Tao et al. 2023)."""

@@ -1,0 +1,1 @@
+"""Studies that compare policies, mechanisms and learners."""

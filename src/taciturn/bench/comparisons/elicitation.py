@@ -1,0 +1,121 @@
+"""Which way of paying for private data buys what, from whom? Platforms, individuals, cost families and sizes."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from taciturn.bench.figures import COLORS, MARKERS, Plot, panels, plot_scores, shared_legend
+from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.envs import elicitation_v0
+from taciturn.envs.elicitation.game import Cost, ExponentialCost, LinearCost, QuadraticCost
+from taciturn.envs.elicitation.reporting import KaryReport
+from taciturn.policies import Mixture
+from taciturn.registry import make_policy
+from taciturn.simulation import simulate
+
+THETA = (0.4, 0.3, 0.2, 0.1)
+TARGET = 1.0
+# One marginal cost at the target, so one bound.
+COSTS: dict[str, Cost] = {
+    "quadratic": QuadraticCost(0.01),
+    "linear": LinearCost(0.02),
+    "exponential": ExponentialCost(0.02 / float(np.e)),
+}
+PLATFORMS = ("Wintall", "Genie", "FlatRate", "PostedPrice", "OutputAgreement", "PeerTruthSerum")
+CROWDS: dict[str, tuple[tuple[str, float], ...]] = {
+    "best responders": (("BestResponse", 1.0),),
+    "learners": (("FictitiousPlay", 1.0),),
+    "mixed": (("BestResponse", 0.4), ("FictitiousPlay", 0.2), ("Truthful", 0.2), ("FreeRider", 0.2)),
+}
+
+
+@lru_cache
+def gain_over_target(platform: str, cost: str, num_individuals: int) -> float:
+    """What somebody gains by leaving the target that all others keep to, exactly; the serum's reference is that of the long run."""
+    law = KaryReport(len(THETA)).law(np.array(THETA), TARGET)
+    announced = make_policy(platform).announcement(np.array(THETA), COSTS[cost], TARGET)
+    if platform == "PeerTruthSerum":
+        announced = replace(announced, reference=law)
+    return float(
+        elicitation_v0.exploitability(announced, np.full(num_individuals, TARGET), theta=THETA, cost=COSTS[cost])
+    )
+
+
+@register
+class ElicitationStudy(Study):
+    name = "elicitation"
+    title = "Elicitation: what each way of paying buys, and from whom"
+    description = (
+        "Four values with theta = (0.4, 0.3, 0.2, 0.1), a target of 1, costs whose derivative there is 0.02. A cell is 20 "
+        "replicas of 20 campaigns. Individuals believe in theta: the confident best response to the announcement, learners "
+        "(fictitious play, with the exact finite game), or a mixture with the truthful and free riders. The score is what a "
+        "unit of shortfall of eps is worth to the platform (1 an individual) and payment together, an individual's mean. "
+        "Amounts of the rules that compare with peers are worked out from theta, which a platform would not know; exploitability is "
+        "the exact gain of an individual who leaves the target that all others keep to, over Theorem 1's bound."
+    )
+    score = Score("loss", higher_is_better=False, label="payment and shortfall, an individual's")
+    reference: ClassVar[Config] = {"platform": "Wintall"}
+    facets = ("crowd", "cost", "num_individuals")
+    color = "platform"
+
+    def cells(self, quick: bool) -> list[Cell]:
+        sizes, costs = ((100, 1_000), COSTS) if not quick else ((300,), ["quadratic"])
+        settings = [
+            {"crowd": crowd, "cost": cost, "num_individuals": size, "platform": platform}
+            for crowd in CROWDS
+            for cost in costs
+            for size in sizes
+            for platform in PLATFORMS
+        ]
+        return self.sweep(settings, range(5 if quick else 20))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        size, cost, platform = (cell.config[name] for name in ("num_individuals", "cost", "platform"))
+        population = elicitation_v0.population(
+            20,
+            num_individuals=size,
+            theta=THETA,
+            target=TARGET,
+            cost=COSTS[cost],
+            campaigns=20,
+            belief_concentration=np.inf,
+        )
+        crowd = Mixture([(make_policy(name), share) for name, share in CROWDS[cell.config["crowd"]]])
+        run = simulate(population, {"platform": make_policy(platform), "individual": crowd}, seed=cell.seed)
+        means = {name: float(values.mean()) for name, values in run.metrics.items()}
+        bound = elicitation_v0.payment_lower_bound(THETA, TARGET, COSTS[cost])
+        return Result(
+            {
+                "loss": means["payment"] * means["participation"] + means["shortfall"],
+                "payment": means["payment"],
+                "payment_over_bound": means["payment"] / bound,
+                "error_times_n": means["error"] * size,
+                "shortfall": means["shortfall"],
+                "exploitability_over_bound": gain_over_target(platform, cost, size) / bound,
+                "epsilon": means["epsilon"],
+                "participation": means["participation"],
+            }
+        )
+
+    def plots(self, results: Results) -> list[Plot]:
+        titles = list(dict.fromkeys(str(group.config["crowd"]) for group in results))
+        figure, axes = panels(titles, columns=3, width=9.0)
+        for ax, title in zip(axes, titles, strict=True):
+            for group in results.select(crowd=title):
+                index = PLATFORMS.index(group.config["platform"])
+                ax.plot(
+                    group.metrics["payment_over_bound"].mean(),
+                    group.metrics["error_times_n"].mean(),
+                    MARKERS[index],
+                    color=COLORS[index],
+                    label=group.config["platform"],
+                    alpha=0.7,
+                )
+            ax.set_xscale("log")
+            ax.set_xlabel("payment over the bound")
+            ax.set_ylabel("squared error times N")
+        shared_legend(figure, axes)
+        caption = "What is paid and what is learned, every cost family and size: left and below is better."
+        return [Plot(f"{self.name}_payment_error", figure, caption), plot_scores(self, results)]

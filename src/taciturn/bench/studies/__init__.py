@@ -1,1 +1,0 @@
-"""The studies; each module here registers its own when `taciturn.bench.study.load_studies` imports it."""

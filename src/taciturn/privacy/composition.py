@@ -1,0 +1,384 @@
+"""Compositions: what many messages cost together. Pure functions, one equation each; all are upper bounds.
+
+Rows [R] are agents with different histories, columns [L] kinds of messages that cost the same. `History` puts the equations to what
+each row sent.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from taciturn.privacy.mechanisms import PrivacyLoss
+from taciturn.validation import Array
+
+__all__ = [
+    "LOCAL",
+    "METHODS",
+    "ORDERS",
+    "Group",
+    "History",
+    "Method",
+    "advanced_epsilon",
+    "basic_epsilon",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "group",
+    "pld_epsilon",
+    "rdp_epsilon",
+    "zcdp_epsilon",
+]
+
+Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 425)
+"""Orders at which Renyi divergences are converted: 5% apart, which costs epsilon less than 0.1%."""
+
+LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
+"""Kinds whose loss bounds any change of a message, whatever part of an agent's history it came from."""
+
+ROWS_AT_ONCE = 1024
+LARGEST = 300.0  # epsilon of a message, and mu^2 of the Gaussians, in a distribution: e^(2 LARGEST) is a float
+GRID = 2**14  # steps per standard deviation of a privacy loss distribution, at most
+TAIL = 1e-4  # share of delta that truncation may take
+FOURIER = 1e-14  # of delta is set aside for the rounding of fast Fourier transforms, ten times what was seen
+
+
+def basic_epsilon(counts: Array, epsilons: Array) -> Array:
+    """Sum of k_i epsilon_i: basic composition (Dwork & Roth 2014, Section 3.5).
+
+    Args:
+        counts: messages, [R, L].
+        epsilons: of one message of each kind, [L] or [R, L]; inf is allowed.
+
+    Returns:
+        float64[R].
+    """
+    return _times(counts, np.broadcast_to(epsilons, counts.shape)).sum(-1)
+
+
+def advanced_epsilon(total: Array, drift: Array, squares: Array, delta: float | Array) -> Array:
+    """Advanced composition of pure messages of different epsilons: Kairouz, Oh & Viswanath (2015).
+
+    Args:
+        total: sums of epsilon, [R].
+        drift: sums of epsilon (e^epsilon - 1) / (e^epsilon + 1), [R].
+        squares: sums of epsilon^2, [R].
+        delta: the theorem's delta with a tilde, > 0; a number or [R].
+
+    Returns:
+        The least of the theorem's three terms, float64[R]; the first is basic composition.
+    """
+    second = drift + np.sqrt(2 * squares * np.log(math.e + np.sqrt(squares) / delta))
+    third = drift + np.sqrt(2 * squares * np.log(1 / np.asarray(delta)))
+    return np.minimum(total, np.minimum(second, third))
+
+
+def rdp_epsilon(divergence: Array, delta: float | Array, orders: Array = ORDERS) -> Array:
+    """Epsilon of a Renyi divergence curve: Canonne, Kamath & Steinke (2020), Proposition 12 (of arXiv 2004.00010v4).
+
+    Args:
+        divergence: bounds at `orders`, [R, A] or [A]; they add up over messages (Mironov 2017).
+        delta: > 0; a number or [R].
+        orders: [A], > 1.
+
+    Returns:
+        The least epsilon over the orders, float64[R].
+    """
+    divergence = np.atleast_2d(divergence)
+    log_delta = np.log(np.asarray(delta, np.float64))[..., None]
+    epsilon = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+    return np.where((divergence == 0).all(-1), 0.0, np.maximum(epsilon.min(-1), 0.0))
+
+
+def zcdp_epsilon(rho: Array, delta: float | Array) -> Array:
+    """Epsilon of rho-zCDP, whose divergence of order alpha is at most alpha rho (Bun & Steinke 2016), by `rdp_epsilon`.
+
+    Sums of rho compose (Bun & Steinke 2016, Lemma 1.7). `rho` is [R], inf allowed.
+    """
+    rho = np.atleast_1d(np.asarray(rho, np.float64))
+    return rdp_epsilon(rho[:, None] * ORDERS, delta)
+
+
+def gaussian_delta(mu: Array, epsilon: Array) -> Array:
+    """Delta of a Gaussian mechanism with mu = sensitivity / sigma, exactly: Balle & Wang (2018), Theorem 8."""
+    from scipy.special import log_ndtr
+
+    above, below = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return np.exp(above) * -np.expm1(np.minimum(below - above, 0))
+
+
+def gaussian_epsilon(mu: float | Array, delta: float | Array) -> Array:
+    """Epsilon of a Gaussian mechanism with mu = sensitivity / sigma at `delta` > 0: `gaussian_delta` inverted by bisection.
+
+    Gaussian mechanisms compose to one whose mu^2 is the sum of theirs (Dong, Roth & Su 2022). `mu` and `delta` broadcast;
+    mu may be inf.
+    """
+    mu, delta = np.broadcast_arrays(np.asarray(mu, np.float64), np.asarray(delta, np.float64))
+    usual = (mu > 0) & (mu < math.inf)
+    m, target = np.where(usual, mu, 1.0), delta
+    low, high = np.zeros_like(m), m**2 / 2 + m * np.sqrt(2 * np.log(1 / target))
+    for _ in range(64):
+        middle = (low + high) / 2
+        spent = gaussian_delta(m, middle) > target
+        low, high = np.where(spent, middle, low), np.where(spent, high, middle)
+    return np.where(usual, np.where(gaussian_delta(m, np.zeros_like(m)) > target, high, 0.0), mu)
+
+
+def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
+    """What a message costs when `size` units, of which any one moves it by the sensitivity, change at once.
+
+    Noise is then that much less of what it hides. A local message costs what it cost. Any other pure mechanism: group
+    privacy (Dwork & Roth 2014).
+    """
+    if size == 1 or loss.kind in LOCAL:
+        return loss
+    epsilon, rho, parameters = size * loss.epsilon, size**2 * loss.rho, loss.parameters
+    if loss.kind == "gaussian":
+        return PrivacyLoss("gaussian", epsilon, rho, {"noise_multiplier": parameters["noise_multiplier"] / size})
+    if loss.kind == "laplace":
+        closer = {"noise_multiplier": parameters["noise_multiplier"] / size, "reach": parameters["reach"] * size}
+        return PrivacyLoss("laplace", epsilon, rho, parameters | closer)
+    if loss.kind == "exponential":
+        return PrivacyLoss("exponential", epsilon, rho, {"epsilon": epsilon})
+    return _pure(epsilon)
+
+
+def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
+    """Epsilon of composed privacy loss distributions: Koskela, Jälkö & Honkela (2020), by dp-accounting.
+
+    They are rounded upwards to a grid, as by Doroshenko et al. (2022).
+    Gaussians are merged into one. Pure mechanisms of which only epsilon is known count as the randomised response that dominates them.
+    The grid costs less than 0.1% for a million messages of like epsilon, and more where very many small losses stand beside a large one.
+
+    Args:
+        losses: of one message of each kind.
+        counts: messages of each kind.
+        delta: > 0.
+
+    Returns:
+        Epsilon; inf where a loss is neither pure nor Gaussian, or a loss too large or delta too small for a distribution on a grid.
+
+    Raises:
+        ImportError: dp-accounting is missing.
+    """
+    sent = [(loss, int(count)) for loss, count in zip(losses, counts, strict=True) if count > 0 and loss.rho > 0]
+    squared_mu = sum(2 * loss.rho * count for loss, count in sent if loss.kind == "gaussian")
+    pure = [(loss, count) for loss, count in sent if loss.kind != "gaussian"]
+    if not pure:
+        return float(gaussian_epsilon(math.sqrt(squared_mu), delta))
+    if delta <= FOURIER or squared_mu > LARGEST or any(loss.epsilon > LARGEST for loss, _ in pure):
+        return math.inf
+    pld, _ = _dp_accounting()
+    messages = sum(count for _, count in pure)
+    variance = squared_mu + sum(2 * loss.rho * count for loss, count in pure)
+    common = max(pure, key=lambda pair: pair[1])[0].epsilon
+    # Each message rounded to a grid of this step adds at most step^2 / 4 to the variance; the commonest loss lies on the grid.
+    step = max(0.01 * math.sqrt(variance / messages), math.sqrt(variance) / GRID)
+    step = common / math.ceil(common / step) if step < common else step
+    parts = [_composed(_distribution(loss, step), count, delta) for loss, count in pure]
+    if squared_mu:
+        parts.append(pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.compose(part, delta * TAIL)
+    return float(total.get_epsilon_for_delta(delta - FOURIER))
+
+
+def _dp_accounting() -> tuple[Any, Any]:
+    """dp-accounting's modules of privacy loss distributions and of their probability mass functions."""
+    try:
+        from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError(
+            "method 'pld' needs dp-accounting: run pip install '.[accounting]' in a clone of taciturn"
+        ) from error
+    return privacy_loss_distribution, pld_pmf
+
+
+def _distribution(loss: PrivacyLoss, step: float) -> Any:
+    """The privacy loss distribution of a pure message, on multiples of `step`."""
+    pld, pld_pmf = _dp_accounting()
+    if loss.kind == "laplace":
+        epsilon = 1 / loss.parameters["noise_multiplier"]
+        end = math.ceil(epsilon / step)
+        deltas = _laplace_delta(epsilon, loss.parameters["reach"], np.arange(-end, end + 1) * step)
+        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -end, end, deltas)
+        return pld.PrivacyLossDistribution(pmf).self_compose(int(loss.parameters["nodes"]))
+    first, second = loss.dominating_pair() or _answers(loss.epsilon)
+    losses = (first - second) / step
+    points = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)])).astype(np.int64)
+    deltas = np.maximum(np.exp(first) - np.exp(points[:, None] * step + second), 0).sum(-1)
+    return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(step, points, deltas))
+
+
+def _laplace_delta(epsilon: float, reach: float, at: Array) -> Array:
+    """Delta of Laplace noise at each epsilon of `at`; the sensitivity is `epsilon` scales, and `reach` steps of the grid (inf: none).
+
+    The loss falls from epsilon to -epsilon over those steps, t = epsilon / reach apart; it exceeds `at` on the first c / t of them.
+    """
+    t = epsilon / reach
+    half = (epsilon - at) / 2
+    c = np.ceil(half / t) * t if t else half
+    between = 1 - (np.exp(-c) + np.exp(at - epsilon + c - t)) / (1 + math.exp(-t))
+    return np.where(at >= epsilon, 0.0, np.where(at < -epsilon, -np.expm1(at), np.clip(between, 0, 1)))
+
+
+def _composed(part: Any, count: int, delta: float) -> Any:
+    """`part` composed with itself, 64 at a time: the Chernoff bound on the width of all at once is far too wide."""
+    tail, result = delta * TAIL / count, None
+    while count:
+        count, digit = divmod(count, 64)
+        if digit:
+            power = part.self_compose(digit, tail)
+            result = power if result is None else result.compose(power, tail)
+        if count:
+            part = part.self_compose(64, tail)
+    return result
+
+
+def _times(counts: Array, values: Array) -> Array:
+    """counts * values, where no message costs nothing even if one costs inf."""
+    return np.multiply(counts, values, out=np.zeros(np.broadcast_shapes(counts.shape, values.shape)), where=counts > 0)
+
+
+def _answers(epsilon: float) -> tuple[Array, Array]:
+    """log P and log Q of binary randomised response, which dominates any pure message (Kairouz, Oh & Viswanath 2015)."""
+    first = np.array([-np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)])
+    return first, first[::-1]
+
+
+def _pure(epsilon: float) -> PrivacyLoss:
+    """A message of which only epsilon is known; rho = epsilon^2 / 2 by Bun & Steinke (2016)."""
+    return PrivacyLoss("pure", epsilon, epsilon**2 / 2)
+
+
+def _single(loss: PrivacyLoss, delta: Array) -> Array:
+    """Epsilon of one message at delta [R]."""
+    if math.isfinite(loss.epsilon) or not delta.any():
+        return np.full(delta.shape, loss.epsilon)
+    if loss.kind == "gaussian":
+        return gaussian_epsilon(math.sqrt(2 * loss.rho), delta)
+    return rdp_epsilon(loss.rdp(ORDERS), delta)
+
+
+# Histories: how often each row, an agent, sent what.
+
+
+@dataclass(frozen=True)
+class Group:
+    """Messages [R, L] of several kinds: all of them about one unit, or any one of them (`parallel`; McSherry 2009)."""
+
+    losses: list[PrivacyLoss]
+    counts: Array
+    parallel: bool
+
+    def add(self, values: Array) -> Array:
+        """The sum of values [L] or [R, L], or the largest if parallel: [R]."""
+        parts = _times(self.counts, np.broadcast_to(values, self.counts.shape))
+        return parts.max(-1) if self.parallel else parts.sum(-1)
+
+    def curves(self) -> Array:
+        """Renyi divergences at ORDERS, [R, A]."""
+        curves = np.stack([loss.rdp(ORDERS) for loss in self.losses])
+        if self.parallel:
+            return np.max([_times(self.counts[:, [i]], curve) for i, curve in enumerate(curves)], axis=0)
+        finite = np.isfinite(curves)
+        total = self.counts @ np.where(finite, curves, 0.0)
+        if not finite.all():
+            total[(self.counts > 0).astype(np.float64) @ ~finite > 0] = math.inf
+        return total
+
+    def singles(self, delta: Array) -> Array:
+        """Epsilon of one message of each kind at delta [R]: [R, L]."""
+        return np.stack([_single(loss, delta) for loss in self.losses], -1)
+
+    def sent(self, row: int) -> list[tuple[PrivacyLoss, int]]:
+        """What one row sent; of what is parallel, a message that dominates them all."""
+        sent = [(loss, int(count)) for loss, count in zip(self.losses, self.counts[row], strict=True) if count]
+        if not self.parallel or len(sent) < 2:
+            return sent
+        if all(loss.kind == "gaussian" for loss, _ in sent):
+            return [max(sent, key=lambda pair: pair[0].rho)]
+        return [(_pure(max(loss.epsilon for loss, _ in sent)), 1)]
+
+
+@dataclass(frozen=True)
+class History:
+    """R rows of groups, and of sums [R, 4] over messages of chosen levels: of epsilon, drift, squares and rho."""
+
+    groups: list[Group]
+    chosen: Array
+
+    def __getitem__(self, rows: Any) -> "History":
+        return History([replace(g, counts=g.counts[rows]) for g in self.groups], self.chosen[rows])
+
+    def envelope(self) -> "History":
+        """One row that is nowhere below any other."""
+        groups = [replace(g, counts=g.counts.max(0, keepdims=True)) for g in self.groups]
+        return History(groups, self.chosen.max(0, keepdims=True))
+
+    def add(self, value: Callable[[PrivacyLoss], float]) -> Array:
+        """A number of each message added up, [R], chosen levels left out."""
+        parts = [g.add(np.array([float(value(loss)) for loss in g.losses])) for g in self.groups]
+        return np.sum([np.zeros(len(self.chosen)), *parts], axis=0)
+
+    def basic(self, delta: float) -> Array:
+        """Basic composition; delta is split evenly over the messages that are not pure."""
+        impure = self.add(lambda loss: math.isinf(loss.epsilon))
+        each = delta / np.maximum(impure, 1)
+        return np.sum([self.chosen[:, 0], *(g.add(g.singles(each)) for g in self.groups)], axis=0)
+
+    def advanced(self, delta: float) -> Array:
+        """Advanced composition; messages that are not pure take half of delta."""
+        impure = self.add(lambda loss: math.isinf(loss.epsilon))
+        each = delta / 2 / np.maximum(impure, 1)
+        singles = [g.singles(each) for g in self.groups]
+        moments = (singles, [x * np.tanh(x / 2) for x in singles], [x**2 for x in singles])
+        total, drift, squares = (
+            np.sum([self.chosen[:, i], *(g.add(x) for g, x in zip(self.groups, moment, strict=True))], axis=0)
+            for i, moment in enumerate(moments)
+        )
+        return advanced_epsilon(total, drift, squares, np.where(impure > 0, delta / 2, delta))
+
+    def zcdp(self, delta: float) -> Array:
+        """Concentrated privacy."""
+        return zcdp_epsilon(self.add(lambda loss: loss.rho) + self.chosen[:, 3], delta)
+
+    def rdp(self, delta: float) -> Array:
+        """Renyi privacy; of chosen levels, alpha rho or epsilon, whichever is less."""
+        chosen = np.minimum(self.chosen[:, [3]] * ORDERS, self.chosen[:, [0]])
+        return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
+
+    def pld(self, row: int, delta: float) -> float:
+        """Privacy loss distributions of one row; chosen levels count as one message of their sum."""
+        sent = [pair for g in self.groups for pair in g.sent(row)] + [(_pure(float(self.chosen[row, 0])), 1)]
+        return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
+
+    def bound(self, delta: float, method: Method) -> Array:
+        """Epsilon of each row by a method or one that needs less, whichever proves more; `pld` stops at `rdp`."""
+        if len(self.chosen) > ROWS_AT_ONCE:
+            parts = range(0, len(self.chosen), ROWS_AT_ONCE)
+            return np.concatenate([self[i : i + ROWS_AT_ONCE].bound(delta, method) for i in parts])
+        bound = self.basic(delta)
+        if method == "basic" or delta == 0:
+            return bound
+        if method == "advanced":
+            return np.minimum(bound, self.advanced(delta))
+        bound = np.minimum(bound, self.zcdp(delta))
+        return bound if method == "zcdp" else np.minimum(bound, self.rdp(delta))
+
+    def tightened(self, bound: Array, delta: float, worst: int) -> Array:
+        """Take privacy loss distributions of the `worst` rows, and of one row that dominates all others."""
+        bound = bound.copy()
+        rows = np.flatnonzero(np.isfinite(bound) & (bound > 0))
+        rows = rows[np.argsort(-bound[rows], kind="stable")]
+        for row in rows[:worst]:
+            bound[row] = min(bound[row], self.pld(row, delta))
+        rest = rows[worst:]
+        if rest.size:
+            bound[rest] = np.minimum(bound[rest], self[rest].envelope().pld(0, delta))
+        return bound

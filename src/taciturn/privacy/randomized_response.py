@@ -1,0 +1,282 @@
+"""Randomised response: a categorical value, answered bit by bit or as one of its values."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from taciturn.privacy import checks
+from taciturn.privacy.base import Mechanism, PrivacyLoss
+from taciturn.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
+
+__all__ = [
+    "BitwiseRandomizedResponse",
+    "KaryRandomizedResponse",
+    "UnaryEncoding",
+    "k_ary_response",
+]
+
+Array = npt.NDArray[Any]
+
+
+class _Bits(Mechanism):
+    """Every bit of a one-hot vector is answered by itself: 1 with probability p where it is 1, q where it is 0."""
+
+    payload_dims: ClassVar[int] = 1
+    closed_counts: ClassVar[bool] = True
+    kind: ClassVar[str] = "randomized_response"
+    epsilon: float
+    sampler: str
+
+    @property
+    @abstractmethod
+    def logits(self) -> tuple[float, float]:
+        """log p/(1-p) and log q/(1-q); their difference is epsilon."""
+
+    @property
+    def p(self) -> float:
+        return math.exp(-np.logaddexp(0, -self.logits[0]))
+
+    @property
+    def q(self) -> float:
+        return math.exp(-np.logaddexp(0, -self.logits[1]))
+
+    @property
+    def gap(self) -> float:
+        """p - q = p (1 - q) (1 - e^-epsilon), which does not cancel."""
+        return self.p * -math.expm1(-self.epsilon) * math.exp(-np.logaddexp(0, self.logits[1]))
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        """x[..., K]: one-hot vectors or zeros; returns 0/1 of the same shape and dtype."""
+        bits = checks.one_hot("x", x)
+        if self.sampler == "fast":
+            uniform = rng.random(bits.shape)
+            answer = (uniform < self.q) | (bits & (uniform < self.p))
+        elif self.sampler == "exact":
+            yes, no = (exact_bernoulli(partial(logistic_digits, a), bits.shape, rng) for a in self.logits)
+            answer = np.where(bits, yes, no)
+        else:
+            answer = self._by_opendp(bits)
+        return answer.astype(np.asarray(x).dtype)
+
+    def _by_opendp(self, bits: Array) -> Array:
+        dp = load_opendp()
+        domain = dp.bitvector_domain(max_weight=max(1, math.prod(bits.shape[:-1])))
+        answer = dp.m.make_randomized_response_bitvec(domain, dp.discrete_distance(), f=2 * self.q)
+        data = np.frombuffer(answer(np.packbits(bits).tobytes()), dtype=np.uint8)
+        return np.unpackbits(data, count=bits.size).reshape(bits.shape)
+
+    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+        """Option k: Binomial(histogram[k], p) + Binomial(num_messages - histogram[k], q), independent over k."""
+        histogram, total = checks.counts(histogram, num_messages)
+        return rng.binomial(histogram, self.p) + rng.binomial(total[..., None] - histogram, self.q)
+
+    def debias(self, y: Any, num_messages: Any = 1) -> Array:
+        """(y - n q) / (p - q), from n = `num_messages` messages summed ([...] for y[..., K])."""
+        y = checks.reals("y", y)
+        if y.ndim == 0:
+            raise ValueError("y must be an array [..., K], not a number")
+        return (y - checks.totals(num_messages, y.shape[:-1])[..., None] * self.q) / self.gap
+
+    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+        """p(1-p) / (p-q)^2 where the bit is 1, q(1-q) / (p-q)^2 where it is 0."""
+        one, zero = (math.exp(-np.logaddexp(0, a) - np.logaddexp(0, -a)) for a in self.logits)
+        return np.where(checks.one_hot("x", x), one, zero) / self.gap**2
+
+    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+        """Pure epsilon, and rho = epsilon^2 / 4.
+
+        Two one-hot vectors differ in two bits. The log-likelihood ratio of one of them lies in [log (1-p)/(1-q), log p/q], whose width is
+        epsilon: the bit has bounded range epsilon and so is epsilon^2/8-zCDP (Cesar & Rogers 2021); two bits compose to epsilon^2/4.
+        (Symmetric bits: each is epsilon/2-DP, which gives the same by Bun & Steinke 2016, Proposition 1.4.) Tight as epsilon -> 0; for
+        large epsilon the closed-form RDP says less.
+        """
+        one, zero = self.logits
+        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
+
+    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+        """[...] for y, x0, x1 of [..., K]."""
+        answer, one, zero = checks.together(
+            1, y=checks.binary("y", y), x0=checks.one_hot("x0", x0), x1=checks.one_hot("x1", x1)
+        )
+        table = np.array([[-np.logaddexp(0, sign * a) for sign in (1, -1)] for a in self.logits[::-1]])  # [bit, answer]
+        first, second = (table[x.astype(int), answer.astype(int)] for x in (one, zero))
+        return (first - second).sum(-1)
+
+
+@dataclass(frozen=True)
+class BitwiseRandomizedResponse(_Bits):
+    """Each bit of a one-hot vector is flipped with probability q = 1 / (e^(epsilon/2) + 1): epsilon-LDP.
+
+    Equation 5 of Chen et al., "Privacy-preserving collaborative learning for multiarmed bandits in IoT"; equation 6 of Tao et al., "A
+    distributed privacy-preserving learning dynamics in general social networks". The law of symmetric `UnaryEncoding`.
+
+    Args:
+        epsilon: > 0, of one message.
+        sampler: "fast", "exact" or "opendp".
+    """
+
+    epsilon: float
+    sampler: str = "fast"
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=checks.number("epsilon", self.epsilon))
+        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+
+    @property
+    def logits(self) -> tuple[float, float]:
+        return self.epsilon / 2, -self.epsilon / 2
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(_Bits):
+    """Unary encoding of a categorical value, each bit perturbed by itself.
+
+    Source: Wang, Blocki, Li & Jha 2017, "Locally differentially private protocols for frequency estimation".
+
+    Args:
+        epsilon: > 0, of one message.
+        variant: "optimised" (OUE: p = 1/2, q = 1 / (e^epsilon + 1), the least variance for rare values) or "symmetric" (the basic RAPPOR of
+            Erlingsson, Pihur & Korolova 2014: p = 1 - q, q = 1 / (e^(epsilon/2) + 1)).
+        sampler: "fast" or "exact".
+    """
+
+    epsilon: float
+    variant: str = "optimised"
+    sampler: str = "fast"
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=checks.number("epsilon", self.epsilon))
+        checks.choice("variant", self.variant, ("optimised", "symmetric"))
+        checks.choice("sampler", self.sampler, ("fast", "exact"))
+
+    @property
+    def logits(self) -> tuple[float, float]:
+        return (self.epsilon / 2, -self.epsilon / 2) if self.variant == "symmetric" else (0.0, -self.epsilon)
+
+
+def k_ary_response(values: Any, budget: Any, num_values: int, rng: np.random.Generator) -> Array:
+    """int64: `values` kept with probability e / (e + M), else uniform over all M; `budget` e >= 0, one or one each.
+
+    Then P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP.
+    """
+    num_values = checks.whole("num_values", num_values, at_least=2)
+    values, budget = checks.integers("values", values, at_least=0, below=num_values), checks.reals("budget", budget)
+    if not (budget >= 0).all():
+        raise ValueError(f"budget must hold numbers >= 0, not {budget[~(budget >= 0)][0]}")
+    if budget.ndim and budget.shape != values.shape:
+        raise ValueError(f"budget must be a number or of the shape of values {values.shape}, not {budget.shape}")
+    return _keep(values, rng.random(values.shape) < budget / (budget + num_values), num_values, rng)
+
+
+def _keep(values: Array, kept: Array, num_values: int, rng: np.random.Generator) -> Array:
+    """int64: `values` where `kept`, else uniform over [0, num_values)."""
+    answers = np.asarray(rng.integers(0, num_values, size=values.shape))
+    np.copyto(answers, values, where=kept)
+    return answers
+
+
+@dataclass(frozen=True)
+class KaryRandomizedResponse(Mechanism):
+    """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1 / (e+M).
+
+    Its level of differential privacy is `epsilon` = log(1+e), not e; `from_epsilon` takes the level.
+
+    Args:
+        budget: the paper's e > 0.
+        num_values: M >= 2.
+        sampler: "fast", "exact" or "opendp".
+    """
+
+    kind: ClassVar[str] = "k_ary_randomized_response"
+    closed_counts: ClassVar[bool] = True
+    budget: float
+    num_values: int
+    sampler: str = "fast"
+    epsilon: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        budget = checks.number("budget", self.budget)
+        self._set(
+            budget=budget,
+            num_values=checks.whole("num_values", self.num_values, at_least=2),
+            epsilon=math.log1p(budget),
+        )
+        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, num_values: int, sampler: str = "fast") -> "KaryRandomizedResponse":
+        """The mechanism that is `epsilon`-DP, epsilon < 700."""
+        return cls(math.expm1(checks.number("epsilon", epsilon, below=700)), num_values, sampler)
+
+    @property
+    def p(self) -> float:
+        """P(same)."""
+        return (self.budget + 1) / (self.budget + self.num_values)
+
+    @property
+    def q(self) -> float:
+        """P(one other value)."""
+        return 1 / (self.budget + self.num_values)
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        """x[...]: integers in [0, M); returns int64 of the same shape."""
+        values = checks.integers("x", x, at_least=0, below=self.num_values)
+        if self.sampler == "fast":
+            return k_ary_response(values, self.budget, self.num_values, rng)
+        if self.sampler == "exact":
+            budget = Fraction(self.budget)
+            keep = partial(ratio_digits, budget / (budget + self.num_values))
+            return _keep(values, exact_bernoulli(keep, values.shape, rng), self.num_values, rng)
+        answer = load_opendp().m.make_randomized_response(list(range(self.num_values)), self.p)
+        return np.array([answer(int(value)) for value in values.flat], np.int64).reshape(values.shape)
+
+    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+        """Binomial(histogram[k], e/(e+M)) keep their value, all others are spread uniformly over the M values."""
+        histogram, total = checks.counts(histogram, num_messages)
+        if histogram.shape[-1] != self.num_values or (total != histogram.sum(-1)).any():
+            raise ValueError(
+                f"histogram must be [..., {self.num_values}] and count all messages, not of shape {histogram.shape}"
+            )
+        kept = rng.binomial(histogram, self.budget / (self.budget + self.num_values))
+        return kept + rng.multinomial(total - kept.sum(-1), np.full(self.num_values, 1 / self.num_values))
+
+    def debias(self, y: Any, num_messages: Any = None) -> Array:
+        """(count - n q) / (p - q), p - q = e / (e+M).
+
+        From messages y[...] (integers), n = 1: [..., M], each value as a one-hot vector.
+        From counts y[..., M] of n = `num_messages`[...]: [..., M].
+        """
+        if num_messages is None:
+            counts = checks.integers("y", y, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
+            total = np.ones(())
+        else:
+            counts = checks.reals("y", y)
+            if counts.ndim == 0 or counts.shape[-1] != self.num_values:
+                raise ValueError(f"y must be counts [..., {self.num_values}], not of shape {counts.shape}")
+            total = checks.totals(num_messages, counts.shape[:-1])
+        return (counts - total[..., None] * self.q) * (self.budget + self.num_values) / self.budget
+
+    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+        """[..., M] for x[...]: p(1-p) / (p-q)^2 at the value held, q(1-q) / (p-q)^2 elsewhere."""
+        held = checks.integers("x", x, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
+        p, q = self.p, self.q
+        return np.where(held, p * (self.num_values - 1) * q, q * (1 - q)) / (self.budget * q) ** 2
+
+    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+        """Pure log(1+e), and rho = epsilon^2/2 (Bun & Steinke 2016, Proposition 1.4); the RDP is in closed form."""
+        parameters = {"epsilon": self.epsilon, "num_values": self.num_values}
+        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
+
+    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+        y, x0, x1 = (
+            checks.integers(name, v, at_least=0, below=self.num_values)
+            for name, v in (("y", y), ("x0", x0), ("x1", x1))
+        )
+        y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
+        return self.epsilon * ((y == x0).astype(np.float64) - (y == x1))

@@ -1,0 +1,230 @@
+"""Runs of an environment in which an agent's messages are known: what the auditor makes transcripts of."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taciturn.envs.core import Array, Controlled, Population, Setup, as_policies, choice, integer, join
+from taciturn.envs.core.channel import Fault, Observer, Payload, Unit
+from taciturn.privacy.ledger import Ledger
+from taciturn.wrappers.channels import population_of
+
+__all__ = ["Canary", "Runs", "play"]
+
+
+class Canary(Fault):
+    """Has agents say on a channel what an audit chose, and keeps what arrives of it. It strikes after all other faults.
+
+    Args:
+        said: the two messages, [2, ...].
+        world: which of them an agent says, int[B, n].
+        agents: which of the channel's senders they are, int[n].
+        unit: `user`: in every message; `event`: in its first, and the first of the two in all others.
+    """
+
+    order: ClassVar[int] = 4
+
+    def __init__(self, said: Array, world: Array, agents: Array, unit: Unit) -> None:
+        self.said, self.world, self.agents, self.unit = said, world, agents, unit
+        self._heard: list[tuple[Array, Array]] = []
+
+    def start(self, shape: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
+        return {"sends": np.zeros(shape, np.int64)}
+
+    def admit(self, who: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator) -> Array:
+        memory["sends"] += who
+        return who
+
+    def corrupt(self, x: Array, payload: Payload, memory: dict[str, Array], rng: np.random.Generator) -> Array:
+        if self.said.shape[1:] != x.shape[2:]:
+            raise ValueError(f"pair must hold messages of shape {x.shape[2:]}, not {self.said.shape[1:]}")
+        differs = self.unit == "user" or memory["sends"][:, self.agents] <= 1
+        x = x.astype(np.result_type(x, self.said))
+        x[:, self.agents] = self.said[np.where(differs, self.world, 0)]
+        return x
+
+    def deliver(
+        self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        self._heard.append((y[:, self.agents], sent[:, self.agents]))
+        return y, sent
+
+    def heard(self) -> tuple[Array, Array]:
+        """Each agent's messages that arrived, in order and then padding, [B n, sends, ...]; which they are, bool[B n, sends]."""
+        rows = self.world.size
+        if not self._heard:
+            return np.zeros((rows, 0)), np.zeros((rows, 0), np.bool_)
+        messages = np.stack([y.reshape(rows, *y.shape[2:]) for y, _ in self._heard], 1)
+        arrived = np.stack([sent.reshape(rows) for _, sent in self._heard], 1)
+        order = np.argsort(~arrived, axis=1, kind="stable")
+        arrived = np.take_along_axis(arrived, order, 1)
+        return messages[np.arange(rows)[:, None], order], arrived
+
+
+def play(
+    env: Population[Any],
+    num_envs: int,
+    setups: dict[str, Setup],
+    policies: Mapping[str, Any],
+    seed: int,
+    steps: int | None,
+) -> Population[Any]:
+    """A population like `env` of so many replicas, with `setups` on its channels, after so many turns (None: at its end)."""
+    population = type(env)(env.params, num_envs)
+    population.reset(seed=seed, options={"channels": setups})
+    for role, policy in policies.items():
+        policy.reset(population, population.stream(f"policy/{role}"), role)
+    population.advance(policies, steps=steps)
+    return population
+
+
+@dataclass
+class Runs:
+    """What makes transcripts of runs of a population, and what its ledger claims of them.
+
+    Called with a world (0 or 1), a Generator and a count, it plays so many replicas, in which `agent` says the message of that world;
+    called with a world for every sender, int[senders], it plays a single replica, in which all of them do. A transcript holds, channel by
+    channel, as many messages as the first runs brought: 1 and the message's numbers, or zeros where none arrived.
+
+    Attributes:
+        env: the population that is played, bare.
+        setups: what stands on its channels.
+        policies: who acts, `{role: policy}`.
+        pair: `{channel: [2, ...]}`, the messages of the two worlds.
+        steps: turns to play; None: until the end.
+        agent: the canary, by its place among the senders.
+        unit: as `Canary` takes it.
+        delta: of the claim.
+        claimed: the largest claim so far, inf where nothing was private.
+    """
+
+    env: Population[Any]
+    setups: dict[str, Setup]
+    policies: dict[str, Any]
+    pair: dict[str, Array]
+    steps: int | None
+    agent: int
+    unit: Unit
+    delta: float
+    claimed: float = 0.0
+    _layout: dict[str, tuple[int, tuple[int, ...], Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, env: Any, pair: Any, policy: Any, steps: Any, agent: Any, unit: Any, delta: float) -> "Runs":
+        """Check what `audit` was given; ValueError if it cannot be played."""
+        population = population_of(env)
+        assert population is not None
+        if policy is None:
+            raise ValueError("policy must be given for an environment to be audited, not None")
+        policies = as_policies(population, policy)
+        setups = join(population.setups, getattr(env, "channel_setups", {}))
+        if isinstance(population, Controlled):
+            policies, population = {**population.others, **policies}, population.inner
+            setups = join(population.setups, setups)
+        if not isinstance(pair, Mapping) or not pair:
+            raise ValueError(f"pair must be {{channel: (x0, x1)}} for an environment, not {pair!r}")
+        messages = {}
+        for name, two in pair.items():
+            choice("channel", name, population.channels)
+            try:
+                messages[name] = np.stack([np.asarray(x) for x in two])
+            except (TypeError, ValueError):
+                messages[name] = np.zeros(0)
+            if len(messages[name]) != 2 or messages[name].dtype.kind not in "biuf":
+                raise ValueError(f"pair must be two messages of one shape on channel {name!r}, not {two!r}")
+        if steps is not None:
+            steps = integer("steps", steps, at_least=1)
+        runs = cls(population, setups, policies, messages, steps, agent, choice("unit", unit, ("event", "user")), delta)
+        roles = {population.channels[name].sender for name in messages}
+        if len(roles) > 1:
+            raise ValueError(f"pair must be about channels of one kind of sender, not {' and '.join(sorted(roles))}")
+        integer("agent", agent, at_least=0, at_most=runs.senders - 1)
+        return runs
+
+    @property
+    def sender(self) -> str:
+        """The role that sends."""
+        return self.env.channels[next(iter(self.pair))].sender or next(iter(self.env.roles))
+
+    @property
+    def senders(self) -> int:
+        """How many send."""
+        known = self.env.channels[next(iter(self.pair))].num_senders
+        return self.env.roles[self.sender].num_agents if known is None else known
+
+    @property
+    def observer(self) -> Observer | None:
+        """Who reads the channels; None if different ones do."""
+        observers = {self.env.channels[name].observer for name in self.pair}
+        return observers.pop() if len(observers) == 1 else None
+
+    @property
+    def memoryless(self) -> bool:
+        """Whether messages are perturbed one by one, so that their log-likelihood ratios add up."""
+        laws = [self.setups[name].mechanism if name in self.setups else None for name in self.pair]
+        return all(law is not None and not law.stateful for law in laws)
+
+    def __call__(self, world: Any, rng: np.random.Generator, count: int) -> Array:
+        everybody = np.ndim(world) > 0
+        agents = np.arange(self.senders) if everybody else np.array([self.agent])
+        worlds = np.reshape(world, (1, -1)) if everybody else np.full((count, 1), world)
+        canaries = {name: Canary(said, worlds, agents, self.unit) for name, said in self.pair.items()}
+        setups = join(self.setups, {name: Setup(faults=(canary,)) for name, canary in canaries.items()})
+        population = play(self.env, len(worlds), setups, self.policies, int(rng.integers(2**63)), self.steps)
+        self.claimed = max(self.claimed, self._claim(population, agents))
+        return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
+
+    def _claim(self, population: Population[Any], agents: Array) -> float:
+        """The most that any of the agents has spent, or may with one event."""
+        ledger = population.ledger
+        if ledger is None:
+            return math.inf
+        if self.unit == "user":
+            total = ledger.total(self.delta, role=self.sender, observer=self.observer)
+            return float(total[:, agents].max())
+        once = Ledger(1, 1, [population.channels[name] for name in self.pair])
+        for name in self.pair:
+            once.charge(name, ledger.per_message[name], np.ones(1, np.int64))
+        return float(once.total(self.delta).max())
+
+    def _columns(self, name: str, canary: Canary) -> Array:
+        """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]."""
+        messages, arrived = canary.heard()
+        if name not in self._layout:
+            kept = int(arrived.sum(1).max(initial=0))
+            if kept == 0:
+                raise ValueError(f"steps must let agent {self.agent} be heard on channel {name!r}, not {self.steps!r}")
+            self._layout[name] = kept, messages.shape[2:], messages.dtype
+        kept, shape, _ = self._layout[name]
+        columns = np.zeros((len(arrived), kept, 1 + math.prod(shape)))
+        sends = min(kept, arrived.shape[1])
+        if sends:
+            columns[:, :sends, 0] = arrived[:, :sends]
+            columns[:, :sends, 1:] = messages[:, :sends].reshape(len(arrived), sends, -1)
+        return columns.reshape(len(columns), -1)
+
+    def log_likelihood_ratio(self, transcripts: Array, first: Any = 0, second: Any = 1) -> Array:
+        """log P(transcript | first world) - log P(transcript | second world), [trials], as the mechanisms have it.
+
+        Noise is supposed to be scaled to the distance of the pair, which is what worlds state where the pair is as far apart as can be.
+        """
+        total, start = np.zeros(len(transcripts)), 0
+        for name, said in self.pair.items():
+            law: Any = self.setups[name].mechanism
+            kept, shape, dtype = self._layout[name]
+            width = kept * (1 + math.prod(shape))
+            part = transcripts[:, start : start + width].reshape(len(transcripts), kept, -1)
+            start += width
+            counts = part[:, :, 0] == 1
+            if self.unit == "event":
+                counts[:, 1:] = False
+            norm: Any = {"laplace": 1, "exponential": np.inf}.get(law.kind, 2)
+            reach = float(np.linalg.norm((said[1] - 1.0 * said[0]).ravel(), norm)) or 1.0
+            worlds = (np.broadcast_to(x, (len(part), kept, *x.shape)) for x in (said[first], said[second]))
+            ratios = law.log_likelihood_ratio(part[:, :, 1:].reshape(-1, kept, *shape).astype(dtype), *worlds, reach)
+            with np.errstate(invalid="ignore"):
+                total += np.where(counts, ratios.reshape(len(part), kept, -1).sum(-1), 0.0).sum(1)
+        return total

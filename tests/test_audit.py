@@ -21,7 +21,7 @@ from worlds import Consensus, Params, auction_v0, consensus_v0
 
 from taciturn.auditing import Site, adjacent_messages, adjacent_pair, audit_command, parse_mechanism
 from taciturn.envs import federated_training_v0
-from taciturn.envs.core import Array, Channel, Controlled, Setup
+from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
 from taciturn.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
@@ -287,7 +287,7 @@ OPINIONS = {"opinion": (0.0, 1.0)}
 def consensus(ledger: Any = Ledger, num_agents: int = 4, **laws: Any) -> Any:
     env: Any = consensus_v0.population(num_agents=num_agents)
     for channel, law in laws.items():
-        env = on_channel(env, channel, Setup(law, None, ledger))
+        env = on_channel(env, channel, ChannelConfig(law, None, ledger))
     return env
 
 

@@ -45,7 +45,7 @@ def world(policy: Any, **params: Any) -> FederatedBandit:
 
 
 def by_steps(env: FederatedBandit) -> FederatedBandit:
-    env.leap = lambda policies, until: False  # type: ignore[method-assign]
+    env.fast_forward = lambda policies, until: False  # type: ignore[method-assign]
     return env
 
 
@@ -302,7 +302,7 @@ def test_stages_count_everything_in_time() -> None:
 
 
 def test_neighbours_messages_are_counted() -> None:
-    """By leaps and by steps, and from 0 in a replica that begins anew."""
+    """By fast_forwards and by steps, and from 0 in a replica that begins anew."""
     env = federated_bandit_v0.population(num_envs=2, num_agents=6, num_arms=3, horizon=11, topology="ring")
     for policy, slots in ((CoopUCB2(), 10), (GossipUCB(), 10), (DDUCB(), 7)):
         # After all slots but the last; DDUCB begins when each arm was pulled once.

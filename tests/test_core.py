@@ -21,9 +21,9 @@ from taciturn.envs.core import (
     Channel,
     Controlled,
     Layout,
-    Players,
     Population,
     Role,
+    Rollout,
     Streams,
     World,
     choice,
@@ -528,23 +528,23 @@ def test_a_papers_privacy_is_the_policys_to_name() -> None:
 
 def test_a_world_that_leaps_is_recorded_as_one_that_steps() -> None:
     class Leaping(tiny.Consensus):
-        leaps = 0
+        fast_forwards = 0
 
-        def leap(self, policies: Any, until: float) -> bool:
-            players = Players(self, policies)
+        def fast_forward(self, policies: Any, until: float) -> bool:
+            players = Rollout(self, policies)
             while (self.clock() < np.floor(until)).any() and not self.done.all():
                 players.play()
-            self.leaps += 1
+            self.fast_forwards += 1
             return True
 
     leaping = Leaping(tiny.Consensus.params_type(), 3)
     for until in ([2, 3.5, 7], [5.0, 12], 4):
-        leaping.leaps = 0
+        leaping.fast_forwards = 0
         run = taciturn.simulate(leaping, Random(), seed=1, until=until, record=["earned", "time"])
         stepped = taciturn.simulate(
             tiny.consensus_v0.population(3), Random(), seed=1, until=until, record=["earned", "time"]
         )
-        assert leaping.leaps == np.size(until)
+        assert leaping.fast_forwards == np.size(until)
         for name, values in stepped.trace.items():
             np.testing.assert_array_equal(run.trace[name], values)
         np.testing.assert_array_equal(run.metrics["earned"], stepped.metrics["earned"])

@@ -16,7 +16,7 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import elicitation_v0
-from taciturn.envs.core import Array, Setup
+from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.elicitation import world as elicitation
 from taciturn.envs.elicitation.game import (
     RULES,
@@ -610,7 +610,7 @@ def test_the_ledger_shows_chosen_levels() -> None:
 
 def test_who_stays_away_spends_nothing() -> None:
     population = elicitation_v0.population(num_individuals=2)
-    population.reset(seed=0, options={"channels": {"report": Setup(ledger=Ledger)}})
+    population.reset(seed=0, options={"channels": {"report": ChannelConfig(ledger=Ledger)}})
     population.step({"platform": population.default_action("platform")})
     info = population.step({"individual": np.array([[[-0.5], [3.0]]], np.float32)}).info
     np.testing.assert_allclose(population.ledger.total(0.0, "agent", "basic"), [[0, math.log(4)]])
@@ -622,7 +622,9 @@ def test_who_stays_away_spends_nothing() -> None:
 def test_a_budget_stops_reports() -> None:
     """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid."""
     population = elicitation_v0.population(num_individuals=3, campaigns=4)
-    population.reset(seed=0, options={"channels": {"report": Setup(ledger=Ledger, budget=Budget(math.log(10.0)))}})
+    population.reset(
+        seed=0, options={"channels": {"report": ChannelConfig(ledger=Ledger, budget=Budget(math.log(10.0)))}}
+    )
     for campaign in range(4):
         population.step({"platform": population.announce("flat_rate", 1.0, 0.5)})
         info = population.step({"individual": np.full((1, 3, 1), 2.0, np.float32)}).info
@@ -651,9 +653,9 @@ def test_all_at_once_is_as_one_by_one() -> None:
         for role, policy in policies.items():
             policy.reset(population, population.stream(f"policy/{role}"), role)
         if by_law:
-            assert population.leap(policies, 1.0)
+            assert population.fast_forward(policies, 1.0)
             assert population.state.campaign.tolist() == [1] * 3_000
-            assert population.leap(policies, 1.5)
+            assert population.fast_forward(policies, 1.5)
             assert not population.done.any()
             population.advance(policies)
         else:

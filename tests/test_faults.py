@@ -16,7 +16,7 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import federated_training_v0
-from taciturn.envs.core import Array, Channel, Fault, Setup, Streams
+from taciturn.envs.core import Array, Channel, ChannelConfig, Fault, Streams
 from taciturn.policies import FixedCount, Random
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
@@ -63,7 +63,7 @@ def channel(
 ) -> Channel:
     """A channel with a run begun on it."""
     one = Channel("c", payload, observer="server", unit="event")
-    one.install(Setup(mechanism, faults=faults), Bill(shape))
+    one.install(ChannelConfig(mechanism, faults=faults), Bill(shape))
     one.draw_from(Streams(seed))
     one.reset(shape[0])
     return one
@@ -523,8 +523,14 @@ def test_federated_training_averages_what_arrived(weighting: str, monkeypatch: p
         (lambda: Byzantine(0.5, "flip", cast(Any, (1.0,))), "bounds must be a flat sequence of 2 numbers"),
         (lambda: Churn(2.0, 0.5), "leave must be a finite number >= 0 and <= 1, not 2.0"),
         (lambda: Churn(0.5, cast(Any, None)), "join must be a finite number"),
-        (lambda: Setup(faults=cast(Any, [LossyChannel(0.1)])), "faults must be a tuple of taciturn.wrappers' faults"),
-        (lambda: Setup(faults=(cast(Any, LossyChannel),)), "faults must be a tuple of taciturn.wrappers' faults"),
+        (
+            lambda: ChannelConfig(faults=cast(Any, [LossyChannel(0.1)])),
+            "faults must be a tuple of taciturn.wrappers' faults",
+        ),
+        (
+            lambda: ChannelConfig(faults=(cast(Any, LossyChannel),)),
+            "faults must be a tuple of taciturn.wrappers' faults",
+        ),
     ],
 )
 def test_parameters_out_of_range(make: Callable[[], Any], message: str) -> None:
@@ -559,9 +565,9 @@ def test_refuses_at_reset_before_anything_changes() -> None:
     env = Privatize(federated_training_v0.single_env(**CLIENTS), "update", NOISE)
     env.reset(seed=0)
     state = env.unwrapped.population.state
-    for asked in (Setup(NOISE), cast(Any, LossyChannel(0.5))):
-        with pytest.raises(ValueError, match=r"has a mechanism already|must be a Setup"):
+    for asked in (ChannelConfig(NOISE), cast(Any, LossyChannel(0.5))):
+        with pytest.raises(ValueError, match=r"has a mechanism already|must be a ChannelConfig"):
             env.reset(seed=1, options={"channels": {"update": asked}})
     assert env.unwrapped.population.state is state
-    env.reset(seed=1, options={"channels": {"update": Setup(faults=(LossyChannel(0.5),))}})
-    assert env.unwrapped.population.channels["update"].setup.mechanism is NOISE
+    env.reset(seed=1, options={"channels": {"update": ChannelConfig(faults=(LossyChannel(0.5),))}})
+    assert env.unwrapped.population.channels["update"].config.mechanism is NOISE

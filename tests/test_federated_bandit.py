@@ -51,7 +51,7 @@ def world(num_envs: int = 1, **params: Any) -> FederatedBandit:
 def by_slots(env: FederatedBandit, policy: Any, seed: int, privacy: Any = "paper") -> taciturn.Run:
     """`simulate`, one slot a step."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FederatedBandit, "leap", lambda *_: False)
+        patch.setattr(FederatedBandit, "fast_forward", lambda *_: False)
         return taciturn.simulate(env, policy, seed=seed, privacy=privacy)
 
 
@@ -256,7 +256,7 @@ def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: in
     """
     env = world(replicas, qualities=[1.0, 1.0], num_arms=2, num_agents=agents, horizon=4000)
     level = policy.uploaders(env.params) * policy.epsilon
-    setups = policy.prescribes(env) if privacy is None else privacy
+    channel_configs = policy.prescribes(env) if privacy is None else privacy
     with pytest.MonkeyPatch.context() as patch:
         noise: list[Array] = []
         upload = FederatedBandit.upload
@@ -269,7 +269,7 @@ def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: in
                 noise.append(added[asks & (missed == 0)])
 
         patch.setattr(FederatedBandit, "upload", heard)
-        taciturn.simulate(env, policy, seed=0, privacy=setups)
+        taciturn.simulate(env, policy, seed=0, privacy=channel_configs)
     return noise
 
 

@@ -1,4 +1,4 @@
-"""Gossip: the model of Chen et al. 2021, its closed law against messages, leaps against steps, and the mistakes that are easily made.
+"""Gossip: the model of Chen et al. 2021, its closed law against messages, fast_forwards against steps, and the mistakes that are easily made.
 
 Statistical tests are seeded and reject the truth with probability at most 1e-4 each, by a chi-square or z statistic, or a bound of 4 or
 more standard errors. That they have power is shown on the mistaken versions.
@@ -76,7 +76,7 @@ def started(policy: Any, num_envs: int = 1, mechanism: Any = None, *, seed: int 
 
 
 def no_leap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GossipBandit, "leap", lambda self, policies, until: False)
+    monkeypatch.setattr(GossipBandit, "fast_forward", lambda self, policies, until: False)
 
 
 # The spec's example.
@@ -329,7 +329,7 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
     policy, mechanism, params = CASES[name]
     size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
     until = [params["horizon"] / 3, params["horizon"]]
-    leaps = taciturn.simulate(
+    fast_forwards = taciturn.simulate(
         population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy
     )
     no_leap(monkeypatch)
@@ -349,10 +349,10 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
     )
     names += ("all_zero", "replies", "epsilon_per_requester")
     for metric in names:
-        first, second = outcome(leaps, metric), outcome(steps, metric)
+        first, second = outcome(fast_forwards, metric), outcome(steps, metric)
         if len({*first.tolist(), *second.tolist()}) > 1:
             assert two_sample_p(first, second) > FALSE_ALARM, metric
-    assert two_sample_p(leaps.trace["best"][0], steps.trace["best"][0]) > FALSE_ALARM
+    assert two_sample_p(fast_forwards.trace["best"][0], steps.trace["best"][0]) > FALSE_ALARM
 
 
 def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,7 +418,7 @@ def test_tick_times_are_order_statistics() -> None:
 
 
 def test_leaps_count_what_steps_count() -> None:
-    """A leap to the end, and leaps in between: replies, ticks and charges add up."""
+    """A fast_forward to the end, and fast_forwards in between: replies, ticks and charges add up."""
     env = started(PPCL(), 6, RR(2.0), num_agents=10, horizon=5.0)
     policy = PPCL()
     policy.reset(env, env.stream("policy/agent"))
@@ -437,7 +437,7 @@ def test_leaps_count_what_steps_count() -> None:
 
 
 def test_leaps_leave_finished_runs_alone() -> None:
-    """Steps, leaps, ends and resets of some, in any order."""
+    """Steps, fast_forwards, ends and resets of some, in any order."""
     policy = PPCL()
     env = started(policy, 6, RR(2.0), num_agents=10, horizon=3.0)
     for _ in range(5):
@@ -469,7 +469,7 @@ def test_leaps_refuse_what_they_have_no_law_for() -> None:
         env.reset(seed=0)
         policy.reset(env, env.stream("policy"))
         before = env.state
-        assert env.leap({"agent": policy}, 1.0) is False
+        assert env.fast_forward({"agent": policy}, 1.0) is False
         assert env.state is before
         env.advance(policy, until=0.5)
 
@@ -507,7 +507,7 @@ def after(chain: Array, start: int, mean_ticks: float) -> Array:
 
 
 @pytest.mark.parametrize("epsilon", [None, 1.0, 3.0])
-@pytest.mark.parametrize("way", ["leap", "step"])
+@pytest.mark.parametrize("way", ["fast_forward", "step"])
 def test_two_options_are_an_exact_birth_death_chain(
     epsilon: float | None, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -527,7 +527,7 @@ def test_two_options_are_an_exact_birth_death_chain(
     if way == "step" and epsilon == 1.0:
         assert fits(holders(OnTrueShare(), 22), law) < 1e-12
         assert fits(holders(StopsAtConsensus(), 23), law) < 1e-12
-    if way == "leap" and epsilon == 1.0:
+    if way == "fast_forward" and epsilon == 1.0:
         monkeypatch.setattr(
             ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None]
         )

@@ -74,7 +74,7 @@ def test_learns_under_the_privacy_it_acts_under(learner: Any, world: Any) -> Non
     policy = brief(learner)
     taciturn.simulate(population, policy, seed=5, privacy={"means": Laplace(epsilon=2.0)})
     rows = policy._model.get_env().venv
-    assert rows.population.channels["means"].setup.mechanism == Laplace(epsilon=2.0)
+    assert rows.population.channels["means"].config.mechanism == Laplace(epsilon=2.0)
     assert len(policy.history) >= 1
 
 

@@ -16,7 +16,7 @@ import worlds as tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taciturn.envs.core import Array, Channel, Setup, Streams
+from taciturn.envs.core import Array, Channel, ChannelConfig, Streams
 from taciturn.privacy import composition
 from taciturn.privacy.composition import (
     ORDERS,
@@ -558,7 +558,7 @@ def test_a_channel_says_which_messages_are_disjoint_and_how_many_events_each_is_
     """Means of ever more rewards, each reward in one of them: the most at risk is one of the dearest; a whole history is in all of them."""
     channel, sizes = Channel("mean", "bounded", observer="server", unit="event", disjoint=True), (4, 10, 50)
     ledger = Ledger(1, 2, [channel])
-    channel.install(Setup(Laplace(0.5)), ledger)
+    channel.install(ChannelConfig(Laplace(0.5)), ledger)
     channel.draw_from(Streams(0))
     channel.reset(1)
     for n in sizes:
@@ -666,7 +666,7 @@ def test_the_table_survives_its_export() -> None:
 )
 def test_the_table_says_what_its_numbers_do_not(mechanism: Any, note: str) -> None:
     ledger = make()
-    ledger.channels["vote"].install(Setup(mechanism), ledger)
+    ledger.channels["vote"].install(ChannelConfig(mechanism), ledger)
     ledger.charge("vote", mechanism.loss())
     assert [row["note"] for row in ledger.table()] == [note, "nothing is hidden", "nothing is hidden", ""]
 

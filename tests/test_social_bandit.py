@@ -216,7 +216,7 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
     for perturbation, each in (("per_round", 1), ("per_token", 20)):
         env = population(2, perturbation=perturbation)
         run = taciturn.simulate(env, policy, seed=0, until=10, privacy="paper")
-        assert env.channels["preference"].setup.mechanism == BitwiseRandomizedResponse(0.7)
+        assert env.channels["preference"].config.mechanism == BitwiseRandomizedResponse(0.7)
         sent = env.channels["preference"].messages()
         assert each < sent.max() <= 10 * each
         assert (sent % each == 0).all()
@@ -556,7 +556,7 @@ def test_walks_on_graphs(graph: Any, congestion: bool) -> None:
 
 
 def final(
-    num_envs: int, seed: int, policy: Any, epsilon: float | None, leaps: bool, rounds: int = 6, **params: Any
+    num_envs: int, seed: int, policy: Any, epsilon: float | None, fast_forwards: bool, rounds: int = 6, **params: Any
 ) -> Array:
     """What B societies come to after some rounds, [B, K + 3]: popularity, adopters, regret, and how often agent 0 spoke."""
     env = population(num_envs, **params)
@@ -564,7 +564,7 @@ def final(
         env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon))
     env.reset(seed=seed)
     policy.reset(env, env.stream("policy"))
-    if leaps:
+    if fast_forwards:
         env.advance(policy, until=rounds)
     else:
         env.advance(policy, steps=rounds)
@@ -597,13 +597,13 @@ LEAPS: dict[str, tuple[Any, float | None, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", LEAPS)
 def test_leaps_have_the_law_of_steps(name: str) -> None:
     policy, epsilon, params = LEAPS[name]
-    steps, leaps = (final(600, seed, policy, epsilon, bool(seed), **params) for seed in (0, 1))
-    assert same_moments(steps, leaps) > ALARM
+    steps, fast_forwards = (final(600, seed, policy, epsilon, bool(seed), **params) for seed in (0, 1))
+    assert same_moments(steps, fast_forwards) > ALARM
     for column in (0, -3, -2, -1):
-        assert stats.ks_2samp(steps[:, column], leaps[:, column], method="asymp").pvalue > ALARM
+        assert stats.ks_2samp(steps[:, column], fast_forwards[:, column], method="asymp").pvalue > ALARM
 
 
-def test_a_wrong_leap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_fast_forward_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, epsilon, params = LEAPS["noise"]
     assert epsilon is not None
     steps = final(600, 0, policy, epsilon, False, **params)
@@ -634,12 +634,12 @@ def test_leaps_stop_where_steps_do() -> None:
         env = population(3, horizon=12, **params)
         env.reset(seed=0)
         policy.reset(env, env.stream("policy"))
-        assert env.leap({"agent": policy}, 5) == (not params)
+        assert env.fast_forward({"agent": policy}, 5) == (not params)
         if not params:
             np.testing.assert_array_equal(env.clock(), 5)
             assert not env.done.any()
             env.reset(where=np.array([True, False, False]))
-            assert not env.leap({"agent": policy}, 7)  # replicas at different rounds
+            assert not env.fast_forward({"agent": policy}, 7)  # replicas at different rounds
         env.advance(policy)
         assert env.done.all()
         np.testing.assert_array_equal(env.clock(), 12)
@@ -648,7 +648,7 @@ def test_leaps_stop_where_steps_do() -> None:
     env = population()
     env.reset(seed=0)
     pooled.reset(env, env.stream("policy"))
-    assert not env.leap({"agent": pooled}, 5)
+    assert not env.fast_forward({"agent": pooled}, 5)
 
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Array, Controlled, Population, Setup, as_policies, choice, integer, join
+from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, choice, integer, join
 from taciturn.envs.core.channel import Fault, Observer, Payload, Unit
 from taciturn.privacy.ledger import Ledger
 from taciturn.wrappers.channels import population_of
@@ -67,14 +67,14 @@ class Canary(Fault):
 def play(
     env: Population[Any],
     num_envs: int,
-    setups: dict[str, Setup],
+    channel_configs: dict[str, ChannelConfig],
     policies: Mapping[str, Any],
     seed: int,
     steps: int | None,
 ) -> Population[Any]:
-    """A population like `env` of so many replicas, with `setups` on its channels, after so many turns (None: at its end)."""
+    """A population like `env` of so many replicas, with `channel_configs` on its channels, after so many turns (None: at its end)."""
     population = type(env)(env.params, num_envs)
-    population.reset(seed=seed, options={"channels": setups})
+    population.reset(seed=seed, options={"channels": channel_configs})
     for role, policy in policies.items():
         policy.reset(population, population.stream(f"policy/{role}"), role)
     population.advance(policies, steps=steps)
@@ -91,7 +91,7 @@ class Runs:
 
     Attributes:
         env: the population that is played, bare.
-        setups: what stands on its channels.
+        channel_configs: what stands on its channels.
         policies: who acts, `{role: policy}`.
         pair: `{channel: [2, ...]}`, the messages of the two worlds.
         steps: turns to play; None: until the end.
@@ -102,7 +102,7 @@ class Runs:
     """
 
     env: Population[Any]
-    setups: dict[str, Setup]
+    channel_configs: dict[str, ChannelConfig]
     policies: dict[str, Any]
     pair: dict[str, Array]
     steps: int | None
@@ -120,10 +120,10 @@ class Runs:
         if policy is None:
             raise ValueError("policy must be given for an environment to be audited, not None")
         policies = as_policies(population, policy)
-        setups = join(population.setups, getattr(env, "channel_setups", {}))
+        channel_configs = join(population.channel_configs, getattr(env, "channel_configs", {}))
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
-            setups = join(population.setups, setups)
+            channel_configs = join(population.channel_configs, channel_configs)
         if not isinstance(pair, Mapping) or not pair:
             raise ValueError(f"pair must be {{channel: (x0, x1)}} for an environment, not {pair!r}")
         messages = {}
@@ -137,7 +137,16 @@ class Runs:
                 raise ValueError(f"pair must be two messages of one shape on channel {name!r}, not {two!r}")
         if steps is not None:
             steps = integer("steps", steps, at_least=1)
-        runs = cls(population, setups, policies, messages, steps, agent, choice("unit", unit, ("event", "user")), delta)
+        runs = cls(
+            population,
+            channel_configs,
+            policies,
+            messages,
+            steps,
+            agent,
+            choice("unit", unit, ("event", "user")),
+            delta,
+        )
         roles = {population.channels[name].sender for name in messages}
         if len(roles) > 1:
             raise ValueError(f"pair must be about channels of one kind of sender, not {' and '.join(sorted(roles))}")
@@ -164,7 +173,7 @@ class Runs:
     @property
     def memoryless(self) -> bool:
         """Whether messages are perturbed one by one, so that their log-likelihood ratios add up."""
-        laws = [self.setups[name].mechanism if name in self.setups else None for name in self.pair]
+        laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
         return all(law is not None and not law.stateful for law in laws)
 
     def __call__(self, world: Any, rng: np.random.Generator, count: int) -> Array:
@@ -172,8 +181,10 @@ class Runs:
         agents = np.arange(self.senders) if everybody else np.array([self.agent])
         worlds = np.reshape(world, (1, -1)) if everybody else np.full((count, 1), world)
         canaries = {name: Canary(said, worlds, agents, self.unit) for name, said in self.pair.items()}
-        setups = join(self.setups, {name: Setup(faults=(canary,)) for name, canary in canaries.items()})
-        population = play(self.env, len(worlds), setups, self.policies, int(rng.integers(2**63)), self.steps)
+        channel_configs = join(
+            self.channel_configs, {name: ChannelConfig(faults=(canary,)) for name, canary in canaries.items()}
+        )
+        population = play(self.env, len(worlds), channel_configs, self.policies, int(rng.integers(2**63)), self.steps)
         self.claimed = max(self.claimed, self._claim(population, agents))
         return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
 
@@ -213,7 +224,7 @@ class Runs:
         """
         total, start = np.zeros(len(transcripts)), 0
         for name, said in self.pair.items():
-            law: Any = self.setups[name].mechanism
+            law: Any = self.channel_configs[name].mechanism
             kept, shape, dtype = self._layout[name]
             width = kept * (1 + math.prod(shape))
             part = transcripts[:, start : start + width].reshape(len(transcripts), kept, -1)

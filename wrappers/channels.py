@@ -9,7 +9,7 @@ import pettingzoo
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from taciturn.envs.core import Controlled, Population, Setup, join
+from taciturn.envs.core import ChannelConfig, Controlled, Population, join
 
 __all__ = ["ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "on_channel", "population_of"]
 
@@ -40,15 +40,15 @@ def population_of(env: Any) -> Population[Any] | None:
     return population if isinstance(population, Population) else None
 
 
-def on_channel(env: Any, channel: str, setup: Setup) -> Any:
-    """The environment with `setup` on one of its channels, in the same interface; `env` itself is not changed.
+def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
+    """The environment with `config` on one of its channels, in the same interface; `env` itself is not changed.
 
     It is installed when the result is reset, and a reset of `env` itself does not install it. Such wrappers nest in any order.
 
     Args:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of this suite.
         channel: the channel's name.
-        setup: what to add to what stands there.
+        config: what to add to what stands there.
 
     Raises:
         ValueError: an environment that is none of these, an unknown channel, a second mechanism, or one that the world cannot use.
@@ -60,30 +60,30 @@ def on_channel(env: Any, channel: str, setup: Setup) -> Any:
         )
     if isinstance(env, Controlled):
         others = {role: copy.copy(policy) for role, policy in env.others.items()}
-        return Controlled(on_channel(env.inner, channel, setup), env.role, others)
+        return Controlled(on_channel(env.inner, channel, config), env.role, others)
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
-    standing = join(population.setups, getattr(env, "channel_setups", {}))
-    population.check_setup(channel, join(standing, {channel: setup})[channel])
+    standing = join(population.channel_configs, getattr(env, "channel_configs", {}))
+    population.check_channel(channel, join(standing, {channel: config})[channel])
     if isinstance(env, Population):
         wrapped = copy.copy(env)
         wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}
-        wrapped.setups = join(env.setups, {channel: setup})
+        wrapped.channel_configs = join(env.channel_configs, {channel: config})
         wrapped.streams, wrapped._state, wrapped.ledger = None, None, None
         return wrapped
-    wrapped = _OnChannel.around(env, channel=channel, setup=setup)
+    wrapped = _OnChannel.around(env, channel=channel, config=config)
     if wrapped is None:
         raise ValueError(f"env must be an environment of this suite, not {env!r}")
     return wrapped
 
 
 class _OnChannel(Layer):
-    """Adds its setup to the options of a reset; in vector environments what is installed stays through autoresets."""
+    """Adds its config to the options of a reset; in vector environments what is installed stays through autoresets."""
 
-    def __init__(self, env: Any, channel: str, setup: Setup) -> None:
-        super().__init__(env, channel=channel, setup=setup)
-        self._layer = {channel: setup}
-        self.channel_setups: Mapping[str, Setup] = join(getattr(env, "channel_setups", {}), self._layer)
+    def __init__(self, env: Any, channel: str, config: ChannelConfig) -> None:
+        super().__init__(env, channel=channel, config=config)
+        self._layer = {channel: config}
+        self.channel_configs: Mapping[str, ChannelConfig] = join(getattr(env, "channel_configs", {}), self._layer)
 
     def reset(self, seed: Any = None, options: Options | None = None) -> Any:
         given = dict(options or {})

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from taciturn.envs.core import Array, Setup, choice, number, vector
+from taciturn.envs.core import Array, ChannelConfig, choice, number, vector
 from taciturn.envs.core.channel import Fault, Payload
 from taciturn.wrappers.channels import on_channel
 
@@ -39,7 +39,7 @@ def Faulty(env: Any, channel: str, fault: Fault) -> Any:
     """
     if not isinstance(fault, Fault):
         raise ValueError(f"fault must be one of taciturn.wrappers' faults, not {fault!r}")
-    return on_channel(env, channel, Setup(faults=(fault,)))
+    return on_channel(env, channel, ChannelConfig(faults=(fault,)))
 
 
 @dataclass(frozen=True)

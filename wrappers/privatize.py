@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from taciturn.envs.core import Setup
+from taciturn.envs.core import ChannelConfig
 from taciturn.privacy.ledger import Budget, Ledger
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.wrappers.channels import on_channel
 
-__all__ = ["Privatize", "private_setup"]
+__all__ = ["Privatize", "private_config"]
 
 
-def private_setup(mechanism: Any, budget: Budget | None = None) -> Setup:
+def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfig:
     """What `reset(options={"channels": {name: ...}})` takes to make a channel private."""
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be one of taciturn.wrappers' mechanisms, not {mechanism!r}")
@@ -18,7 +18,7 @@ def private_setup(mechanism: Any, budget: Budget | None = None) -> Setup:
         raise ValueError(f"budget must be a Budget or None, not {budget!r}")
     if budget is not None and budget.messages(mechanism.loss()) == 0:
         raise ValueError(f"budget must allow at least one message of {mechanism!r}, and {budget!r} allows none")
-    return Setup(mechanism, budget, Ledger)
+    return ChannelConfig(mechanism, budget, Ledger)
 
 
 def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = None) -> Any:
@@ -37,4 +37,4 @@ def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = No
         ValueError: an environment that is none of these, an unknown channel, one that has a mechanism already, or a mechanism that the
             world cannot use.
     """
-    return on_channel(env, channel, private_setup(mechanism, budget))
+    return on_channel(env, channel, private_config(mechanism, budget))

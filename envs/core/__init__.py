@@ -1,7 +1,7 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
-from taciturn.envs.core.channel import Channel, Fault, Setup, join
-from taciturn.envs.core.population import Acts, Controlled, Players, Population, Step, as_policies, select
+from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
+from taciturn.envs.core.population import Acts, Controlled, Population, Rollout, Step, as_policies, select
 from taciturn.envs.core.render import picture
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
@@ -14,14 +14,14 @@ __all__ = [
     "Acts",
     "Array",
     "Channel",
+    "ChannelConfig",
     "Controlled",
     "Fault",
     "Layout",
     "ParallelView",
-    "Players",
     "Population",
     "Role",
-    "Setup",
+    "Rollout",
     "SingleEnv",
     "Step",
     "Streams",

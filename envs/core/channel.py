@@ -9,7 +9,7 @@ import numpy as np
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array
 
-__all__ = ["Channel", "Fault", "Law", "Setup", "join"]
+__all__ = ["Channel", "ChannelConfig", "Fault", "Law", "join"]
 
 Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
 Observer = Literal["neighbour", "server", "platform", "public"]
@@ -76,7 +76,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Setup:
+class ChannelConfig:
     """What wrappers install on a channel at a reset.
 
     Attributes:
@@ -97,21 +97,23 @@ class Setup:
             raise ValueError(f"faults must be a tuple of taciturn.wrappers' faults, not {self.faults!r}")
 
 
-def join(standing: Mapping[str, Setup], more: Mapping[str, Setup]) -> dict[str, Setup]:
-    """Both `{channel: Setup}` at once; ValueError if a channel would get two mechanisms."""
+def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig]) -> dict[str, ChannelConfig]:
+    """Both `{channel: ChannelConfig}` at once; ValueError if a channel would get two mechanisms."""
     joined = dict(standing)
-    for name, setup in more.items():
-        if not isinstance(setup, Setup):
-            raise ValueError(f"options['channels'][{name!r}] must be a Setup, as Privatize makes it, not {setup!r}")
+    for name, config in more.items():
+        if not isinstance(config, ChannelConfig):
+            raise ValueError(
+                f"options['channels'][{name!r}] must be a ChannelConfig, as Privatize makes it, not {config!r}"
+            )
         if name in standing:
             first = standing[name]
-            if first.mechanism is not None and setup.mechanism is not None:
+            if first.mechanism is not None and config.mechanism is not None:
                 raise ValueError(f"channel {name!r} has a mechanism already: a second one needs a channel of its own")
-            private, other = (setup, first) if first.mechanism is None else (first, setup)
+            private, other = (config, first) if first.mechanism is None else (first, config)
             budget = other.budget if private.budget is None else private.budget
             ledger = other.ledger if private.ledger is None else private.ledger
-            setup = replace(private, budget=budget, ledger=ledger, faults=private.faults + other.faults)
-        joined[name] = setup
+            config = replace(private, budget=budget, ledger=ledger, faults=private.faults + other.faults)
+        joined[name] = config
     return joined
 
 
@@ -160,7 +162,7 @@ class Channel:
         self.each: Array | None = None
         self.live: Array = np.zeros(0, np.bool_)
         self.stopped: Array = np.zeros(0, np.bool_)
-        self.setup = Setup()
+        self.config = ChannelConfig()
         self.ledger: Any = None
         self.rng: np.random.Generator | None = None
         self.chosen = chosen
@@ -172,11 +174,11 @@ class Channel:
         self._fault_memory: list[dict[str, Array]] = []
         self._shape: tuple[int, int] = (0, 0)
 
-    def install(self, setup: Setup, ledger: Any) -> None:
-        """Begin a run under `setup`, charging `ledger`."""
-        self.setup, self.ledger = setup, ledger
+    def install(self, config: ChannelConfig, ledger: Any) -> None:
+        """Begin a run under `config`, charging `ledger`."""
+        self.config, self.ledger = config, ledger
         self._memory, self._losses = None, {}
-        self._faults = tuple(sorted(setup.faults, key=lambda fault: (fault.order, repr(fault))))
+        self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
         self._fault_memory = []
 
     def draw_from(self, streams: Streams) -> None:
@@ -256,7 +258,7 @@ class Channel:
         self, x: Array, senders: Array | None, sensitivity: float | Array | None, norm: int, events: int | None
     ) -> tuple[Array, Array]:
         """`send`, where nothing goes wrong."""
-        mechanism = self.setup.mechanism
+        mechanism = self.config.mechanism
         if mechanism is None:
             if self.chosen and self.ledger is not None:
                 senders = self._admit(senders, x.shape[:2], self._levels)
@@ -279,7 +281,7 @@ class Channel:
         if isinstance(sensitivity, np.ndarray):
             sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
         said = mechanism.perturb(x[who], self.rng, sensitivity)
-        if senders is None and self.setup.budget is None:
+        if senders is None and self.config.budget is None:
             self.ledger.charge(self.name, loss, self.live, events=events)
         else:
             self.ledger.charge(self.name, loss, each=who, events=events)
@@ -293,9 +295,9 @@ class Channel:
         Returns:
             (sums, received): what the messages add up to, [B, K], and how many arrived, int64[B].
         """
-        mechanism = self.setup.mechanism
+        mechanism = self.config.mechanism
         needing: list[Any] = [fault for fault in self._faults if not fault.closed_counts]
-        if mechanism is not None and (not mechanism.closed_counts or self.setup.budget is not None):
+        if mechanism is not None and (not mechanism.closed_counts or self.config.budget is not None):
             needing.append(mechanism)
         if needing:
             if messages is None:
@@ -318,10 +320,10 @@ class Channel:
     @property
     def plain(self) -> bool:
         """Whether nothing but a mechanism stands here: no fault, no budget."""
-        return not self._faults and self.setup.budget is None
+        return not self._faults and self.config.budget is None
 
-    def book(self, everyone: Array | None = None, each: Array | None = None) -> None:
-        """Count and charge messages that a world drew by a law of their sum (`Population.leap`).
+    def record(self, everyone: Array | None = None, each: Array | None = None) -> None:
+        """Count and charge messages that a world drew by a law of their sum (`Population.fast_forward`).
 
         Args:
             everyone: messages of every agent, int64[B].
@@ -331,7 +333,7 @@ class Channel:
             self.everyone += everyone
         if each is not None:
             self.each = each.copy() if self.each is None else self.each + each
-        if self.setup.mechanism is not None:
+        if self.config.mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), everyone, each)
 
     def messages(self) -> Array:
@@ -340,15 +342,15 @@ class Channel:
 
     def _loss(self, sensitivity: float | None) -> Any:
         if sensitivity not in self._losses:
-            assert self.setup.mechanism is not None
-            self._losses[sensitivity] = self.setup.mechanism.loss(sensitivity)
+            assert self.config.mechanism is not None
+            self._losses[sensitivity] = self.config.mechanism.loss(sensitivity)
         return self._losses[sensitivity]
 
     def _admit(self, senders: Array | None, shape: tuple[int, int], loss: Any) -> Array:
         """Who sends, bool[B, N]: of the live replicas, less those whom a budget stops."""
         who = np.broadcast_to(self.live[:, None], shape) if senders is None else senders & self.live[:, None]
-        if self.setup.budget is not None:
-            who, ended = self.setup.budget.admit(self.ledger, loss, who, self.name)
+        if self.config.budget is not None:
+            who, ended = self.config.budget.admit(self.ledger, loss, who, self.name)
             self.stopped = self.stopped | ended
         return who
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.channel import Channel, Setup, join
+from taciturn.envs.core.channel import Channel, ChannelConfig, join
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, integer, number
 
-__all__ = ["Acts", "Controlled", "Players", "Population", "Step", "as_policies", "masked", "select"]
+__all__ = ["Acts", "Controlled", "Population", "Rollout", "Step", "as_policies", "masked", "select"]
 
 S = TypeVar("S")
 Info = dict[str, Any]
@@ -71,7 +71,7 @@ class Population(ABC, Generic[S]):
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
         done: bool[B], replicas that ended; they stay frozen until `reset(where=mask)`.
-        setups: what stands on the channels at every full reset, beside what its options say.
+        channel_configs: what stands on the channels at every full reset, beside what its options say.
         ledger: what was spent since then, if some channel has a mechanism (`taciturn.wrappers.Ledger`).
         horizon: the run's length in the units of `clock()`, or None for the parameters' own.
     """
@@ -87,7 +87,7 @@ class Population(ABC, Generic[S]):
         self.roles: dict[str, Role] = {role.name: role for role in self.make_roles()}
         self.channels: dict[str, Channel] = {channel.name: channel for channel in self.make_channels()}
         self.streams: Streams | None = None
-        self.setups: dict[str, Setup] = {}
+        self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
@@ -129,7 +129,7 @@ class Population(ABC, Generic[S]):
         """Which actions have an effect now, int8[B, rows, n]; None: all."""
         return None
 
-    def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
+    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum, where there is one.
 
         Returns whether it did; if not, nothing has changed. What is counted and charged is what steps would have counted.
@@ -208,7 +208,7 @@ class Population(ABC, Generic[S]):
 
         Args:
             seed: reseeds every stream; None goes on drawing from them.
-            options: `horizon` replaces the parameters' own, and `channels` `{name: Setup}` says what stands on them (both until the
+            options: `horizon` replaces the parameters' own, and `channels` `{name: ChannelConfig}` says what stands on them (both until the
                 next full reset); unknown keys are ignored.
             where: the replicas to reset.
 
@@ -218,7 +218,7 @@ class Population(ABC, Generic[S]):
         horizon = (options or {}).get("horizon")
         if horizon is not None:
             horizon = number("horizon", horizon, above=0)
-        setups = self._setups(options)
+        channel_configs = self._asked_configs(options)
         if where is not None:
             where = self._marked(where)
             if self._turn != 0 and not where.all():
@@ -228,7 +228,7 @@ class Population(ABC, Generic[S]):
             self.streams = Streams(seed)
         if where is None:
             self.horizon = horizon
-            self._install(setups)
+            self._install(channel_configs)
         # Before the state is drawn: a world may let agents speak as it begins.
         for channel in self.channels.values():
             channel.draw_from(self.streams)
@@ -248,28 +248,28 @@ class Population(ABC, Generic[S]):
             self._state = select(where, self.initial(), before)
         return self.observe(), {}
 
-    def check_setup(self, channel: str, setup: Setup) -> None:
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
         """Raise ValueError if what is to be installed on a channel cannot work in this world."""
 
-    def _setups(self, options: Mapping[str, Any] | None) -> dict[str, Setup]:
-        """What a reset is to install, the population's own setups included."""
+    def _asked_configs(self, options: Mapping[str, Any] | None) -> dict[str, ChannelConfig]:
+        """What a reset is to install, the population's own channel_configs included."""
         asked = dict((options or {}).get("channels") or {})
         for name in asked:
             if name not in self.channels:
                 raise ValueError(f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {name!r}")
-        setups = join(self.setups, asked)
+        channel_configs = join(self.channel_configs, asked)
         for name in asked:
-            self.check_setup(name, setups[name])
-        return setups
+            self.check_channel(name, channel_configs[name])
+        return channel_configs
 
-    def _install(self, setups: Mapping[str, Setup]) -> None:
-        make = next((setup.ledger for setup in setups.values() if setup.ledger is not None), None)
+    def _install(self, channel_configs: Mapping[str, ChannelConfig]) -> None:
+        make = next((config.ledger for config in channel_configs.values() if config.ledger is not None), None)
         sizes = {c.sender or next(iter(self.roles)): c.num_senders for c in self.channels.values()}
         agents = {who: self.roles[who].num_agents if size is None else size for who, size in sizes.items()}
         senders = {c.name: c.sender or next(iter(self.roles)) for c in self.channels.values()}
         self.ledger = None if make is None else make(self.num_envs, agents, self.channels.values(), senders=senders)
         for name, channel in self.channels.items():
-            channel.install(setups.get(name, Setup()), self.ledger)
+            channel.install(channel_configs.get(name, ChannelConfig()), self.ledger)
 
     def step(self, actions: Any) -> Step:
         """Play one turn: actions [B, rows, ...], or `{role: actions}` where several roles act.
@@ -285,7 +285,7 @@ class Population(ABC, Generic[S]):
             channel.live = ~frozen
         new, reward, terminated, truncated, info = self.transition(state, checked)
         for channel in self.channels.values():
-            if channel.setup.budget is not None:
+            if channel.config.budget is not None:
                 truncated = truncated | channel.stopped
         if some_frozen:
             new = select(frozen, state, new)
@@ -309,9 +309,9 @@ class Population(ABC, Generic[S]):
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None) -> None:
         """Let `policy` (or `{role: policy}`) play until every replica's clock reaches `until`, is done, or for `steps` steps."""
         policies = as_policies(self, policy)
-        if steps is None and not self.done.all() and self.leap(policies, math.inf if until is None else until):
+        if steps is None and not self.done.all() and self.fast_forward(policies, math.inf if until is None else until):
             return
-        players = Players(self, policies)
+        players = Rollout(self, policies)
         count = 0
         while not self.done.all() and (steps is None or count < steps):
             if until is not None and bool(np.all(self.done | (self.clock() >= until))):
@@ -352,7 +352,7 @@ def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
     return dict(policy)
 
 
-class Players:
+class Rollout:
     """Policies at play in a population; each learns what came of an action when its turn comes again, or when all is done.
 
     Args:
@@ -411,7 +411,7 @@ class Controlled(Population[Any]):
         self.inner, self.role, self.others = population, role, dict(others)
         super().__init__(population.params, population.num_envs)
         self.channels = population.channels
-        self._players = Players(population, self.others)
+        self._players = Rollout(population, self.others)
 
     def make_roles(self) -> tuple[Role, ...]:
         return (self.inner.roles[self.role],)
@@ -428,7 +428,7 @@ class Controlled(Population[Any]):
             return self.observe(), {}
         inner.reset(seed=seed, options=options, where=where)
         if where is None:
-            self._players = Players(inner, self.others)
+            self._players = Rollout(inner, self.others)
             for role, policy in self.others.items():
                 policy.reset(inner, inner.stream(f"policy/{role}"), role)
         self._follow()

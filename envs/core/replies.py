@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.channel import Channel, Setup
+from taciturn.envs.core.channel import Channel, ChannelConfig
 from taciturn.validation import Array
 
 __all__ = ["AliasTable", "ReplySums", "reply_law", "require_bits", "sum_law"]
@@ -14,9 +14,9 @@ __all__ = ["AliasTable", "ReplySums", "reply_law", "require_bits", "sum_law"]
 NEGLIGIBLE = 2.0**-60
 
 
-def require_bits(channel: str, setup: Setup) -> None:
+def require_bits(channel: str, config: ChannelConfig) -> None:
     """Raise ValueError unless the mechanism, if any, answers a one-hot vector bit by bit."""
-    mechanism: Any = setup.mechanism
+    mechanism: Any = config.mechanism
     if mechanism is not None and mechanism.kind not in ("none", "randomized_response"):
         raise ValueError(
             f"mechanism on channel {channel!r} must answer one-hot vectors bit by bit (BitwiseRandomizedResponse, UnaryEncoding, "
@@ -26,7 +26,7 @@ def require_bits(channel: str, setup: Setup) -> None:
 
 def reply_law(channel: Channel) -> tuple[float, float]:
     """(p, q): the probabilities that a bit is read as 1 where it is 1, and where it is 0; (1, 0) without a mechanism."""
-    mechanism: Any = channel.setup.mechanism
+    mechanism: Any = channel.config.mechanism
     return _law(mechanism)
 
 

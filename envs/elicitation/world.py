@@ -51,7 +51,7 @@ Info
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb what they say by themselves, each at level
     log(1 + eps); no other mechanism is allowed on it. `taciturn.simulate` keeps the ledger of what they chose; elsewhere
-    `reset(options={"channels": {"report": Setup(ledger=Ledger)}})` does. A value enters one report, so at event level the largest
+    `reset(options={"channels": {"report": ChannelConfig(ledger=Ledger)}})` does. A value enters one report, so at event level the largest
     level counts, and at user level their sum.
 
 Arguments
@@ -94,7 +94,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number
+from taciturn.envs.core import Array, Channel, ChannelConfig, Layout, Population, Role, World, choice, integer, number
 from taciturn.envs.core.population import Acts
 from taciturn.envs.elicitation.game import (
     RULES,
@@ -284,8 +284,8 @@ class Elicitation(Population[State]):
         )
         return (channel,)
 
-    def check_setup(self, channel: str, setup: Setup) -> None:
-        if setup.mechanism is not None:
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        if config.mechanism is not None:
             raise ValueError(f"channel {channel!r} takes no mechanism: individuals perturb what they say by themselves")
 
     @property
@@ -512,7 +512,7 @@ class Elicitation(Population[State]):
         }
         return new, -(totals["paid"] + penalty), info
 
-    def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
+    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         """By the law of the tally, which is multinomial, where individuals all answer alike: policies with `common_epsilon`.
 
         A platform's policy that `stands` announces one thing at all times, and is asked once.
@@ -545,7 +545,7 @@ class Elicitation(Population[State]):
             }
             answers = np.broadcast_to(budget[:, None], state.budget.shape)
             self._state, reward, _ = self.settle(state, counts, winner, degenerate, totals, answers)
-            channel.book(everyone)
+            channel.record(everyone)
             if self.ledger is not None:
                 self.ledger.charge_levels(
                     channel.name, np.broadcast_to(level[:, None], answers.shape), kind=channel.chosen

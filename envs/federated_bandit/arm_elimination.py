@@ -149,7 +149,7 @@ class ArmElimination(FederatedBandit):
         assert isinstance(state, State)
         return state.active
 
-    def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
+    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         return False
 
     def transition(  # type: ignore[override]

@@ -12,7 +12,7 @@ Description
       the sinks theirs to the server.
 
     While a round is under way nobody can upload, and what is pulled enters no mean. A slot is the unit of `step`. Policies that plan
-    ahead (`plan`) are played many slots at once by `Population.leap`: a sum of Bernoulli rewards is then drawn as the binomial it is.
+    ahead (`plan`) are played many slots at once by `Population.fast_forward`: a sum of Bernoulli rewards is then drawn as the binomial it is.
 
 Paper
     Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms 1-5. The
@@ -95,7 +95,19 @@ from typing import Any, TypeVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Array, Channel, Layout, Population, Role, Setup, World, choice, integer, number
+from taciturn.envs.core import (
+    Acts,
+    Array,
+    Channel,
+    ChannelConfig,
+    Layout,
+    Population,
+    Role,
+    World,
+    choice,
+    integer,
+    number,
+)
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit.protocol import (
     DELAYS,
@@ -479,8 +491,8 @@ class FederatedBandit(Population[State]):
         observer: Any = "public" if self.params.components else "server"
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True),)
 
-    def check_setup(self, channel: str, setup: Setup) -> None:
-        law = setup.mechanism
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        law = config.mechanism
         if law is not None and (law.stateful or law.kind not in ("none", "laplace", "gaussian")):
             raise ValueError(
                 f"channel {channel!r} carries means, which need additive noise without memory, not {law!r}"
@@ -634,7 +646,7 @@ class FederatedBandit(Population[State]):
         nobody = np.zeros(self.num_envs, np.bool_)
         return new, {"agent": reward}, nobody, new.time >= self.steps, self.inform(new)
 
-    def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
+    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         """Play a policy that plans: `plan(seen, room)` tells what every agent pulls in its next slots, at most `room` int64[B, M] of them.
 
         It returns (pulls int64[B, M, K], or the arms int64[B, M] of one slot; who uploads at the end of these slots, bool[B, M]).

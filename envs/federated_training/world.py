@@ -70,7 +70,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, Layout, Role, Setup, World, choice, integer, number
+from taciturn.envs.core import Array, Channel, ChannelConfig, Layout, Role, World, choice, integer, number
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition
 from taciturn.envs.round_stopping import world as round_stopping
@@ -274,8 +274,8 @@ class FederatedTraining(RoundStopping):
             ),
         )
 
-    def check_setup(self, channel: str, setup: Setup) -> None:
-        if setup.mechanism is not None and self.params.clip_norm is None and setup.mechanism.kind != "none":
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        if config.mechanism is not None and self.params.clip_norm is None and config.mechanism.kind != "none":
             raise ValueError(
                 "clip_norm must be a number for updates to be private, since noise needs a bound on them, not None"
             )

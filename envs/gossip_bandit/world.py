@@ -80,10 +80,10 @@ from taciturn.envs.core import (
     Acts,
     Array,
     Channel,
+    ChannelConfig,
     Layout,
     Population,
     Role,
-    Setup,
     World,
     choice,
     integer,
@@ -310,8 +310,8 @@ class GossipBandit(Population[State]):
     def make_channels(self) -> tuple[Channel, ...]:
         return (Channel("preference", "one_hot", observer="neighbour", unit="event"),)
 
-    def check_setup(self, channel: str, setup: Setup) -> None:
-        require_bits(channel, setup)
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        require_bits(channel, config)
 
     @property
     def end(self) -> float:
@@ -450,14 +450,14 @@ class GossipBandit(Population[State]):
 
     # Many ticks at once.
 
-    def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
+    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         """Play on to `until`, where the policy follows a `Rule` (its method `gossip_rule`) and nothing but a mechanism is on the channel.
 
         The tick that is due is played as ever. How many follow it in the time that is left is Poisson; what is heard at each has the law
         (5)-(6), drawn for all agents at once by `ReplySums`; `taciturn.envs.gossip_bandit.ticks` plays them.
         """
         (policy,) = policies.values()
-        channel, mechanism, p = self.channels["preference"], self.channels["preference"].setup.mechanism, self.params
+        channel, mechanism, p = self.channels["preference"], self.channels["preference"].config.mechanism, self.params
         make: Callable[[Population[Any]], Rule] | None = getattr(policy, "gossip_rule", None)
         stateful = mechanism is not None and mechanism.stateful
         silent = p.asks == "all" and bool((self.state.holders.sum(1) < p.num_agents)[~self.done].any())
@@ -473,9 +473,9 @@ class GossipBandit(Population[State]):
         state, replies = self._ticks(state, policy, rule, ticks, until)
         channel.live = happens
         if p.asks == "all":
-            channel.book(everyone=ticks)
+            channel.record(everyone=ticks)
         else:
-            channel.book(each=replies)
+            channel.record(each=replies)
         coming = self.schedule(state, np.full(self.num_envs, until))
         pending = {name: getattr(coming, name) for name in ("due", "ticker", "counts", "received")}
         kept = {name: np.where(_as(happens, new), new, getattr(state, name)) for name, new in pending.items()}
@@ -495,7 +495,7 @@ class GossipBandit(Population[State]):
 
     def _ticks(self, state: State, policy: Any, rule: Rule, ticks: Array, until: float) -> tuple[State, Array]:
         """The state after `ticks` int64[B] more, by `until`, and how often each agent was asked alone."""
-        p, mechanism = self.params, self.channels["preference"].setup.mechanism
+        p, mechanism = self.params, self.channels["preference"].config.mechanism
         live = np.flatnonzero(ticks)
         one_peer = p.asks == "one"
         law, none = self.reply_law, np.zeros(live.size, np.int64)
@@ -537,14 +537,14 @@ class GossipBandit(Population[State]):
     def charged(self) -> Array:
         """Replies that each agent had to pay for, int64[B] or int64[B, N]: all, unless it may repeat them."""
         channel = self.channels["preference"]
-        mechanism = channel.setup.mechanism
+        mechanism = channel.config.mechanism
         if mechanism is not None and mechanism.stateful:
             return self.ledger.messages(channel.name)
         return channel.messages()
 
     def spent(self, replies: Array) -> Array:
         """What so many replies cost, summed: float64 of their shape, inf without a mechanism."""
-        mechanism = self.channels["preference"].setup.mechanism
+        mechanism = self.channels["preference"].config.mechanism
         each = np.inf if mechanism is None else mechanism.loss().epsilon
         return np.where(replies > 0, replies * each if np.isfinite(each) else np.inf, 0.0)
 

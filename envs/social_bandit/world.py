@@ -92,10 +92,10 @@ from taciturn.envs.core import (
     Acts,
     Array,
     Channel,
+    ChannelConfig,
     Layout,
     Population,
     Role,
-    Setup,
     World,
     choice,
     integer,
@@ -276,7 +276,7 @@ def cumulate(drawn: Array, flip: float) -> Array:
 
 
 class Rule(NamedTuple):
-    """What agents do who follow stages 3 and 4, for `Population.leap`: a policy's `social_rule(env)` gives it, or None."""
+    """What agents do who follow stages 3 and 4, for `Population.fast_forward`: a policy's `social_rule(env)` gives it, or None."""
 
     keep: float  # p and q of the estimate (equation 7)
     flip: float
@@ -320,22 +320,22 @@ class SocialBandit(Population[State]):
         """The run's length: the parameter, or the horizon that `reset` was given."""
         return self.params.horizon if self.horizon is None else self.horizon
 
-    def check_setup(self, channel: str, setup: Setup) -> None:
-        if setup.mechanism is not None and setup.mechanism.kind not in ("none", "randomized_response"):
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        if config.mechanism is not None and config.mechanism.kind not in ("none", "randomized_response"):
             raise ValueError(
                 f"channel {channel!r} needs a mechanism that answers bit by bit, as BitwiseRandomizedResponse and UnaryEncoding do, "
-                f"not {setup.mechanism!r}"
+                f"not {config.mechanism!r}"
             )
         if self.params.perturbation == "per_token":
-            law = setup.mechanism
+            law = config.mechanism
             if (
-                setup.faults
-                or setup.budget is not None
+                config.faults
+                or config.budget is not None
                 or (law is not None and (law.stateful or not law.closed_counts))
             ):
                 raise ValueError(
                     "perturbation 'per_token' needs a mechanism with perturb_counts that remembers nothing, and no fault or budget, "
-                    f"on channel {channel!r}, not {setup!r}"
+                    f"on channel {channel!r}, not {config!r}"
                 )
 
     def initial(self) -> State:
@@ -363,7 +363,7 @@ class SocialBandit(Population[State]):
         senders = (state.preference < self.num_options) & (channel.live & (state.time < self.rounds))[:, None]
         one_hot = state.preference[:, :, None] == np.arange(self.num_options)
         if p.perturbation == "per_token":
-            channel.book(each=p.copies * senders)
+            channel.record(each=p.copies * senders)
             vectors, heard = one_hot, senders
         else:
             vectors, heard = channel.send(one_hot, senders)
@@ -407,7 +407,7 @@ class SocialBandit(Population[State]):
 
     def perturb_tokens(self, counts: Array, received: Array) -> Array:
         """Under `per_token`: what agents read who received `counts` int64[N, K] copies for each option, among `received` int64[N]."""
-        law, rng = self.channels["preference"].setup.mechanism, self.channels["preference"].rng
+        law, rng = self.channels["preference"].config.mechanism, self.channels["preference"].rng
         if self.params.perturbation == "per_round" or law is None or rng is None:
             return counts
         return law.perturb_counts(counts, rng, received)
@@ -463,7 +463,7 @@ class SocialBandit(Population[State]):
         )
         return new, reward.astype(np.float64)
 
-    def leap(self, policies: Mapping[str, Acts], until: float) -> bool:
+    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         """Rounds in a row, without showing the agents what they see, where the policy follows a `Rule` and copies end uniformly.
 
         Without noise an agent's option is that of a random copy it received, which `pick_tokens` draws for all agents at once, exactly.
@@ -471,7 +471,7 @@ class SocialBandit(Population[State]):
         (policy,) = policies.values()
         p, channel, live = self.params, self.channels["preference"], ~self.done
         make: Callable[[Population[Any]], Rule | None] = getattr(policy, "social_rule", lambda env: None)
-        rule, law, until = make(self), channel.setup.mechanism, min(until, float(np.ceil(self.rounds)))
+        rule, law, until = make(self), channel.config.mechanism, min(until, float(np.ceil(self.rounds)))
         spoken = p.dissemination == "walk" or p.signals == "per_agent"
         if rule is None or spoken or not channel.plain or (law is not None and law.stateful):
             return False
@@ -484,7 +484,7 @@ class SocialBandit(Population[State]):
         sent = np.zeros(state.preference.shape, np.int64)
         for _ in range(int(times[0]) + 1, int(until)):
             state = self.remember(self.round(state, rule, live, sent))
-        channel.book(each=sent)
+        channel.record(each=sent)
         self._state = select(~live, self.state, self.disseminate(state))
         self.truncated = self.truncated | (self._state.time >= self.rounds)
         return True
@@ -520,9 +520,9 @@ class SocialBandit(Population[State]):
         else:
             vectors = preference[preference < options][:, None] == np.arange(options)
             if p.perturbation == "per_round" and not self.silent:
-                assert channel.setup.mechanism is not None
+                assert channel.config.mechanism is not None
                 assert channel.rng is not None
-                vectors = channel.setup.mechanism.perturb(vectors, channel.rng)
+                vectors = channel.config.mechanism.perturb(vectors, channel.rng)
             edges = cumulate(self.hear(vectors), rule.flip)
             point = rng.random(p.num_agents) * edges[-1]
             option = np.minimum((edges <= point).sum(0), options - 1)
@@ -536,7 +536,7 @@ class SocialBandit(Population[State]):
     @property
     def silent(self) -> bool:
         """Whether no mechanism adds noise."""
-        law = self.channels["preference"].setup.mechanism
+        law = self.channels["preference"].config.mechanism
         return law is None or law.kind == "none"
 
     @cached_property
@@ -561,7 +561,7 @@ class SocialBandit(Population[State]):
 
     def epsilon(self) -> Array:
         """What the agent that spent most has spent, summed, float64[B]; inf where messages went out without a mechanism."""
-        channel, law = self.channels["preference"], self.channels["preference"].setup.mechanism
+        channel, law = self.channels["preference"], self.channels["preference"].config.mechanism
         paid = channel.messages() if law is None or not law.stateful else self.ledger.messages(channel.name)
         most = paid.reshape(self.num_envs, -1).max(1)
         each = np.inf if law is None else law.loss().epsilon

@@ -64,7 +64,7 @@ class ArmPolicy(Policy):
         return self.choose(counts, np.rint(counts * obs[..., part["means"]]) / np.maximum(counts, 1))
 
     def plan(self, seen: Seen, room: Array) -> tuple[Array, Array]:
-        """The same for `FederatedBandit.leap`: the arms of one slot, and nobody to upload."""
+        """The same for `FederatedBandit.fast_forward`: the arms of one slot, and nobody to upload."""
         return self.choose(seen.counts, seen.means), np.zeros(room.shape, np.bool_)
 
     def choose(self, counts: Array, means: Array) -> Array:
@@ -308,7 +308,7 @@ class Fed2UCB(ArmPolicy):
         return pulls.argmax(-1)[:, None] + self._shape[2] * uploads
 
     def plan(self, seen: Seen, room: Array) -> tuple[Array, Array]:
-        """What `FederatedBandit.leap` plays: the rest of the phase."""
+        """What `FederatedBandit.fast_forward` plays: the rest of the phase."""
         pulls, uploads = self.schedule(seen.time[:, 0], seen.rounds[:, 0], seen.broadcast[:, 0], room[:, 0])
         return np.broadcast_to(pulls[:, None], self._shape), uploads
 
@@ -358,7 +358,7 @@ class Consensus(ArmPolicy):
         if len(env.params.components) != 1 or env.params.hybrid:
             raise ValueError(f"{type(self).__name__} needs one graph as topology, not {env.params.topology!r}")
         self._env, self._channel = env, env.channels["means"]
-        if self._channel.setup.mechanism is not None:
+        if self._channel.config.mechanism is not None:
             raise ValueError(f"{type(self).__name__} exchanges mixed sums, for which no mechanism on 'means' accounts")
         self._graph = env.params.components[0]
         self._mix = communication_matrix(self._graph)

@@ -107,7 +107,7 @@ class Proportional(SocialPolicy):
         return self.plan(option, *self._take_up)
 
     def gossip_rule(self, env: Any) -> Rule:
-        """What `gossip_bandit_v0` leaps by: `act`, where all who are asked reply."""
+        """What `gossip_bandit_v0` fast_forwards by: `act`, where all who are asked reply."""
         replies = env.params.num_agents if env.params.asks == "all" else 1
         counts = np.arange(replies + 1.0)[:, None]
         weights = self.weights(counts, np.full(replies + 1, float(replies)))[:, 0]

@@ -55,8 +55,8 @@ class BanditPPO(Learner):
         assert isinstance(env, FederatedBandit)
         self.look(env)
         world = type(env)(replace(env.params, horizon=env.steps), self.num_envs)
-        world.setups = {
-            name: channel.setup for name, channel in env.channels.items() if channel.setup.ledger is not None
+        world.channel_configs = {
+            name: channel.config for name, channel in env.channels.items() if channel.config.ledger is not None
         }
         rows = TeamRows(world, self.seed, self.features, self.open_actions)
         settings = dict(self.SETTINGS)

@@ -72,7 +72,9 @@ def practice(env: Population[Any], num_envs: int, overrides: dict[str, Any]) -> 
     """Replicas of a world like `env` to learn in, with what stands on its channels; of `SocialBandit`, `ToldAtOnce`."""
     kind: Any = ToldAtOnce if type(env) is SocialBandit else type(env)
     world: Population[Any] = kind(replace(env.params, **overrides), num_envs)
-    world.setups = {name: channel.setup for name, channel in env.channels.items() if channel.setup.ledger is not None}
+    world.channel_configs = {
+        name: channel.config for name, channel in env.channels.items() if channel.config.ledger is not None
+    }
     return world
 
 

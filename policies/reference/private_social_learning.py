@@ -81,7 +81,7 @@ class PrivateSocialLearning(SocialPolicy):
         return self._law
 
     def social_rule(self, env: Population[Any]) -> Rule | None:
-        """What `SocialBandit.leap` needs to know."""
+        """What `SocialBandit.fast_forward` needs to know."""
         if self.pool > 1:
             return None
         return Rule(*self.noise(), self.beta, self.alpha, self.mu, self.empty == "uniform")

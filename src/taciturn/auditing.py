@@ -151,7 +151,7 @@ def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
     """
     overheard = _Overheard()
     private = Privatize(site.env, site.name, overheard)
-    play(private, 1, private.setups, as_policies(site.env, site.policy), 0, site.steps)
+    play(private, 1, private.channel_configs, as_policies(site.env, site.policy), 0, site.steps)
     if not overheard.notes:
         raise ValueError(f"steps must let somebody speak on channel {site.name!r}, not {site.steps!r}")
     shape, stated = overheard.notes[0]

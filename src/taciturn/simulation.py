@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Players, Population, Setup, as_policies, join, vector
+from taciturn.envs.core import Array, ChannelConfig, Population, Rollout, as_policies, join, vector
 
 __all__ = ["Run", "simulate"]
 
@@ -70,15 +70,15 @@ def simulate(
 
     options: dict[str, Any] = {"horizon": float(times[-1])} if times.size else {}
     if privacy:
-        from taciturn.wrappers.privatize import private_setup
+        from taciturn.wrappers.privatize import private_config
 
-        options["channels"] = {channel: private_setup(mechanism) for channel, mechanism in privacy.items()}
-    options["channels"] = join(getattr(env, "channel_setups", {}), options.get("channels", {}))
+        options["channels"] = {channel: private_config(mechanism) for channel, mechanism in privacy.items()}
+    options["channels"] = join(getattr(env, "channel_configs", {}), options.get("channels", {}))
     chosen = [name for name, channel in population.channels.items() if channel.chosen]
     if chosen:
         from taciturn.privacy.ledger import Ledger
 
-        options["channels"] = join({name: Setup(ledger=Ledger) for name in chosen}, options["channels"])
+        options["channels"] = join({name: ChannelConfig(ledger=Ledger) for name in chosen}, options["channels"])
     population.reset(seed=seed, options=options)
     for role, one in policies.items():
         one.reset(population, population.stream(f"policy/{role}"), role)
@@ -112,14 +112,14 @@ def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dic
 
 def _record(population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array]) -> None:
     """Play to the last of `times`, filling in `trace`: what stood when each replica's clock passed each time."""
-    if not population.done.all() and population.leap(policies, float(times[0])):
+    if not population.done.all() and population.fast_forward(policies, float(times[0])):
         for i, time in enumerate(times):
             if i and not population.done.all():
-                population.leap(policies, float(time))
+                population.fast_forward(policies, float(time))
             for name, values in trace.items():
                 values[i] = population.measure(name)
         return
-    players = Players(population, policies)
+    players = Rollout(population, policies)
     coming = np.zeros(population.num_envs, np.int64)
     # Clocks are sums of slots: a time within rounding of one of them is that one.
     marks = np.append(times * (1 + 1e-9), np.inf)

@@ -449,7 +449,7 @@ def _note(channel: Channel, kind: str) -> str:
     """What the totals of a channel do not say."""
     if kind == "none":
         return "nothing is hidden"
-    notes = [NOTES.get(type(channel.setup.mechanism), "")]
+    notes = [NOTES.get(type(channel.config.mechanism), "")]
     notes += ["disjoint: at event level all messages cost what the costliest does"] * channel.disjoint
     return "; ".join(filter(None, notes))
 

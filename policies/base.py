@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population
+from taciturn.envs.core import Array, Fast, Population, PublicView
 
 __all__ = ["Learner", "Policy", "Progress"]
 
@@ -16,19 +16,33 @@ class Policy:
     """Base of the policies: acts on `[B, rows, D]` observations, and may learn from what follows.
 
     A policy holds its parameters; what it learns about a run it learns after `reset`.
+
+    Attributes:
+        needs_truth: whether it must know what the world hides, as an oracle does.
     """
 
     rng: np.random.Generator
     role: str
 
-    def reset(self, env: Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
-        """Prepare for a fresh run in `env` as `role` (None: the only one), drawing from `rng`."""
+    needs_truth: bool = False
+
+    def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
+        """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.
+
+        `env` is the public side of the world; of a population it is taken. A policy that needs what the world hides declares it by
+        `needs_truth = True`, finds it in `view.truth`, and is marked in every table.
+        """
         self.rng = rng
         self.role = next(iter(env.roles)) if role is None else role
-        self.begin(env)
+        view = env.view(self) if isinstance(env, Population) else env
+        self.begin(view if self.needs_truth else view.closed())
 
-    def begin(self, env: Population[Any]) -> None:
-        """Read what the run's parameters tell; raise ValueError if the policy cannot act in `env`."""
+    def begin(self, view: PublicView) -> None:
+        """Read what the run's parameters tell; raise ValueError if the policy cannot act in this world."""
+
+    def fast(self, view: PublicView) -> Fast | None:
+        """An exact shortcut of `act`, of a type that the world knows, or None; see `taciturn.envs.core.fast.fast_form`."""
+        return None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks those with an effect."""
@@ -37,7 +51,7 @@ class Policy:
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         """Learn from a step: `reward` [B, rows] came of `action` taken at `obs`; `done` bool[B]."""
 
-    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
         """`{channel: mechanism}` of the policy's paper, which `simulate(privacy="paper")` installs; ValueError if it names none."""
         raise ValueError(f'{type(self).__name__} prescribes no mechanism: privacy="paper" has no meaning with it')
 
@@ -59,6 +73,6 @@ class Learner(Policy):
 
     progress: Progress | None = None
 
-    def train(self, env: Population[Any]) -> Any:
-        """Learn in a world like `env`, which itself is not touched; returns the policy."""
+    def train(self, view: PublicView) -> Any:
+        """Learn in `view.practice(...)`, worlds like the one that it is to act in; returns the policy."""
         raise NotImplementedError

@@ -34,6 +34,7 @@ class RowsVecEnv(VecEnv):
         if len(population.roles) != 1:
             raise ValueError(f"population must have one role, not {list(population.roles)}: use Controlled")
         self.population, self._seed = population, seed
+        population.fix_spaces()
         self.role = next(iter(population.roles))
         role = population.roles[self.role]
         try:

@@ -1,7 +1,10 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
-from taciturn.envs.core.population import Acts, Controlled, Population, Rollout, Step, as_policies, select
+from taciturn.envs.core.controlled import Controlled
+from taciturn.envs.core.fast import Fast
+from taciturn.envs.core.population import Acts, Population, Rollout, Step, as_policies, begin, select
+from taciturn.envs.core.public import HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
@@ -16,10 +19,13 @@ __all__ = [
     "Channel",
     "ChannelConfig",
     "Controlled",
+    "Fast",
     "Fault",
+    "HiddenTruth",
     "Layout",
     "ParallelView",
     "Population",
+    "PublicView",
     "Role",
     "Rollout",
     "SingleEnv",
@@ -28,6 +34,7 @@ __all__ = [
     "VectorView",
     "World",
     "as_policies",
+    "begin",
     "choice",
     "integer",
     "join",

@@ -2,43 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from taciturn.envs.core.seeding import Streams
+from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array
 
-__all__ = ["Channel", "ChannelConfig", "Fault", "Law", "join"]
+__all__ = ["Channel", "ChannelConfig", "Fault", "join"]
 
 Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
 Observer = Literal["neighbour", "server", "platform", "public"]
 Unit = Literal["event", "user"]
-
-
-class Law(Protocol):
-    """What a channel asks of a privacy mechanism (`taciturn.privacy.mechanisms`)."""
-
-    kind: ClassVar[str]
-    closed_counts: ClassVar[bool]
-    stateful: ClassVar[bool]
-
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        """Messages for private values."""
-
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
-        """The sum of the messages of so many holders of each value."""
-
-    def loss(self, sensitivity: Any = None) -> Any:
-        """What one message costs."""
-
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Any:
-        """Memory for agents of that shape."""
-
-    def step(
-        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
-    ) -> Array:
-        """`perturb`, with memory."""
 
 
 class Fault:
@@ -82,13 +58,11 @@ class ChannelConfig:
     Attributes:
         mechanism: perturbs each message.
         budget: stops an agent's messages before they overspend (`taciturn.privacy.ledger.Budget`).
-        ledger: makes the run's ledger, from (num_envs, agents by sender, channels, senders by channel).
         faults: what goes wrong, whatever their order here.
     """
 
-    mechanism: Law | None = None
+    mechanism: Mechanism | None = None
     budget: Any = None
-    ledger: Callable[..., Any] | None = None
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
@@ -111,8 +85,7 @@ def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig
                 raise ValueError(f"channel {name!r} has a mechanism already: a second one needs a channel of its own")
             private, other = (config, first) if first.mechanism is None else (first, config)
             budget = other.budget if private.budget is None else private.budget
-            ledger = other.ledger if private.ledger is None else private.ledger
-            config = replace(private, budget=budget, ledger=ledger, faults=private.faults + other.faults)
+            config = replace(private, budget=budget, faults=private.faults + other.faults)
         joined[name] = config
     return joined
 
@@ -126,7 +99,7 @@ class Channel:
         observer: who reads it.
         unit: what two adjacent worlds differ in: one `event`, or a `user`'s whole local history.
         sender: what its senders are called; a role, or agents that the world plays itself.
-        num_senders: how many there are; None: as many as the role `sender` has agents.
+        num_senders: how many there are; 0: as many as the role `sender` has agents, which the population fills in.
         chosen: the kind of mechanism by which its senders perturb what they say themselves, each at a level of its own choice; then no
             other may stand on it.
         disjoint: each event enters at most one message, and which one does not depend on what happened (a reward enters the mean of its
@@ -150,7 +123,7 @@ class Channel:
         observer: Observer,
         unit: Unit,
         sender: str = "",
-        num_senders: int | None = None,
+        num_senders: int = 0,
         chosen: str = "",
         disjoint: bool = False,
     ) -> None:
@@ -318,12 +291,13 @@ class Channel:
         return mechanism.perturb_counts(histogram, self.rng, received), received
 
     @property
-    def plain(self) -> bool:
-        """Whether nothing but a mechanism stands here: no fault, no budget."""
-        return not self._faults and self.config.budget is None
+    def sums_have_a_law(self) -> bool:
+        """Whether many messages can be drawn by a law of their sum: no fault, no budget, and no mechanism that remembers its answers."""
+        mechanism = self.config.mechanism
+        return not self._faults and self.config.budget is None and (mechanism is None or not mechanism.stateful)
 
     def record(self, everyone: Array | None = None, each: Array | None = None) -> None:
-        """Count and charge messages that a world drew by a law of their sum (`Population.fast_forward`).
+        """Count and charge messages that a world drew by a law of their sum (`Population.jump`).
 
         Args:
             everyone: messages of every agent, int64[B].
@@ -337,8 +311,10 @@ class Channel:
             self.ledger.charge(self.name, self._loss(None), everyone, each)
 
     def messages(self) -> Array:
-        """Messages sent so far, per agent if agents differ: int64[B] or int64[B, N]."""
-        return self.everyone if self.each is None else self.everyone[:, None] + self.each
+        """Messages sent so far by each agent, int64[B, N]; not to be written to."""
+        if self.each is None:
+            return np.broadcast_to(self.everyone[:, None], (len(self.everyone), self.num_senders))
+        return self.everyone[:, None] + self.each
 
     def _loss(self, sensitivity: float | None) -> Any:
         if sensitivity not in self._losses:

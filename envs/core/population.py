@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -10,11 +10,13 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, join
+from taciturn.envs.core.fast import Fast, fast_form
+from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, integer, number
 
-__all__ = ["Acts", "Controlled", "Population", "Rollout", "Step", "as_policies", "masked", "select"]
+__all__ = ["Acts", "Population", "Rollout", "Step", "as_policies", "begin", "masked", "select"]
 
 S = TypeVar("S")
 Info = dict[str, Any]
@@ -23,8 +25,8 @@ Info = dict[str, Any]
 class Acts(Protocol):
     """What a policy must do to act in a population."""
 
-    def reset(self, env: "Population[Any]", rng: np.random.Generator, role: str | None = None) -> None:
-        """Prepare for a fresh run in `env`, acting as `role`."""
+    def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
+        """Prepare for a fresh run in the world of which `env` is the public side, acting as `role`."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """Choose actions [B, rows, ...] for observations [B, rows, D]."""
@@ -59,33 +61,55 @@ def masked(info: Info, mask: Array) -> Info:
 
 
 class Population(ABC, Generic[S]):
-    """A world as arrays. A world writes the hooks; `reset`, `step` and `advance` are written here, once.
+    """A world as arrays. A world writes the hooks; `reset`, `step`, `advance` and the accounting are written here, once.
 
     Args:
-        params: the world's validated parameters.
+        params: the world's validated parameters; their `horizon` is the length of a run in the unit of the world's clock.
         num_envs: how many replicas, B.
 
     Attributes:
+        params: the parameters of the current run, whose `horizon` a reset may have replaced.
         roles: `{name: Role}`.
         channels: `{name: Channel}`, where private data leaves the agents.
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
         done: bool[B], replicas that ended; they stay frozen until `reset(where=mask)`.
         channel_configs: what stands on the channels at every full reset, beside what its options say.
-        ledger: what was spent since then, if some channel has a mechanism (`taciturn.wrappers.Ledger`).
-        horizon: the run's length in the units of `clock()`, or None for the parameters' own.
+        ledger: what was spent since then, if some channel is private (`taciturn.privacy.ledger.Ledger`).
+
+    Class attributes, which a world sets:
+        name, params_type: what it is called, and the class of its parameters.
+        clock_unit: what its clock counts; "step" if every step adds one.
+        aliases: other names of parameters, `{"time_budget": "horizon"}`.
+        hidden: the attributes of its parameters that agents must not know.
+        jumps: which fast forms it can play, `{role: type}`; see `jump`.
+        jump_sends_messages: whether a jump passes single messages through the channels, so that budgets, faults and mechanisms of any
+            kind may stand there.
+        turns: the roles that act in turn, if they do not all act at once.
     """
 
     name: ClassVar[str]
     params_type: ClassVar[type[Any]]
+    clock_unit: str = "step"
+    aliases: Mapping[str, str] = {}
+    hidden: frozenset[str] = frozenset()
+    jumps: Mapping[str, type[Fast]] = {}
+    jump_sends_messages: bool = False
     turns: tuple[tuple[str, ...], ...] | None = None
 
     def __init__(self, params: Any, num_envs: int = 1) -> None:
-        self.params = params
+        if not hasattr(params, "horizon"):
+            raise TypeError(
+                f"the parameters of {self.name} must have a horizon, the length of a run in the unit of its clock"
+            )
+        self.params = self._made = params
         self.num_envs = integer("num_envs", num_envs, at_least=1)
-        self.horizon: float | None = None
+        self._fixed_spaces = False
         self.roles: dict[str, Role] = {role.name: role for role in self.make_roles()}
         self.channels: dict[str, Channel] = {channel.name: channel for channel in self.make_channels()}
+        for channel in self.channels.values():
+            channel.sender = channel.sender or next(iter(self.roles))
+            channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
         self.streams: Streams | None = None
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
@@ -121,6 +145,9 @@ class Population(ABC, Generic[S]):
     def observe_role(self, state: S, role: str, rows: Array | None = None) -> Array:
         """Observations [B, rows, D] of a role's agents (of `rows` int[B, r] only, if given); draws nothing."""
 
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        """Raise ValueError if what is to be installed on a channel cannot work in this world."""
+
     def acting(self, role: str) -> Array | None:
         """Which agents of a role act now, int[B, rows]; None: all, in order."""
         return None
@@ -129,12 +156,17 @@ class Population(ABC, Generic[S]):
         """Which actions have an effect now, int8[B, rows, n]; None: all."""
         return None
 
-    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum, where there is one.
+    def can_jump(self, until: float) -> bool:
+        """Whether the law that `jump` draws from holds in the present state, for a run up to `until` (inf: to its end)."""
+        return True
 
-        Returns whether it did; if not, nothing has changed. What is counted and charged is what steps would have counted.
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
+        """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum.
+
+        Called where every role's policy has a fast form of the type that `jumps` names, `can_jump` agrees, and nothing stands on the
+        channels that the law does not know. What is counted and charged is what steps would have counted.
         """
-        return False
+        raise NotImplementedError
 
     def default_action(self, role: str) -> Array:
         """What a role does before it was asked, [B, rows, ...]: the opening turn of a phased world's Parallel view."""
@@ -148,9 +180,17 @@ class Population(ABC, Generic[S]):
         """What `measure` can be asked for while a run goes on: `{name: function giving [B, ...]}`."""
         return {}
 
-    def metrics(self) -> dict[str, Array]:
-        """What a finished run is judged by: `{name: [B]}`."""
+    def outcome(self) -> dict[str, Array]:
+        """What a finished run is judged by, beside what it spent: `{name: [B]}`."""
         return {}
+
+    def public(self) -> dict[str, Any]:
+        """What else policies may know or do, as attributes of their `PublicView`."""
+        return {}
+
+    def practice_params(self) -> Any:
+        """The parameters of worlds to learn in, whose instances must not be the one that is played now."""
+        return self.params
 
     def describe(self, replica: int = 0) -> str:
         """One replica in a line or a few of text."""
@@ -171,6 +211,11 @@ class Population(ABC, Generic[S]):
         return self._state
 
     @property
+    def horizon(self) -> float:
+        """The length of the current run, in the unit of the world's clock."""
+        return float(self.params.horizon)
+
+    @property
     def done(self) -> Array:
         return self.terminated | self.truncated
 
@@ -188,6 +233,10 @@ class Population(ABC, Generic[S]):
         acting = self.acting(role)
         return self.roles[role].num_agents if acting is None else int(acting.shape[1])
 
+    def fix_spaces(self) -> None:
+        """Rely on the spaces as they were made, as the standard views do: no run can be longer than the parameters say from now on."""
+        self._fixed_spaces = True
+
     def stream(self, name: str) -> np.random.Generator:
         """The random stream of that name."""
         if self.streams is None:
@@ -195,11 +244,49 @@ class Population(ABC, Generic[S]):
         return self.streams[name]
 
     def measure(self, name: str) -> Array:
-        """The current value of a named quantity, [B, ...], as a fresh array."""
-        measures = self.measures()
-        if name not in measures:
-            raise ValueError(f"{self.name} measures {', '.join(measures) or 'nothing'}, not {name!r}")
-        return np.array(measures[name]())
+        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or of what was spent.
+
+        Of the latter there are those of `taciturn.privacy.spending`, and by sender `agent_messages` int64[B, N] and `agent_epsilon`
+        float64[B, N], basic composition, where all channels have the same senders.
+        """
+        known = self.measures()
+        if self.channels:
+            spent = ("messages", "epsilon_message", "epsilon_basic", "epsilon_zcdp")
+            known = {name: lambda name=name: self.spending(("basic", "zcdp"))[name] for name in spent} | known  # type: ignore[misc]
+            if len({channel.sender for channel in self.channels.values()}) == 1:
+                known = {"agent_messages": self._agent_messages, "agent_epsilon": self._agent_epsilon} | known
+        if name not in known:
+            raise ValueError(f"{self.name} measures {', '.join(known) or 'nothing'}, not {name!r}")
+        return np.array(known[name]())
+
+    def metrics(self) -> dict[str, Array]:
+        """What a finished run is judged by and what it spent: `{name: [B]}`; see `outcome` and `taciturn.privacy.spending`."""
+        return self.outcome() | (self.spending(("basic", "zcdp")) if self.channels else {})
+
+    def spending(self, methods: Collection[Any] = ("basic",)) -> dict[str, Array]:
+        """What the run has spent so far, [B] each: `taciturn.privacy.spending.spending`."""
+        from taciturn.privacy.spending import spending
+
+        return spending(self.channels.values(), self.ledger, methods=methods)
+
+    def _agent_messages(self) -> Array:
+        return np.sum([channel.messages() for channel in self.channels.values()], axis=0)
+
+    def _agent_epsilon(self) -> Array:
+        if self.ledger is None:
+            return np.where(self._agent_messages() > 0, np.inf, 0.0)
+        total: Array = self.ledger.total(delta=0.0, method="basic", role=next(iter(self.channels.values())).sender)
+        return total
+
+    def view(self, policy: Any = None) -> PublicView:
+        """What `policy` may know: everything if it declares `needs_truth`, else the public side."""
+        return PublicView(self, with_truth=bool(getattr(policy, "needs_truth", False)))
+
+    def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Population[Any]":
+        """See `PublicView.practice`."""
+        world: Population[Any] = (kind or type(self))(replace(self.practice_params(), **changes), num_envs)
+        world.channel_configs = {name: channel.config for name, channel in self.channels.items()}
+        return world
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
@@ -215,20 +302,26 @@ class Population(ABC, Generic[S]):
         Returns:
             (observation, info), as `step` gives them.
         """
-        horizon = (options or {}).get("horizon")
-        if horizon is not None:
-            horizon = number("horizon", horizon, above=0)
-        channel_configs = self._asked_configs(options)
-        if where is not None:
+        # Everything that can be refused is checked before anything changes.
+        if seed is not None:
+            integer("seed", seed, at_least=0)
+        options = self._known_options(options)
+        configs = self._asked_configs(options)
+        if where is None:
+            self._begin_run(options.get("horizon"))
+        else:
             where = self._marked(where)
+            if options.get("horizon") is not None:
+                raise ValueError(
+                    f"horizon can change only when all replicas are reset, not in {int(where.sum())} of {self.num_envs}"
+                )
             if self._turn != 0 and not where.all():
                 raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
             before = self.state
         if seed is not None or self.streams is None:
             self.streams = Streams(seed)
         if where is None:
-            self.horizon = horizon
-            self._install(channel_configs)
+            self._install(configs)
         # Before the state is drawn: a world may let agents speak as it begins.
         for channel in self.channels.values():
             channel.draw_from(self.streams)
@@ -248,28 +341,58 @@ class Population(ABC, Generic[S]):
             self._state = select(where, self.initial(), before)
         return self.observe(), {}
 
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        """Raise ValueError if what is to be installed on a channel cannot work in this world."""
+    def _known_options(self, options: Any) -> Mapping[str, Any]:
+        if options is not None and not isinstance(options, Mapping):
+            raise ValueError(f"options must be a dict or None, not {options!r}")
+        return options or {}
 
-    def _asked_configs(self, options: Mapping[str, Any] | None) -> dict[str, ChannelConfig]:
-        """What a reset is to install, the population's own channel_configs included."""
-        asked = dict((options or {}).get("channels") or {})
-        for name in asked:
+    def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
+        """What a reset is to install, the population's own configurations included."""
+        asked = options.get("channels")
+        if asked is not None and not isinstance(asked, Mapping):
+            raise ValueError(f"options['channels'] must be a dict {{channel: ChannelConfig}}, not {asked!r}")
+        for name in asked or {}:
             if name not in self.channels:
                 raise ValueError(f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {name!r}")
-        channel_configs = join(self.channel_configs, asked)
-        for name in asked:
-            self.check_channel(name, channel_configs[name])
-        return channel_configs
+        configs = join(self.channel_configs, asked or {})
+        for name in asked or {}:
+            self.check_channel(name, configs[name])
+        return configs
 
-    def _install(self, channel_configs: Mapping[str, ChannelConfig]) -> None:
-        make = next((config.ledger for config in channel_configs.values() if config.ledger is not None), None)
-        sizes = {c.sender or next(iter(self.roles)): c.num_senders for c in self.channels.values()}
-        agents = {who: self.roles[who].num_agents if size is None else size for who, size in sizes.items()}
-        senders = {c.name: c.sender or next(iter(self.roles)) for c in self.channels.values()}
-        self.ledger = None if make is None else make(self.num_envs, agents, self.channels.values(), senders=senders)
+    def _begin_run(self, horizon: Any) -> None:
+        """Take the run length `horizon` (None: as the population was made) and rebuild what depends on it; if refused, nothing changes."""
+        params = self._made
+        if horizon is not None:
+            horizon = number("horizon", horizon, above=0)
+            # A clock that counts steps comes to the last whole one.
+            horizon = math.floor(horizon + 1e-9) if isinstance(params.horizon, int) else horizon
+            if self._fixed_spaces and horizon > params.horizon:
+                raise ValueError(
+                    f"horizon must be at most {params.horizon:g}, for which these spaces were made, not {horizon:g}"
+                )
+            params = replace(params, horizon=horizon)
+        if params.horizon == self.params.horizon:
+            return
+        before, self.params = self.params, params
+        if not self._fixed_spaces:
+            try:
+                self.roles = {role.name: role for role in self.make_roles()}
+            except ValueError:
+                self.params = before
+                raise
+
+    def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
+        self.ledger = None
+        if any(channel.chosen for channel in self.channels.values()) or any(
+            c.mechanism is not None for c in configs.values()
+        ):
+            from taciturn.privacy.ledger import Ledger
+
+            agents = {channel.sender: channel.num_senders for channel in self.channels.values()}
+            senders = {channel.name: channel.sender for channel in self.channels.values()}
+            self.ledger = Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
         for name, channel in self.channels.items():
-            channel.install(channel_configs.get(name, ChannelConfig()), self.ledger)
+            channel.install(configs.get(name, ChannelConfig()), self.ledger)
 
     def step(self, actions: Any) -> Step:
         """Play one turn: actions [B, rows, ...], or `{role: actions}` where several roles act.
@@ -294,6 +417,8 @@ class Population(ABC, Generic[S]):
             reward = {role: np.where(frozen[:, None], 0.0, value) for role, value in reward.items()}
             info = masked(info, ~frozen)
         self._state, self.terminated, self.truncated = new, terminated, truncated
+        if self.channels:
+            info = info | self.spending()
         if self.turns is not None:
             self._turn = (self._turn + 1) % len(self.turns)
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
@@ -306,18 +431,35 @@ class Population(ABC, Generic[S]):
             return self.observe_role(self.state, role, self.acting(role))
         return {role: self.observe_role(self.state, role, self.acting(role)) for role in self.turn}
 
-    def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None) -> None:
-        """Let `policy` (or `{role: policy}`) play until every replica's clock reaches `until`, is done, or for `steps` steps."""
+    def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None, fast: bool = True) -> None:
+        """Let `policy` (or `{role: policy}`) play until every replica's clock reaches `until`, is done, or for `steps` steps.
+
+        `fast` allows many events to be played at once where the policies declare how (`fast_forward`).
+        """
         policies = as_policies(self, policy)
-        if steps is None and not self.done.all() and self.fast_forward(policies, math.inf if until is None else until):
+        if fast and steps is None and self.fast_forward(policies, math.inf if until is None else until):
             return
-        players = Rollout(self, policies)
+        rollout = Rollout(self, policies)
         count = 0
         while not self.done.all() and (steps is None or count < steps):
             if until is not None and bool(np.all(self.done | (self.clock() >= until))):
                 break
-            players.play()
+            rollout.play()
             count += 1
+
+    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
+        """Play up to `until` (inf: to the end) by `jump`, if that has the law of steps; returns whether it did, else nothing has changed."""
+        if self.done.all() or set(self.jumps) != set(self.roles):
+            return False
+        if not self.jump_sends_messages and not all(channel.sums_have_a_law for channel in self.channels.values()):
+            return False
+        if not self.can_jump(until):
+            return False
+        forms = {role: fast_form(policies[role], self.view(policies[role])) for role in self.roles}
+        if not all(isinstance(forms[role], kind) for role, kind in self.jumps.items()):
+            return False
+        self.jump(forms, policies, until)
+        return True
 
     def _running(self) -> tuple[S, Array]:
         """The state, and the replicas that are done, bool[B]; ResetNeeded if that is all of them."""
@@ -350,6 +492,12 @@ def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
         given = list(policy) if isinstance(policy, Mapping) else type(policy).__name__
         raise ValueError(f"policy must be a dict with the roles {list(env.roles)}, not {given}")
     return dict(policy)
+
+
+def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
+    """Reset the policies for a fresh run in `env`, each with the public view and a random stream of its own."""
+    for role, policy in policies.items():
+        policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
 
 
 class Rollout:
@@ -390,110 +538,3 @@ class Rollout:
             obs, action, reward = self._open.pop(role)
             policies[role].update(obs, action, reward, done)
         return step
-
-
-class Controlled(Population[Any]):
-    """A phased world seen by one of its roles: the others' turns are played by their policies.
-
-    Args:
-        population: a world with several roles.
-        role: the one that is left to act.
-        others: `{role: policy}` for every other role; a full reset resets them, through partial ones they go on.
-    """
-
-    name = "controlled"
-
-    def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
-        if role not in population.roles or set(others) != set(population.roles) - {role}:
-            raise ValueError(
-                f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
-            )
-        self.inner, self.role, self.others = population, role, dict(others)
-        super().__init__(population.params, population.num_envs)
-        self.channels = population.channels
-        self._players = Rollout(population, self.others)
-
-    def make_roles(self) -> tuple[Role, ...]:
-        return (self.inner.roles[self.role],)
-
-    def stream(self, name: str) -> np.random.Generator:
-        return self.inner.stream(name)
-
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
-    ) -> tuple[Any, Info]:
-        inner = self.inner
-        if where is not None and not inner._marked(where).all():
-            self._reset_some(seed, inner._marked(where))
-            return self.observe(), {}
-        inner.reset(seed=seed, options=options, where=where)
-        if where is None:
-            self._players = Rollout(inner, self.others)
-            for role, policy in self.others.items():
-                policy.reset(inner, inner.stream(f"policy/{role}"), role)
-        self._follow()
-        return self.observe(), {}
-
-    def _reset_some(self, seed: int | None, where: Array) -> None:
-        """Reset some replicas: the others' policies open their cycle while the rest waits."""
-        inner = self.inner
-        terminated, truncated, turn = inner.terminated, inner.truncated, inner._turn
-        inner._turn = 0
-        try:
-            inner.reset(seed=seed, where=where)
-        except Exception:
-            inner._turn = turn
-            raise
-        inner.terminated = inner.terminated | ~where
-        self._follow()
-        self.terminated = inner.terminated = np.where(where, inner.terminated, terminated)
-        self.truncated = inner.truncated = np.where(where, inner.truncated, truncated)
-        if not (where | terminated | truncated).all():
-            inner._turn = turn
-
-    def step(self, actions: Any) -> Step:
-        self._running()
-        chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
-        step = self._players.play(chosen)
-        more, info = self._follow()
-        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
-
-    def _follow(self) -> tuple[Any, Info]:
-        """Play the others until it is the role's turn again; return the role's summed reward and the last info."""
-        inner, reward, info = self.inner, 0.0, {}
-        while self.role not in inner.turn and not inner.done.all():
-            step = self._players.play()
-            reward, info = reward + step.reward.get(self.role, 0.0), step.info
-        self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
-        self.ledger, self.horizon = inner.ledger, inner.horizon
-        return reward, info
-
-    def initial(self) -> Any:
-        return self.inner.initial()
-
-    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        return self.inner.transition(state, actions)
-
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        return self.inner.observe_role(state, role, rows)
-
-    def acting(self, role: str) -> Array | None:
-        return self.inner.acting(role)
-
-    def action_mask(self, role: str) -> Array | None:
-        return self.inner.action_mask(role)
-
-    def clock(self) -> Array:
-        return self.inner.clock()
-
-    def measures(self) -> dict[str, Callable[[], Array]]:
-        return self.inner.measures()
-
-    def metrics(self) -> dict[str, Array]:
-        return self.inner.metrics()
-
-    def describe(self, replica: int = 0) -> str:
-        return self.inner.describe(replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        self.inner.draw(axes, replica)

@@ -53,6 +53,7 @@ class SingleEnv(gymnasium.Env[Array, Any]):
         self.role = _sole_role(population, "SingleEnv")
         _one_replica(population, "SingleEnv")
         self.population = population
+        population.fix_spaces()
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name}
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
         role = population.roles[self.role]
@@ -107,6 +108,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
     ) -> None:
         self.role = _sole_role(population, "VectorView")
         self.population = population
+        population.fix_spaces()
         self.num_envs = population.num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.render_mode = choice("render_mode", render_mode, (None, "ansi", "rgb_array"))
@@ -191,6 +193,7 @@ class _Agents:
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         _one_replica(population, type(self).__name__)
         self.population = population
+        population.fix_spaces()
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
         self.metadata = {
             "render_modes": list(RENDER_MODES),

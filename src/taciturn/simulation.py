@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, ChannelConfig, Population, Rollout, as_policies, join, vector
+from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, vector
 
 __all__ = ["Run", "simulate"]
 
@@ -38,6 +38,7 @@ def simulate(
     until: float | Sequence[float] | Array | None = None,
     record: Iterable[str] = (),
     privacy: Mapping[str, Any] | str | None = None,
+    fast: bool = True,
 ) -> Run:
     """Let `policy` act in `env` from a fresh reset to the end.
 
@@ -48,6 +49,7 @@ def simulate(
         until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own.
         record: names of `env.measures()` to keep at those times (at the end, if there are none).
         privacy: `{channel: mechanism}`, installed for this run only; "paper" for what the policy's paper prescribes.
+        fast: whether to play many events at once where the policy declares an exact law of them (`Policy.fast`); False plays every step.
 
     Returns:
         A `Run`. A quantity recorded at time t is what it was when the clock showed t, for each replica its own clock.
@@ -74,25 +76,19 @@ def simulate(
 
         options["channels"] = {channel: private_config(mechanism) for channel, mechanism in privacy.items()}
     options["channels"] = join(getattr(env, "channel_configs", {}), options.get("channels", {}))
-    chosen = [name for name, channel in population.channels.items() if channel.chosen]
-    if chosen:
-        from taciturn.privacy.ledger import Ledger
-
-        options["channels"] = join({name: ChannelConfig(ledger=Ledger) for name in chosen}, options["channels"])
     population.reset(seed=seed, options=options)
-    for role, one in policies.items():
-        one.reset(population, population.stream(f"policy/{role}"), role)
+    begin(population, policies)
     names = list(dict.fromkeys(record))
     now = {name: population.measure(name) for name in names}
     if times.size == 0:
-        population.advance(policies)
+        population.advance(policies, fast=fast)
         trace = {name: population.measure(name)[None] for name in names}
         return Run(population.metrics(), trace, population.clock().max(keepdims=True), seed, population.ledger)
     trace = {name: np.repeat(value[None], len(times), axis=0) for name, value in now.items()}
     if names:
-        _record(population, policies, times, trace)
+        _record(population, policies, times, trace, fast)
     else:
-        population.advance(policies, until=float(times[-1]))
+        population.advance(policies, until=float(times[-1]), fast=fast)
     return Run(population.metrics(), trace, times, seed, population.ledger)
 
 
@@ -102,7 +98,7 @@ def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dic
     refusals = []
     for one in dict.fromkeys(policies.values()):
         try:
-            prescribed |= one.prescribes(population)
+            prescribed |= one.prescribes(population.view(one))
         except ValueError as error:
             refusals.append(error)
     if not prescribed:
@@ -110,22 +106,24 @@ def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dic
     return prescribed
 
 
-def _record(population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array]) -> None:
+def _record(
+    population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array], fast: bool
+) -> None:
     """Play to the last of `times`, filling in `trace`: what stood when each replica's clock passed each time."""
-    if not population.done.all() and population.fast_forward(policies, float(times[0])):
+    if fast and population.fast_forward(policies, float(times[0])):
         for i, time in enumerate(times):
-            if i and not population.done.all():
+            if i:
                 population.fast_forward(policies, float(time))
             for name, values in trace.items():
                 values[i] = population.measure(name)
         return
-    players = Rollout(population, policies)
+    rollout = Rollout(population, policies)
     coming = np.zeros(population.num_envs, np.int64)
     # Clocks are sums of slots: a time within rounding of one of them is that one.
     marks = np.append(times * (1 + 1e-9), np.inf)
     while not population.done.all() and (coming < len(times)).any():
         before = {name: population.measure(name) for name in trace}
-        players.play()
+        rollout.play()
         clock = population.clock()
         while (passed := marks[coming] < clock).any():
             replicas = np.flatnonzero(passed)

@@ -1,0 +1,128 @@
+"""A world of several roles seen by one of them, the others being played by policies."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core.population import Acts, Info, Population, Rollout, Step, begin
+from taciturn.envs.core.roles import Role
+from taciturn.validation import Array
+
+__all__ = ["Controlled"]
+
+
+class Controlled(Population[Any]):
+    """A phased world seen by one of its roles: the others' turns are played by their policies.
+
+    Args:
+        population: a world with several roles.
+        role: the one that is left to act.
+        others: `{role: policy}` for every other role; a full reset resets them, through partial ones they go on.
+    """
+
+    name = "controlled"
+
+    def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
+        if role not in population.roles or set(others) != set(population.roles) - {role}:
+            raise ValueError(
+                f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
+            )
+        self.inner, self.role, self.others = population, role, dict(others)
+        super().__init__(population.params, population.num_envs)
+        self.channels, self.hidden = population.channels, population.hidden
+        self._rollout = Rollout(population, self.others)
+
+    def make_roles(self) -> tuple[Role, ...]:
+        return (self.inner.roles[self.role],)
+
+    def fix_spaces(self) -> None:
+        super().fix_spaces()
+        self.inner.fix_spaces()
+
+    def stream(self, name: str) -> np.random.Generator:
+        return self.inner.stream(name)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
+    ) -> tuple[Any, Info]:
+        inner = self.inner
+        if where is not None and not inner._marked(where).all():
+            self._reset_some(seed, options, inner._marked(where))
+            return self.observe(), {}
+        inner.reset(seed=seed, options=options, where=where)
+        if where is None:
+            if inner.params is not self.params:
+                self.params = inner.params
+                self.roles = {role.name: role for role in self.make_roles()}
+            self._rollout = Rollout(inner, self.others)
+            begin(inner, self.others)
+        self._follow()
+        return self.observe(), {}
+
+    def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> None:
+        """Reset some replicas: the others' policies open their cycle while the rest waits."""
+        inner = self.inner
+        terminated, truncated, turn = inner.terminated, inner.truncated, inner._turn
+        inner._turn = 0
+        try:
+            inner.reset(seed=seed, options=options, where=where)
+        except Exception:
+            inner._turn = turn
+            raise
+        inner.terminated = inner.terminated | ~where
+        self._follow()
+        self.terminated = inner.terminated = np.where(where, inner.terminated, terminated)
+        self.truncated = inner.truncated = np.where(where, inner.truncated, truncated)
+        if not (where | terminated | truncated).all():
+            inner._turn = turn
+
+    def step(self, actions: Any) -> Step:
+        self._running()
+        chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
+        step = self._rollout.play(chosen)
+        more, info = self._follow()
+        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+
+    def _follow(self) -> tuple[Any, Info]:
+        """Play the others until it is the role's turn again; return the role's summed reward and the last info."""
+        inner, reward, info = self.inner, 0.0, {}
+        while self.role not in inner.turn and not inner.done.all():
+            step = self._rollout.play()
+            reward, info = reward + step.reward.get(self.role, 0.0), step.info
+        self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
+        self.ledger = inner.ledger
+        return reward, info
+
+    def initial(self) -> Any:
+        return self.inner.initial()
+
+    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
+        return self.inner.transition(state, actions)
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        return self.inner.observe_role(state, role, rows)
+
+    def acting(self, role: str) -> Array | None:
+        return self.inner.acting(role)
+
+    def action_mask(self, role: str) -> Array | None:
+        return self.inner.action_mask(role)
+
+    def clock(self) -> Array:
+        return self.inner.clock()
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        return self.inner.measures()
+
+    def outcome(self) -> dict[str, Array]:
+        return self.inner.outcome()
+
+    def public(self) -> dict[str, Any]:
+        return self.inner.public()
+
+    def describe(self, replica: int = 0) -> str:
+        return self.inner.describe(replica)
+
+    def draw(self, axes: Any, replica: int = 0) -> None:
+        self.inner.draw(axes, replica)

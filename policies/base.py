@@ -1,7 +1,7 @@
 """What every policy is: something that acts on arrays of observations."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -73,6 +73,11 @@ class Learner(Policy):
 
     progress: Progress | None = None
 
-    def train(self, view: PublicView) -> Any:
-        """Learn in `view.practice(...)`, worlds like the one that it is to act in; returns the policy."""
+    def train(self, env: PublicView | Population[Any]) -> Self:
+        """Learn now, in worlds like `env`, which itself is not touched; returns the policy."""
+        self.fit(env.view(self) if isinstance(env, Population) else env)
+        return self
+
+    def fit(self, view: PublicView) -> Any:
+        """Learn in `view.practice(...)`, worlds like the one that it is to act in."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, choice, integer, join
+from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, begin, choice, integer, join
 from taciturn.envs.core.channel import Fault, Observer, Payload, Unit
 from taciturn.privacy.ledger import Ledger
 from taciturn.wrappers.channels import population_of
@@ -75,8 +75,7 @@ def play(
     """A population like `env` of so many replicas, with `channel_configs` on its channels, after so many turns (None: at its end)."""
     population = type(env)(env.params, num_envs)
     population.reset(seed=seed, options={"channels": channel_configs})
-    for role, policy in policies.items():
-        policy.reset(population, population.stream(f"policy/{role}"), role)
+    begin(population, policies)
     population.advance(policies, steps=steps)
     return population
 
@@ -156,13 +155,12 @@ class Runs:
     @property
     def sender(self) -> str:
         """The role that sends."""
-        return self.env.channels[next(iter(self.pair))].sender or next(iter(self.env.roles))
+        return self.env.channels[next(iter(self.pair))].sender
 
     @property
     def senders(self) -> int:
         """How many send."""
-        known = self.env.channels[next(iter(self.pair))].num_senders
-        return self.env.roles[self.sender].num_agents if known is None else known
+        return self.env.channels[next(iter(self.pair))].num_senders
 
     @property
     def observer(self) -> Observer | None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from taciturn.envs.core import ChannelConfig
-from taciturn.privacy.ledger import Budget, Ledger
+from taciturn.privacy.ledger import Budget
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.wrappers.channels import on_channel
 
@@ -18,7 +18,7 @@ def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfi
         raise ValueError(f"budget must be a Budget or None, not {budget!r}")
     if budget is not None and budget.messages(mechanism.loss()) == 0:
         raise ValueError(f"budget must allow at least one message of {mechanism!r}, and {budget!r} allows none")
-    return ChannelConfig(mechanism, budget, Ledger)
+    return ChannelConfig(mechanism, budget)
 
 
 def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = None) -> Any:

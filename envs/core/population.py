@@ -163,8 +163,8 @@ class Population(ABC, Generic[S]):
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum.
 
-        Called where every role's policy has a fast form of the type that `jumps` names, `can_jump` agrees, and nothing stands on the
-        channels that the law does not know. What is counted and charged is what steps would have counted.
+        Called where the policies of the roles in `jumps` have fast forms of the types named there, `can_jump` agrees, and nothing stands
+        on the channels that the law does not know. `forms` holds what each role's policy declares, None for who must be asked by `act`. What is counted and charged is what steps would have counted.
         """
         raise NotImplementedError
 
@@ -285,7 +285,7 @@ class Population(ABC, Generic[S]):
     def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Population[Any]":
         """See `PublicView.practice`."""
         world: Population[Any] = (kind or type(self))(replace(self.practice_params(), **changes), num_envs)
-        world.channel_configs = {name: channel.config for name, channel in self.channels.items()}
+        world.channel_configs = {name: c.config for name, c in self.channels.items() if c.config.mechanism is not None}
         return world
 
     def reset(
@@ -449,7 +449,7 @@ class Population(ABC, Generic[S]):
 
     def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         """Play up to `until` (inf: to the end) by `jump`, if that has the law of steps; returns whether it did, else nothing has changed."""
-        if self.done.all() or set(self.jumps) != set(self.roles):
+        if not self.jumps or self.done.all():
             return False
         if not self.jump_sends_messages and not all(channel.sums_have_a_law for channel in self.channels.values()):
             return False

@@ -94,7 +94,19 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, ChannelConfig, Layout, Population, Role, World, choice, integer, number
+from taciturn.envs.core import (
+    Array,
+    Channel,
+    ChannelConfig,
+    Fast,
+    Layout,
+    Population,
+    Role,
+    World,
+    choice,
+    integer,
+    number,
+)
 from taciturn.envs.core.population import Acts
 from taciturn.envs.elicitation.game import (
     RULES,
@@ -140,7 +152,7 @@ class Params:
     cost: Any = field(default_factory=lambda: QuadraticCost(0.01))
     cost_spread: float = 0.0
     belief_concentration: float = 100.0
-    campaigns: int = 10
+    horizon: int = 10
     target: float = 1.0
     objective: str = "quality"
     penalty: float = 1.0
@@ -161,7 +173,7 @@ class Params:
         number("cost_spread", self.cost_spread, at_least=0, below=1)
         if self.belief_concentration != math.inf:
             number("belief_concentration", self.belief_concentration, above=0)
-        integer("campaigns", self.campaigns, at_least=1)
+        integer("horizon", self.horizon, at_least=1)
         number("max_epsilon", self.max_epsilon, above=MIN_TARGET)
         number("target", self.target, at_least=MIN_TARGET, at_most=self.max_epsilon)
         choice("objective", self.objective, ("quality", "error"))
@@ -206,7 +218,7 @@ class State:
     sums: Array  # float64[B, len(SUMS)]: over the campaigns
 
 
-SUMS = ("payment", "payment_ratio", "error", "shortfall", "epsilon", "participation", "utility", "degenerate", "paid")
+SUMS = ("payment", "payment_ratio", "error", "shortfall", "level", "participation", "utility", "degenerate", "paid")
 
 
 def draw_values(theta: Array, size: int, rng: np.random.Generator) -> Array:
@@ -227,11 +239,26 @@ def draw_winner(counts: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     return np.argmax(most * (1.0 + rng.random(counts.shape)), -1), tie
 
 
+@dataclass(frozen=True)
+class CommonBudget(Fast):
+    """All individuals answer alike: `budget` tells, from the announced targets float64[B], the budgets float64[B]; below 0 is not allowed."""
+
+    budget: Callable[[Array], Array]
+
+
+class StandingAnnouncement(Fast):
+    """The platform announces one thing in all campaigns, so that asking it once is enough."""
+
+
 class Elicitation(Population[State]):
     __doc__ = __doc__
     name = "elicitation"
     params_type = Params
     params: Params
+    clock_unit = "step"
+    aliases: Mapping[str, str] = {"campaigns": "horizon"}
+    hidden = frozenset({"theta"})
+    jumps: Mapping[str, type[Fast]] = {"individual": CommonBudget}
     turns = (("platform",), ("individual",))
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:
@@ -288,10 +315,9 @@ class Elicitation(Population[State]):
         if config.mechanism is not None:
             raise ValueError(f"channel {channel!r} takes no mechanism: individuals perturb what they say by themselves")
 
-    @property
-    def campaigns(self) -> float:
-        """How many there are: the parameter, or the horizon that `reset` was given."""
-        return self.params.campaigns if self.horizon is None else self.horizon
+    def public(self) -> dict[str, Any]:
+        """`cost`, g; `reporting`, how values are reported; `announce`, by which the platform makes its action."""
+        return {"cost": self.cost, "reporting": self.reporting, "announce": self.announce}
 
     def initial(self) -> State:
         p, b, n, m = self.params, self.num_envs, self.params.num_individuals, self.params.num_values
@@ -447,15 +473,14 @@ class Elicitation(Population[State]):
         info = found | {
             "theta": state.theta.copy(),
             "tie": tie,
-            "messages": new.past.sum(-1),
             "data": {"individual": data},
             "budgets": {"individual": new.budget.copy()},
-            "epsilon": {"individual": levels},
+            "levels": {"individual": levels},
             "payments": {"individual": payments},
             "costs": {"individual": costs},
         }
         rewards = {"platform": reward[:, None], "individual": payments - costs}
-        return new, rewards, nobody, new.campaign >= self.campaigns, info
+        return new, rewards, nobody, new.campaign >= self.params.horizon, info
 
     def settle(
         self, state: State, counts: Array, winner: Array, degenerate: Array, totals: dict[str, Array], budget: Array
@@ -482,7 +507,7 @@ class Elicitation(Population[State]):
             "payment_ratio": ratio,
             "error": error,
             "shortfall": totals["shortfall"] / n,
-            "epsilon": totals["levels"] / n,
+            "level": totals["levels"] / n,
             "participation": joined / n,
             "utility": (totals["paid"] - totals["cost"]) / n,
             "degenerate": degenerate,
@@ -512,20 +537,18 @@ class Elicitation(Population[State]):
         }
         return new, -(totals["paid"] + penalty), info
 
-    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """By the law of the tally, which is multinomial, where individuals all answer alike: policies with `common_epsilon`.
-
-        A platform's policy that `stands` announces one thing at all times, and is asked once.
-        """
-        crowd, platform, channel = policies["individual"], policies["platform"], self.channels["report"]
-        common = getattr(crowd, "common_epsilon", None)
+    def can_jump(self, until: float) -> bool:
+        """All replicas are at the same campaign, which nobody has opened yet, and single reports are not shown."""
         campaign = self.state.campaign
-        alone = self._turn == 0 and not self.done.any() and (campaign == campaign[0]).all()
-        if common is None or not alone or not channel.plain or self.params.show_reports:
-            return False
+        alike = self._turn == 0 and not self.done.any() and bool((campaign == campaign[0]).all())
+        return alike and not self.params.show_reports
+
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
+        """By the law of the tally, which is multinomial where individuals all answer alike."""
+        platform, channel = policies["platform"], self.channels["report"]
+        common, stands = forms["individual"].budget, isinstance(forms["platform"], StandingAnnouncement)
         n, everyone = self.params.num_individuals, np.ones(self.num_envs, np.int64)
-        cost = self.state.factor.sum(1)
-        stands, action = getattr(platform, "stands", False), None
+        cost, action = self.state.factor.sum(1), None
         while self.state.campaign[0] + 1 <= until and not self.done.all():
             if action is None or not stands:
                 seen = self.observe_role(self.state, "platform")
@@ -550,10 +573,9 @@ class Elicitation(Population[State]):
                 self.ledger.charge_levels(
                     channel.name, np.broadcast_to(level[:, None], answers.shape), kind=channel.chosen
                 )
-            self.truncated = self._state.campaign >= self.campaigns
+            self.truncated = self._state.campaign >= self.params.horizon
             if not stands:
                 platform.update(seen, action, reward[:, None], self.done)
-        return True
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         p, layout = self.params, self.roles[role].layout
@@ -568,7 +590,7 @@ class Elicitation(Population[State]):
                 "payment": state.paid / np.maximum(total, 1),
                 "degenerate": state.degenerate,
                 "past_shares": state.past / np.maximum(past, 1)[:, None],
-                "time_left": 1 - state.campaign / self.campaigns,
+                "time_left": 1 - state.campaign / self.params.horizon,
             }
             if p.show_reports:
                 fields["reports"] = state.reports
@@ -585,21 +607,16 @@ class Elicitation(Population[State]):
         return self.state.campaign.astype(np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        return {
-            name: partial(dict.__getitem__, self.metrics(), name) for name in (*SUMS[:-1], "total_payment", "messages")
-        }
+        return {name: partial(dict.__getitem__, self.outcome(), name) for name in (*SUMS[:-1], "total_payment")}
 
-    def metrics(self) -> dict[str, Array]:
+    def outcome(self) -> dict[str, Array]:
         """Means over the campaigns: `payment` (a participant's), `payment_ratio` (over Theorem 1's bound), `error` (squared, summed over
-        values), `shortfall` (of eps, an individual's), `epsilon` (level of differential privacy an individual gave up), `participation`,
-        `utility` (an individual's), `degenerate` (share of the tallies); over all, `total_payment` and `messages`."""
+        values), `shortfall` (of eps, an individual's), `level` (epsilon of the differential privacy that an individual chose, 0 if it stayed away), `participation`,
+        `utility` (an individual's), `degenerate` (share of the tallies); over all, `total_payment`."""
         s = self.state
         means = s.sums / np.maximum(s.campaign, 1)[:, None]
         found = {name: means[:, i].copy() for i, name in enumerate(SUMS) if name != "paid"}
-        return found | {
-            "total_payment": s.sums[:, SUMS.index("paid")].copy(),
-            "messages": s.past.sum(-1).astype(np.float64),
-        }
+        return found | {"total_payment": s.sums[:, SUMS.index("paid")].copy()}
 
     def describe(self, replica: int = 0) -> str:
         s, i = self.state, replica
@@ -649,7 +666,7 @@ class Elicitation(Population[State]):
         )
 
 
-class _World(World[Elicitation]):
+class _World(World[Elicitation, Params]):
     QuadraticCost = QuadraticCost
     LinearCost = LinearCost
     ExponentialCost = ExponentialCost
@@ -662,4 +679,4 @@ class _World(World[Elicitation]):
     exploitability = staticmethod(exploitability)
 
 
-elicitation_v0 = _World(Elicitation)
+elicitation_v0 = _World(Elicitation, Params)

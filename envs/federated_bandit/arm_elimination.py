@@ -59,7 +59,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Array, Channel, Layout, Role, World
+from taciturn.envs.core import Array, Channel, Fast, Layout, Role, World
 from taciturn.envs.federated_bandit.world import REACH, FederatedBandit, eliminate, in_turn, own
 from taciturn.envs.federated_bandit.world import Params as BanditParams
 from taciturn.envs.federated_bandit.world import State as BanditState
@@ -113,6 +113,8 @@ class ArmElimination(FederatedBandit):
     name = "arm_elimination"
     params_type = Params
     params: Params
+    clock_unit = "slot"
+    jumps: Mapping[str, type[Fast]] = {}
 
     def make_roles(self) -> tuple[Role, ...]:
         super().make_roles()
@@ -149,15 +151,12 @@ class ArmElimination(FederatedBandit):
         assert isinstance(state, State)
         return state.active
 
-    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        return False
-
     def transition(  # type: ignore[override]
         self, state: State, actions: dict[str, Array]
     ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
         p, new = self.params, own(state)
         share, threshold, participation = decided(actions["coordinator"][:, 0])
-        left, number = self.steps - state.time, state.active.sum(-1)
+        left, number = self.params.horizon - state.time, state.active.sum(-1)
         pulls = np.where(number == 1, left, pulls_of(share, left // number))
         slots = np.where(pulls > 0, pulls * number, left)
         each = in_turn(state.active, np.zeros_like(slots), slots)
@@ -171,19 +170,19 @@ class ArmElimination(FederatedBandit):
         stay |= np.arange(p.arms) == best.argmax(-1)[:, None]
         new.active[:] = stay & state.active
         seen = (each * (1 - heard_now(state, new))).sum(-1)
-        reward = -(p.num_agents * seen + cost) / (p.num_agents * self.steps)
+        reward = -(p.num_agents * seen + cost) / (p.num_agents * self.params.horizon)
         nobody = np.zeros(self.num_envs, np.bool_)
         info = self.inform(new) | {"slots": slots, "pulls": pulls}
-        return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.steps, info
+        return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.params.horizon, info
 
     def observe_role(self, state: BanditState, role: str, rows: Array | None = None) -> Array:
         assert isinstance(state, State)
         return self.roles[role].layout.pack(
             means=state.broadcast[:, None],
-            counts=np.log1p(state.counts[:, :1]) / np.log1p(self.steps),
+            counts=np.log1p(state.counts[:, :1]) / np.log1p(self.params.horizon),
             active=state.active[:, None],
             rounds=state.rounds[:, None],
-            time_left=1 - state.time[:, None] / self.steps,
+            time_left=1 - state.time[:, None] / self.params.horizon,
         )
 
     def action_mask(self, role: str) -> None:  # type: ignore[override]
@@ -199,8 +198,8 @@ def heard_now(before: State, after: State) -> Array:
     return np.where(number > 0, heard, after.broadcast)
 
 
-class _World(World[ArmElimination]):
+class _World(World[ArmElimination, Params]):
     action = staticmethod(action)
 
 
-arm_elimination_v0 = _World(ArmElimination)
+arm_elimination_v0 = _World(ArmElimination, Params)

@@ -402,52 +402,68 @@ class Talk:
             self.held += np.cumsum(arrivals, 0)
 
 
+@dataclass(frozen=True)
+class EpochPlan(Fast):
+    """What every agent pulls in its next slots, in place of asking slot by slot.
+
+    Args:
+        plan: from (what agents see, `Seen`; how many slots each may plan, int64[B, M]) to (pulls int64[B, M, K], or the arms int64[B, M] of
+            one slot; who uploads at the end of these slots, bool[B, M]). Agents that do not upload may differ in the slots they plan.
+    """
+
+    plan: Callable[["Seen", Array], tuple[Array, Array]]
+
+
 class Seen:
     """What agents see of a state, by the names of the observation's fields, worked out when asked for: [B, M or 1, K] or [B, M or 1]."""
 
     def __init__(self, state: State, horizon: int, talk: Talk) -> None:
-        self.state, self._horizon, self._talk = state, horizon, talk
+        self._state, self._horizon, self._talk = state, horizon, talk
 
     @property
     def active(self) -> Array:
-        return renewed(self.state)[:, None]
+        return renewed(self._state)[:, None]
 
     @property
     def counts(self) -> Array:
-        return self.state.counts
+        return self._state.counts
+
+    @property
+    def sums(self) -> Array:
+        return self._state.sums
 
     @property
     def means(self) -> Array:
-        return self.state.sums / np.maximum(self.state.counts, 1)
+        return self._state.sums / np.maximum(self._state.counts, 1)
 
     @property
     def private(self) -> Array:
-        return self.state.private
+        return self._state.private
 
     @property
     def broadcast(self) -> Array:
-        return self.state.broadcast[:, None]
+        return self._state.broadcast[:, None]
 
     @property
     def time(self) -> Array:
-        return self.state.time[:, None]
+        return self._state.time[:, None]
 
     @property
     def time_left(self) -> Array:
-        return self._horizon - self.state.time[:, None]
+        return self._horizon - self._state.time[:, None]
 
     @property
     def rounds(self) -> Array:
-        return self.state.rounds[:, None]
+        return self._state.rounds[:, None]
 
     @property
     def phase_left(self) -> Array:
-        return self.state.phase_left[:, None]
+        return self._state.phase_left[:, None]
 
     @property
     def held(self) -> Array:
-        share = self._talk.held[progress(self.state, self._talk)] / self.state.counts.shape[1]
-        return np.where(self.state.phase_left[:, None] > 0, share, 1.0)
+        share = self._talk.held[progress(self._state, self._talk)] / self._state.counts.shape[1]
+        return np.where(self._state.phase_left[:, None] > 0, share, 1.0)
 
 
 def renewed(state: State) -> Array:
@@ -465,6 +481,9 @@ class FederatedBandit(Population[State]):
     name = "federated_bandit"
     params_type = Params
     params: Params
+    hidden = frozenset({"qualities"})
+    jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
+    jump_sends_messages = True
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
@@ -498,15 +517,13 @@ class FederatedBandit(Population[State]):
                 f"channel {channel!r} carries means, which need additive noise without memory, not {law!r}"
             )
 
-    @property
-    def steps(self) -> int:
-        """The length of a run in slots: the parameter, or the horizon that `reset` was given."""
-        return self.params.horizon if self.horizon is None else math.floor(self.horizon + 1e-9)
+    def public(self) -> dict[str, Any]:
+        """`delay`, slots that agents wait for a round's result; `tell_neighbours`, by which agents on a graph exchange what they like."""
+        return {"delay": self.talk.delay, "tell_neighbours": self.tell_neighbours}
 
     def initial(self) -> State:
         p, size = self.params, self.num_envs
         agents, arms = p.num_agents, p.arms
-        integer("horizon", self.steps, at_least=1, at_most=LONGEST)
         self.asides = np.where(self.channels["means"].live, 0, self.asides)
         whole = np.zeros((size, agents, arms), np.int64)
         real = np.zeros((size, agents, arms))
@@ -644,22 +661,16 @@ class FederatedBandit(Population[State]):
         new.time[:] += 1
         reward = drawn - self.communicate(new, asks, np.ones(self.num_envs, np.int64))
         nobody = np.zeros(self.num_envs, np.bool_)
-        return new, {"agent": reward}, nobody, new.time >= self.steps, self.inform(new)
+        return new, {"agent": reward}, nobody, new.time >= self.params.horizon, self.inform(new)
 
-    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play a policy that plans: `plan(seen, room)` tells what every agent pulls in its next slots, at most `room` int64[B, M] of them.
-
-        It returns (pulls int64[B, M, K], or the arms int64[B, M] of one slot; who uploads at the end of these slots, bool[B, M]).
-        Agents that do not upload may differ in the slots they plan.
-        """
-        plan = getattr(policies["agent"], "plan", None)
-        if plan is None:
-            return False
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
+        """Play agents that plan (`EpochPlan`): sums of the Bernoulli rewards of many pulls are drawn as binomials."""
+        plan = forms["agent"].plan
         channel, live, arms = self.channels["means"], ~self.done, self.params.arms
         state = own(self.state)
-        seen = Seen(state, self.steps, self.talk)
+        seen = Seen(state, self.params.horizon, self.talk)
         clock = np.repeat(state.time[:, None], self.params.num_agents, axis=1)
-        end = np.where(live, int(min(self.steps, until + 1e-9)), 0)[:, None]
+        end = np.where(live, int(min(self.params.horizon, until + 1e-9)), 0)[:, None]
         while (room := end - clock).max() > 0:
             if np.count_nonzero(state.phase_left):
                 left = state.phase_left[:, None]
@@ -688,13 +699,12 @@ class FederatedBandit(Population[State]):
                 live = live & ~channel.stopped
                 end = np.where(live[:, None], end, 0)
         self._state = state
-        self.truncated = self.truncated | (state.time >= self.steps) | channel.stopped
-        return True
+        self.truncated = self.truncated | (state.time >= self.params.horizon) | channel.stopped
 
     # Showing.
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        layout, seen = self.roles[role].layout, Seen(state, self.steps, self.talk)
+        layout, seen = self.roles[role].layout, Seen(state, self.params.horizon, self.talk)
         return layout.pack(**{name: getattr(seen, name) for name in layout.fields})
 
     def action_mask(self, role: str) -> Array:
@@ -711,7 +721,7 @@ class FederatedBandit(Population[State]):
         return counts | {kind: state.rounds * total[-1] + total[done] for kind, total in self.talk.sent.items()}
 
     def cost(self, state: State) -> tuple[Array, Array]:
-        """(messages that agents sent int64[B]; c1 an upload to the server and c2 a message to an agent, equation 2, float64[B])."""
+        """(transmissions over links int64[B]; c1 an upload to the server and c2 a message to an agent, equation 2, float64[B])."""
         p = self.params
         between = sum(count for kind, count in self.counted(state).items() if kind not in ("upload", "broadcast"))
         return state.uploads + between, p.server_link_cost * state.uploads + p.agent_link_cost * between
@@ -725,23 +735,18 @@ class FederatedBandit(Population[State]):
         """The arms that are still played, bool[B, K]."""
         return in_play(state)
 
-    def epsilon(self) -> float:
-        """Of the costliest message on `means`."""
-        return math.inf if self.ledger is None else float(self.ledger.per_message["means"].epsilon)
-
     def inform(self, state: State) -> dict[str, Any]:
-        messages, cost = self.cost(state)
+        transmissions, cost = self.cost(state)
         return {
             "regret": regret(state),
             "local_regret": local_regret(state),
             "cost": cost,
-            "messages": messages,
+            "transmissions": transmissions,
             **self.counted(state),
             "rounds": state.rounds,
             "phase": (state.phase_left > 0).astype(np.int64),
             "active_arms": self.playing(state).sum(-1),
             "last_round": state.last_round,
-            "epsilon": np.full(self.num_envs, self.epsilon()),
         }
 
     def clock(self) -> Array:
@@ -756,23 +761,20 @@ class FederatedBandit(Population[State]):
             "reward": lambda: s.sums.sum((1, 2)).astype(np.float64),
             "cost": lambda: self.cost(s)[1],
             "cost_bound": lambda: self.cost_bound(s),
-            "messages": lambda: self.cost(s)[0],
+            "transmissions": lambda: self.cost(s)[0],
             "rounds": lambda: s.rounds,
             "active_arms": lambda: self.playing(s).sum(-1),
             "identified": lambda: identified(s),
         }
 
-    def metrics(self) -> dict[str, Array]:
-        """All that is measured, the counts by kind, and `epsilon_max`, at event level, of the worst agent.
+    def outcome(self) -> dict[str, Array]:
+        """All that is measured, and the counts by kind.
 
         `identified`: of the pulls since the last round (since the start, without one), nine tenths are of a best arm. `active_arms`:
         those still played.
         """
-        spent = np.where(self.channels["means"].messages().reshape(self.num_envs, -1).max(1) > 0, math.inf, 0.0)
-        if self.ledger is not None:
-            spent = self.ledger.total(by="max", method="basic", unit="event", channel="means")
         values = {name: value() for name, value in self.measures().items()} | self.counted(self.state)
-        return {name: np.asarray(value, np.float64) for name, value in values.items()} | {"epsilon_max": spent}
+        return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
     def phase(self, replica: int) -> str:
         if self.state.phase_left[replica]:
@@ -815,7 +817,7 @@ class FederatedBandit(Population[State]):
         axes.set_ylabel("mean over agents, two standard errors")
         axes.set_ylim(-0.05, 1.05)
         axes.set_title(
-            f"slot {s.time[i]} of {self.steps}, {self.phase(i)}, after {s.rounds[i]} rounds\n"
+            f"slot {s.time[i]} of {self.params.horizon}, {self.phase(i)}, after {s.rounds[i]} rounds\n"
             f"regret {regret(s)[i]:.1f}, cost of links {self.cost(s)[1][i]:g}"
         )
         axes.legend(loc="lower right", frameon=False)
@@ -848,4 +850,4 @@ def identified(state: State) -> Array:
     return np.where(total > 0, (pulls * best).sum(-1) >= SURE * total, ~(renewed(state) & ~best).any(-1))
 
 
-federated_bandit_v0 = World(FederatedBandit)
+federated_bandit_v0 = World(FederatedBandit, Params)

@@ -363,9 +363,9 @@ class FederatedTraining(RoundStopping):
         quality = self._quality()
         return super().measures() | {name: lambda value=value: value for name, value in quality.items()}
 
-    def metrics(self) -> dict[str, Array]:
+    def outcome(self) -> dict[str, Array]:
         """Those of round stopping, `test_loss` (nats) and `test_accuracy` at the end."""
-        return super().metrics() | {name: value.copy() for name, value in self._quality().items()}
+        return super().outcome() | {name: value.copy() for name, value in self._quality().items()}
 
     def describe(self, replica: int = 0) -> str:
         quality = self._quality()
@@ -403,4 +403,4 @@ def _load(data: str | Path | Dataset) -> Dataset:
     return load_digits() if data == "digits" else load_mnist(data)
 
 
-federated_training_v0 = World(FederatedTraining)
+federated_training_v0 = World(FederatedTraining, Params)

@@ -1,4 +1,4 @@
-"""Many ticks of gossip in one go, for agents that act by a `Rule`: a loop compiled with numba, and NumPy over replicas.
+"""Many ticks of gossip in one go, for agents that act by a `GossipRule`: a loop compiled with numba, and NumPy over replicas.
 
 Both consume the same uniform numbers, drawn in blocks by NumPy, and do the same arithmetic in the same order: the same bits come out.
 """
@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.envs.core.fast import Fast
 from taciturn.envs.core.replies import ReplySums
 from taciturn.validation import Array
 
-__all__ = ["Rule", "Tally", "choose", "compiled", "play"]
+__all__ = ["GossipRule", "Tally", "choose", "compiled", "play"]
 
 # Uniform numbers drawn at a time, for all replicas: 64 MB.
 BLOCK = 2**23
 
 
 @dataclass(frozen=True)
-class Rule:
+class GossipRule(Fast):
     """How an agent without memory acts on what it hears, where that depends on the counts by a weight for each option.
 
     Args:
@@ -38,14 +39,14 @@ class Rule:
 
 
 def choose(weights: Array, own: Array, uniform: Array, threshold: float = np.inf, explore: float = 0.0) -> Array:
-    """The option that each agent pulls under a `Rule`, int64[...], K for none.
+    """The option that each agent pulls under a `GossipRule`, int64[...], K for none.
 
     Args:
         weights: float64[..., K], >= 0.
         own: int[...], -1 for none.
         uniform: float64[...].
-        threshold: see `Rule`.
-        explore: see `Rule`.
+        threshold: see `GossipRule`.
+        explore: see `GossipRule`.
     """
     options = weights.shape[-1]
     total = weights[..., 0].copy()
@@ -97,7 +98,7 @@ class Tally:
 def play(
     tally: Tally,
     ticks: Array,
-    rule: Rule,
+    rule: GossipRule,
     sums: ReplySums | None,
     qualities: Array,
     *,
@@ -140,7 +141,7 @@ def _numpy_block(
     tally: Tally,
     ticks: Array,
     done: int,
-    rule: Rule,
+    rule: GossipRule,
     sums: ReplySums | None,
     qualities: Array,
     one_peer: bool,
@@ -195,7 +196,7 @@ def _compiled_block(
     tally: Tally,
     ticks: Array,
     done: int,
-    rule: Rule,
+    rule: GossipRule,
     sums: ReplySums | None,
     qualities: Array,
     one_peer: bool,

@@ -33,8 +33,7 @@ Termination
 Info
     `time`, of this tick; `option`, `signal`: what was pulled and what came of it, if something was; `all_zero`: whether the replies, less
     their bias, left no option anything; `consensus`, `departure`: the option, when this tick made all agents prefer it, or ended that;
-    `popularity` [K], shares of the agents (hidden from them); `messages`, replies that all agents sent so far; `epsilon`, what the agent
-    that spent most has spent in all, summed (inf without a mechanism); `epsilon_per_requester`, the most that one requester can have got
+    `popularity` [K], shares of the agents (hidden from them); `epsilon_per_requester`, the most that one requester can have got
     of it from one agent; `regret`, of the pulls so far: the sum over pulls of (best quality - quality).
 
 Privacy channels
@@ -81,6 +80,7 @@ from taciturn.envs.core import (
     Array,
     Channel,
     ChannelConfig,
+    Fast,
     Layout,
     Population,
     Role,
@@ -92,7 +92,8 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.replies import reply_law, reply_sums, require_bits
 from taciturn.envs.gossip_bandit import ticks as fused
-from taciturn.envs.gossip_bandit.ticks import Rule, Tally
+from taciturn.envs.gossip_bandit.ticks import GossipRule, Tally
+from taciturn.privacy.spending import basic_cost
 
 __all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
 
@@ -299,6 +300,9 @@ class GossipBandit(Population[State]):
     name = "gossip_bandit"
     params_type = Params
     params: Params
+    clock_unit = "time"
+    hidden = frozenset({"qualities"})
+    jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
@@ -313,15 +317,12 @@ class GossipBandit(Population[State]):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         require_bits(channel, config)
 
-    @property
-    def end(self) -> float:
-        """The last time at which a tick may happen."""
-        return self.params.horizon if self.horizon is None else self.horizon
+    def public(self) -> dict[str, Any]:
+        """`reply_scale`, what `counts` and `received` in an observation are divided by; `reply_law`, (p, q)."""
+        return {"reply_scale": self.params.num_agents, "reply_law": self.reply_law}
 
-    @property
-    def reply_scale(self) -> int:
-        """What `counts` and `received` in an observation are divided by."""
-        return self.params.num_agents
+    def practice_params(self) -> Params:
+        return replace(self.params, shuffle=True)
 
     @property
     def reply_law(self) -> tuple[float, float]:
@@ -361,7 +362,7 @@ class GossipBandit(Population[State]):
         clock = self.stream("clock")
         due = since + clock.standard_exponential(self.num_envs) / (self.params.num_agents * self.params.rate)
         ticker = clock.integers(0, self.params.num_agents, (self.num_envs, 1))
-        comes = due <= self.end
+        comes = due <= self.params.horizon
         channel = self.channels["preference"]
         channel.live = channel.live & comes
         counts, received = self.ask(state)
@@ -395,7 +396,7 @@ class GossipBandit(Population[State]):
     ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
         p, action = self.params, actions["agent"][:, 0]
         option, on_zero, on_one = decode(action) if p.flat_actions else action.T
-        happens = state.due <= self.end
+        happens = state.due <= self.params.horizon
         self._trail.note(state)
         signal = draw_signal(option, state.qualities, self.stream("pulls"))
         all_zero = happens & self.all_zero(state)
@@ -406,7 +407,7 @@ class GossipBandit(Population[State]):
             mine = after.preference[np.arange(self.num_envs), state.ticker[:, 0]]
             reward = draw_signal(mine, state.qualities, self.stream("rewards")) & happens
         new = self.schedule(after, np.where(happens, after.time, np.inf))
-        truncated = new.due > self.end
+        truncated = new.due > self.params.horizon
         info = self.inform(state, new, option, signal, happens) | {"all_zero": all_zero}
         return new, {"agent": reward[:, None].astype(np.float64)}, np.zeros(self.num_envs, np.bool_), truncated, info
 
@@ -425,8 +426,6 @@ class GossipBandit(Population[State]):
             "departure": before.holders.argmax(1),
             "_departure": agreed & ~agrees,
             "popularity": new.holders / self.params.num_agents,
-            "messages": self.messages(),
-            "epsilon": self.spent(_most(self.charged())),
             "epsilon_per_requester": self.spent(new.requests.max(1)),
             "regret": self.regret(new),
         }
@@ -450,20 +449,19 @@ class GossipBandit(Population[State]):
 
     # Many ticks at once.
 
-    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play on to `until`, where the policy follows a `Rule` (its method `gossip_rule`) and nothing but a mechanism is on the channel.
+    def can_jump(self, until: float) -> bool:
+        """Who has no preference stays silent, and then not every reply has the same law."""
+        heard_by_all = self.params.asks == "one" or self.state.holders.sum(1) == self.params.num_agents
+        return bool(np.all(self.done | heard_by_all))
+
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
+        """Play on to `until` where agents follow a `GossipRule`.
 
         The tick that is due is played as ever. How many follow it in the time that is left is Poisson; what is heard at each has the law
         (5)-(6), drawn for all agents at once by `ReplySums`; `taciturn.envs.gossip_bandit.ticks` plays them.
         """
-        (policy,) = policies.values()
-        channel, mechanism, p = self.channels["preference"], self.channels["preference"].config.mechanism, self.params
-        make: Callable[[Population[Any]], Rule] | None = getattr(policy, "gossip_rule", None)
-        stateful = mechanism is not None and mechanism.stateful
-        silent = p.asks == "all" and bool((self.state.holders.sum(1) < p.num_agents)[~self.done].any())
-        if make is None or stateful or silent or not channel.plain:
-            return False
-        rule, state, until = make(self), self.state, min(until, self.end)
+        (policy,), channel, p = policies.values(), self.channels["preference"], self.params
+        rule, state, until = forms["agent"], self.state, min(until, self.params.horizon)
         self._trail.note(state)
         happens = ~self.done & (state.due <= until)
         state = self._first(state, policy, happens)
@@ -480,8 +478,7 @@ class GossipBandit(Population[State]):
         pending = {name: getattr(coming, name) for name in ("due", "ticker", "counts", "received")}
         kept = {name: np.where(_as(happens, new), new, getattr(state, name)) for name, new in pending.items()}
         self._state = replace(state, **kept)
-        self.truncated = self.truncated | (self._state.due > self.end)
-        return True
+        self.truncated = self.truncated | (self._state.due > self.params.horizon)
 
     def _first(self, state: State, policy: Acts, happens: Array) -> State:
         """Play the tick that is due, where it `happens`."""
@@ -493,7 +490,7 @@ class GossipBandit(Population[State]):
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         return replace(after, blanks=state.blanks + (happens & self.all_zero(state)))
 
-    def _ticks(self, state: State, policy: Any, rule: Rule, ticks: Array, until: float) -> tuple[State, Array]:
+    def _ticks(self, state: State, policy: Any, rule: GossipRule, ticks: Array, until: float) -> tuple[State, Array]:
         """The state after `ticks` int64[B] more, by `until`, and how often each agent was asked alone."""
         p, mechanism = self.params, self.channels["preference"].config.mechanism
         live = np.flatnonzero(ticks)
@@ -534,34 +531,9 @@ class GossipBandit(Population[State]):
 
     # What came of it.
 
-    def charged(self) -> Array:
-        """Replies that each agent had to pay for, int64[B] or int64[B, N]: all, unless it may repeat them."""
-        channel = self.channels["preference"]
-        mechanism = channel.config.mechanism
-        if mechanism is not None and mechanism.stateful:
-            return self.ledger.messages(channel.name)
-        return channel.messages()
-
     def spent(self, replies: Array) -> Array:
-        """What so many replies cost, summed: float64 of their shape, inf without a mechanism."""
-        mechanism = self.channels["preference"].config.mechanism
-        each = np.inf if mechanism is None else mechanism.loss().epsilon
-        return np.where(replies > 0, replies * each if np.isfinite(each) else np.inf, 0.0)
-
-    def messages(self) -> Array:
-        """Replies of all agents so far, int64[B]."""
-        sent = self.channels["preference"].messages()
-        return sent * self.params.num_agents if sent.ndim == 1 else sent.sum(1)
-
-    def replies(self) -> Array:
-        """Replies of each agent so far, int64[B, N]."""
-        sent = self.channels["preference"].messages()
-        return np.broadcast_to(sent[:, None] if sent.ndim == 1 else sent, self.state.preference.shape)
-
-    def epsilon(self) -> Array:
-        """What each agent has spent, summed, float64[B, N]."""
-        paid = self.charged()
-        return self.spent(np.broadcast_to(paid[:, None] if paid.ndim == 1 else paid, self.state.preference.shape))
+        """What so many replies of one agent cost under basic composition: float64 of their shape."""
+        return basic_cost(self.channels["preference"].config.mechanism, replies)
 
     def regret(self, state: State) -> Array:
         """The sum over pulls of (best quality - quality), float64[B]."""
@@ -573,8 +545,8 @@ class GossipBandit(Population[State]):
         return state.qualities.max(1) - earned / (np.maximum(state.ticks, 1) * self.params.num_agents)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        """What `metrics` explains, [B], `popularity` [B, K], and by agent [B, N]: `preference` (-1: none), `replies`, `requests` (its
-        ticks), `epsilon`, and `epsilon_per_requester`, the most that it can have got of one agent.
+        """What `outcome` explains, [B], `popularity` [B, K], and by agent [B, N]: `preference` (-1: none), `requests` (its ticks) and
+        `epsilon_per_requester`, the most that it can have got from one agent.
         """
         s, n = self.state, self.params.num_agents
         return {
@@ -586,22 +558,19 @@ class GossipBandit(Population[State]):
             "regret": lambda: self.regret(s),
             "popularity_regret": lambda: self.popularity_regret(s),
             "all_zero": lambda: s.blanks,
-            "messages": self.messages,
             "preference": lambda: s.preference,
-            "replies": self.replies,
             "requests": lambda: s.requests,
-            "epsilon": self.epsilon,
             "epsilon_per_requester": lambda: self.spent(s.requests),
         }
 
-    def metrics(self) -> dict[str, Array]:
+    def outcome(self) -> dict[str, Array]:
         """How a run ended, [B].
 
         `best`: share of the agents that prefer the best option; `consensus`: whether all agree, `agreed_on_best`: whether the first option
         they agreed on is the best, `agreed_at`, `departed_at`: when they first did and first stopped to (inf: never), `departures`;
         `regret` of the pulls; `popularity_regret`, mean over ticks; `reward`, the signals of 1 among the pulls; `ticks`, `pulls`,
-        `all_zero` ticks; `replies`: of the agent that sent most; `epsilon`: of the agent that spent most, summed;
-        `epsilon_per_requester`: the most that one requester can have got of it from one agent.
+        `all_zero` ticks; `replies`: of the agent that sent most; `epsilon_per_requester`: the most that one
+        requester can have got from one agent.
         """
         s, n = self.state, self.params.num_agents
         return {
@@ -617,8 +586,7 @@ class GossipBandit(Population[State]):
             "ticks": s.ticks.astype(np.float64),
             "pulls": s.pulls.sum(1).astype(np.float64),
             "all_zero": s.blanks.astype(np.float64),
-            "replies": _most(self.channels["preference"].messages()).astype(np.float64),
-            "epsilon": self.spent(_most(self.charged())),
+            "replies": self.channels["preference"].messages().max(1).astype(np.float64),
             "epsilon_per_requester": self.spent(s.requests.max(1)),
         }
 
@@ -640,7 +608,7 @@ class GossipBandit(Population[State]):
             COLOURS[k] if options <= len(COLOURS) else colormaps["turbo"](k / (options - 1)) for k in range(options)
         ]
         axes.set_axis_off()
-        title = f"t = {s.time[i]:.2f} of {self.end:g}: {_of_best(s)[i] / p.num_agents:.1%} prefer the best option"
+        title = f"t = {s.time[i]:.2f} of {self.params.horizon:g}: {_of_best(s)[i] / p.num_agents:.1%} prefer the best option"
         axes.set_title(title, loc="left")
         dots, bands = axes.inset_axes((0, 0.02, 0.44, 0.94)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))
         shown = np.unique(np.linspace(0, p.num_agents - 1, min(p.num_agents, 2500)).astype(int))
@@ -656,7 +624,7 @@ class GossipBandit(Population[State]):
         times, holders = self._trail.of(s, i)
         labels = [f"{k}: {quality:g}" if options <= len(COLOURS) else "_" for k, quality in enumerate(s.qualities[i])]
         bands.stackplot(times, (holders / p.num_agents).T, colors=colours, labels=labels)
-        bands.set_xlim(0, self.end)
+        bands.set_xlim(0, self.params.horizon)
         bands.set_ylim(0, 1)
         bands.set_xlabel("time")
         bands.set_title("shares (option: quality)", fontsize="medium")
@@ -672,11 +640,6 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f
 COMPILE_FROM = 500_000
 
 
-def _most(values: Array) -> Array:
-    """The largest over agents, [B] of [B] or [B, N]."""
-    return values if values.ndim == 1 else values.max(1)
-
-
 def _of_best(state: State) -> Array:
     """How many agents prefer the best option, int64[B]."""
     return state.holders[np.arange(len(state.holders)), state.qualities.argmax(1)]
@@ -686,4 +649,4 @@ def _as(mask: Array, like: Array) -> Array:
     return mask.reshape(-1, *[1] * (like.ndim - 1))
 
 
-gossip_bandit_v0 = World(GossipBandit)
+gossip_bandit_v0 = World(GossipBandit, Params)

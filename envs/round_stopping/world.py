@@ -56,7 +56,7 @@ Version history
     v0: first version.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -146,7 +146,7 @@ def parameters(model: Model) -> dict[str, Any]:
 class Params(Model):
     """The world's parameters: the model, and how it is played."""
 
-    time_budget: float = 100.0
+    horizon: float = 100.0
     objective: str = "rate"
     lambda_: float | None = None
     time_law: str = "geometric"
@@ -155,7 +155,7 @@ class Params(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("time_budget", self.time_budget, above=0)
+        number("horizon", self.horizon, above=0)
         choice("objective", self.objective, ("rate", "lagrangian"))
         if self.objective == "lagrangian":
             number("lambda_", self.lambda_, above=0)
@@ -333,24 +333,21 @@ class RoundStopping(Population[State]):
     name = "round_stopping"
     params_type = Params
     params: Params
+    clock_unit = "second"
+    aliases: Mapping[str, str] = {"time_budget": "horizon"}
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
-        clients, slots = p.num_clients, p.time_budget / p.slot_time
+        clients, slots = p.num_clients, p.horizon / p.slot_time
         layout = Layout(
             received=(1, 0, clients),
             queued=(1, 0, clients),
             computing=(1, 0, clients),
             slots=(1, 0, slots),
-            time_left=(1, 0, p.time_budget),
+            time_left=(1, 0, p.horizon),
         )
         self.completions = Completions(clients, p.compute_probability)
         return (Role("server", 1, layout, gymnasium.spaces.Discrete(2)),)
-
-    @property
-    def time_budget(self) -> float:
-        """The session's length: the parameter, or the horizon that `reset` was given."""
-        return self.params.time_budget if self.horizon is None else float(self.horizon)
 
     def initial(self) -> State:
         whole, real = np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs)
@@ -424,14 +421,14 @@ class RoundStopping(Population[State]):
         complete = passed.received == p.num_clients
         closes = ~waits | complete
         if p.objective == "rate":
-            limit = self.time_budget * (1 + 1e-12)
+            limit = self.params.horizon * (1 + 1e-12)
             closes &= passed.clock + p.broadcast_time <= limit
             passed, earned = self.aggregate(passed, closes)
             new = self.close(passed, closes, earned)
             # A round that cannot be finished any more ends the session.
             terminated = new.clock + min(p.slot_time, p.broadcast_time) > limit
             terminated |= ~closes & (~waits | complete)
-            new = replace(new, clock=np.where(terminated, self.time_budget, new.clock))
+            new = replace(new, clock=np.where(terminated, self.params.horizon, new.clock))
             reward = earned
         else:
             assert p.lambda_ is not None
@@ -471,7 +468,9 @@ class RoundStopping(Population[State]):
             "queued": state.queued,
             "computing": self.params.num_clients - state.received - state.queued,
             "slots": state.slots,
-            "time_left": self.time_budget - state.clock if self.params.objective == "rate" else np.zeros(self.num_envs),
+            "time_left": self.params.horizon - state.clock
+            if self.params.objective == "rate"
+            else np.zeros(self.num_envs),
         }
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
@@ -489,7 +488,7 @@ class RoundStopping(Population[State]):
             "rate": lambda: rate(s, self.params),
         }
 
-    def metrics(self) -> dict[str, Array]:
+    def outcome(self) -> dict[str, Array]:
         """`rate` (0 before a round closed), `reward`, `rounds`, `messages`; per round `mean_duration`, `mean_updates` (NaN without any)."""
         s, p = self.state, self.params
         rounds = np.where(s.rounds > 0, s.rounds, np.nan)
@@ -525,9 +524,9 @@ class RoundStopping(Population[State]):
             axes.barh(1, count, left=left, height=0.8, color=colour, label=f"{name} {count}")
             left += count
         if p.objective == "rate":
-            axes.barh(0, s.clock[i] / self.time_budget * p.num_clients, height=0.25, color="#47597e")
+            axes.barh(0, s.clock[i] / self.params.horizon * p.num_clients, height=0.25, color="#47597e")
             axes.barh(0, p.num_clients, height=0.25, fill=False, edgecolor="#47597e")
-            axes.text(0, 0.25, f"time {s.clock[i]:.2f} of {self.time_budget:g}", va="bottom")
+            axes.text(0, 0.25, f"time {s.clock[i]:.2f} of {self.params.horizon:g}", va="bottom")
         axes.set_xlim(0, p.num_clients)
         axes.set_ylim(-0.5, 2.4)
         axes.set_yticks([])
@@ -548,9 +547,9 @@ def rate(state: State, model: Model) -> Array:
     return state.earned / np.where(state.rounds > 0, time, 1.0)
 
 
-class _World(World[RoundStopping]):
+class _World(World[RoundStopping, Params]):
     Hyperbolic = Hyperbolic
     evaluate = staticmethod(evaluate)
 
 
-round_stopping_v0 = _World(RoundStopping)
+round_stopping_v0 = _World(RoundStopping, Params)

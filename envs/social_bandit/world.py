@@ -83,7 +83,7 @@ Version history
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -93,6 +93,7 @@ from taciturn.envs.core import (
     Array,
     Channel,
     ChannelConfig,
+    Fast,
     Layout,
     Population,
     Role,
@@ -119,8 +120,8 @@ from taciturn.envs.social_bandit.dissemination import (
 
 __all__ = [
     "Params",
-    "Rule",
     "SocialBandit",
+    "SocialRule",
     "State",
     "copies_of_paper",
     "multiplicative_weights",
@@ -195,6 +196,11 @@ class Params:
             raise ValueError(
                 "graph must not be bipartite, or walks never forget which side they began on: add an edge inside a side"
             )
+
+    @property
+    def num_options(self) -> int:
+        """K."""
+        return len(self.qualities)
 
     @cached_property
     def eta(self) -> Array:
@@ -275,8 +281,9 @@ def cumulate(drawn: Array, flip: float) -> Array:
     return edges
 
 
-class Rule(NamedTuple):
-    """What agents do who follow stages 3 and 4, for `Population.fast_forward`: a policy's `social_rule(env)` gives it, or None."""
+@dataclass(frozen=True)
+class SocialRule(Fast):
+    """How agents without memory act who follow stages 3 and 4."""
 
     keep: float  # p and q of the estimate (equation 7)
     flip: float
@@ -294,6 +301,8 @@ class SocialBandit(Population[State]):
     name = "social_bandit"
     params_type = Params
     params: Params
+    hidden = frozenset({"qualities", "eta"})
+    jumps: Mapping[str, type[Fast]] = {"agent": SocialRule}
 
     def make_roles(self) -> tuple[Role, ...]:
         p, options = self.params, self.num_options
@@ -313,12 +322,11 @@ class SocialBandit(Population[State]):
     @property
     def num_options(self) -> int:
         """K."""
-        return len(self.params.qualities)
+        return self.params.num_options
 
-    @property
-    def rounds(self) -> float:
-        """The run's length: the parameter, or the horizon that `reset` was given."""
-        return self.params.horizon if self.horizon is None else self.horizon
+    def public(self) -> dict[str, Any]:
+        """`reply_scale`, what `counts` and `received` in an observation are divided by; `reply_law`, (p, q)."""
+        return {"reply_scale": 1, "reply_law": reply_law(self.channels["preference"])}
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None and config.mechanism.kind not in ("none", "randomized_response"):
@@ -360,7 +368,7 @@ class SocialBandit(Population[State]):
     def disseminate(self, state: State) -> State:
         """Stages 1 and 2: perturb the preferences, and spread them, where another round is to come."""
         p, channel = self.params, self.channels["preference"]
-        senders = (state.preference < self.num_options) & (channel.live & (state.time < self.rounds))[:, None]
+        senders = (state.preference < self.num_options) & (channel.live & (state.time < self.params.horizon))[:, None]
         one_hot = state.preference[:, :, None] == np.arange(self.num_options)
         if p.perturbation == "per_token":
             channel.record(each=p.copies * senders)
@@ -436,12 +444,10 @@ class SocialBandit(Population[State]):
             "regret": regret(new.earned, new.time, self.params.eta),
             "signals": new.signals,
             "adopters": (new.preference < self.num_options).mean(1),
-            "messages": self.messages(),
-            "epsilon": self.epsilon(),
             "hops": new.hops,
             "slots": new.slots,
         }
-        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.rounds, info
+        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
 
     def adopt(self, state: State, plan: Array) -> tuple[State, Array]:
         """Stage 4: the state after the plans [B, N, ...] met their signals, and what agents earn, float64[B, N]."""
@@ -463,33 +469,31 @@ class SocialBandit(Population[State]):
         )
         return new, reward.astype(np.float64)
 
-    def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Rounds in a row, without showing the agents what they see, where the policy follows a `Rule` and copies end uniformly.
+    def can_jump(self, until: float) -> bool:
+        """Copies end uniformly, and all live replicas have played as many whole rounds."""
+        p, times = self.params, np.unique(self.state.time[~self.done])
+        until = min(until, float(p.horizon))
+        spoken = p.dissemination == "walk" or p.signals == "per_agent"
+        return not spoken and len(times) == 1 and until == np.floor(until) and until > times[0]
+
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
+        """Rounds in a row, without showing the agents what they see, where they follow a `SocialRule`.
 
         Without noise an agent's option is that of a random copy it received, which `pick_tokens` draws for all agents at once, exactly.
         """
-        (policy,) = policies.values()
-        p, channel, live = self.params, self.channels["preference"], ~self.done
-        make: Callable[[Population[Any]], Rule | None] = getattr(policy, "social_rule", lambda env: None)
-        rule, law, until = make(self), channel.config.mechanism, min(until, float(np.ceil(self.rounds)))
-        spoken = p.dissemination == "walk" or p.signals == "per_agent"
-        if rule is None or spoken or not channel.plain or (law is not None and law.stateful):
-            return False
-        times = np.unique(self.state.time[live])
-        if len(times) > 1 or until != np.floor(until) or until <= times[0]:
-            return False
+        (policy,), (rule,), channel, live = policies.values(), forms.values(), self.channels["preference"], ~self.done
+        until, first = min(until, float(self.params.horizon)), int(self.state.time[live][0])
         channel.live = live
         state, _ = self.adopt(self.state, policy.act(self.observe()))
         state = self.remember(state)
         sent = np.zeros(state.preference.shape, np.int64)
-        for _ in range(int(times[0]) + 1, int(until)):
+        for _ in range(first + 1, int(until)):
             state = self.remember(self.round(state, rule, live, sent))
         channel.record(each=sent)
         self._state = select(~live, self.state, self.disseminate(state))
-        self.truncated = self.truncated | (self._state.time >= self.rounds)
-        return True
+        self.truncated = self.truncated | (self._state.time >= self.params.horizon)
 
-    def round(self, state: State, rule: Rule, live: Array, sent: Array) -> State:
+    def round(self, state: State, rule: SocialRule, live: Array, sent: Array) -> State:
         """All four stages, in the replicas `live` bool[B]; adds to `sent` int64[B, N] the messages."""
         p, size, options, rng = self.params, self.num_envs, self.num_options, self.stream("rounds")
         held = histogram(state.preference, options)
@@ -512,7 +516,7 @@ class SocialBandit(Population[State]):
             time=state.time + 1,
         )
 
-    def choose(self, preference: Array, held: Array, rule: Rule, rng: np.random.Generator) -> Array:
+    def choose(self, preference: Array, held: Array, rule: SocialRule, rng: np.random.Generator) -> Array:
         """Stages 1 to 3 of one society, int64[N]: the options that agents try (K: none) who prefer `preference` int64[N]."""
         p, channel, options = self.params, self.channels["preference"], self.num_options
         if rule.keep == 1 and rule.flip == 0 and self.silent:
@@ -546,26 +550,13 @@ class SocialBandit(Population[State]):
 
     def remember(self, state: State) -> State:
         """Note the popularity where a round is one of those that a picture shows."""
-        band = np.minimum((BANDS - 1) * state.time // self.rounds, BANDS - 1).astype(np.int64)
-        before = ((BANDS - 1) * (state.time - 1) // self.rounds).astype(np.int64)
+        band = np.minimum((BANDS - 1) * state.time // self.params.horizon, BANDS - 1).astype(np.int64)
+        before = ((BANDS - 1) * (state.time - 1) // self.params.horizon).astype(np.int64)
         if (band == before).all():
             return state
         history = state.history.copy()
         history[np.arange(self.num_envs), band] = popularity(state.preference, self.num_options)
         return replace(state, history=history)
-
-    def messages(self) -> Array:
-        """Perturbed vectors sent so far, int64[B]."""
-        sent = self.channels["preference"].messages()
-        return sent.sum(1) if sent.ndim == 2 else sent * self.params.num_agents
-
-    def epsilon(self) -> Array:
-        """What the agent that spent most has spent, summed, float64[B]; inf where messages went out without a mechanism."""
-        channel, law = self.channels["preference"], self.channels["preference"].config.mechanism
-        paid = channel.messages() if law is None or not law.stateful else self.ledger.messages(channel.name)
-        most = paid.reshape(self.num_envs, -1).max(1)
-        each = np.inf if law is None else law.loss().epsilon
-        return np.where(most > 0, np.maximum(most, 1) * each, 0.0)
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         own = state.preference[:, :, None] == np.arange(self.num_options)
@@ -584,18 +575,14 @@ class SocialBandit(Population[State]):
             "regret": lambda: regret(s.earned, s.time, p.eta),
             "pseudo_regret": lambda: regret(s.expected, s.time, p.eta),
             "signals": lambda: s.signals,
-            "messages": self.messages,
             "hops": lambda: s.hops,
-            "epsilon": self.epsilon,
         }
 
-    def metrics(self) -> dict[str, Array]:
-        """`regret` (equation 1, with Phi), `pseudo_regret` (with eta), `best_share` (Q of the best), `adopters`, `messages`, `hops`, and
-        `epsilon` of the agent that spent most, summed (inf without a mechanism).
-        """
+    def outcome(self) -> dict[str, Array]:
+        """`regret` (equation 1, with Phi), `pseudo_regret` (with eta), `best_share` (Q of the best), `adopters` and `hops`."""
         p = self.params
         best = self.measure("popularity")[:, p.eta == p.eta.max()].sum(1)
-        names = ("regret", "pseudo_regret", "adopters", "messages", "hops", "epsilon")
+        names = ("regret", "pseudo_regret", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 
     def describe(self, replica: int = 0) -> str:
@@ -616,9 +603,7 @@ class SocialBandit(Population[State]):
         axes.set_axis_off()
         held = s.preference[i] < options
         value = regret(s.earned, s.time, p.eta)[i]
-        title = (
-            f"round {s.time[i]} of {self.rounds:g}: {held.sum()} of {p.num_agents} hold an option, regret {value:.3f}"
-        )
+        title = f"round {s.time[i]} of {self.params.horizon:g}: {held.sum()} of {p.num_agents} hold an option, regret {value:.3f}"
         axes.set_title(title, loc="left")
         left, right = axes.inset_axes((0, 0.02, 0.42, 0.9)), axes.inset_axes((0.52, 0.12, 0.46, 0.8))
         if p.num_agents <= 60:
@@ -645,11 +630,11 @@ class SocialBandit(Population[State]):
             left.set_title("agents by option", fontsize="medium")
             left.spines[["top", "right"]].set_visible(False)
         now = ~np.isnan(s.history[i, :, 0])
-        rounds = np.append(np.flatnonzero(now) * self.rounds / (BANDS - 1), s.time[i] if s.time[i] else 1)
+        rounds = np.append(np.flatnonzero(now) * self.params.horizon / (BANDS - 1), s.time[i] if s.time[i] else 1)
         shares = np.concatenate([s.history[i, now], popularity(s.preference[i : i + 1], options)])
         labels = [f"{k}: {eta:.2g}" if options <= 10 else "_" for k, eta in enumerate(p.eta)]
         right.stackplot(rounds, shares.T, colors=colours[:-1], labels=labels)
-        right.set_xlim(0, self.rounds)
+        right.set_xlim(0, self.params.horizon)
         right.set_ylim(0, 1)
         right.set_xlabel("round")
         right.set_title("popularity Q (option: quality)", fontsize="medium")
@@ -670,9 +655,9 @@ class SocialBandit(Population[State]):
         return np.array([layout[node] for node in range(self.params.num_agents)])
 
 
-class _World(World[SocialBandit]):
+class _World(World[SocialBandit, Params]):
     copies_of_paper = staticmethod(copies_of_paper)
     multiplicative_weights = staticmethod(multiplicative_weights)
 
 
-social_bandit_v0 = _World(SocialBandit)
+social_bandit_v0 = _World(SocialBandit, Params)

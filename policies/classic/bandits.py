@@ -4,13 +4,11 @@ The single-agent ones are run by every agent for itself. Of equal arms the first
 over agents. A replica in which nothing was pulled yet begins afresh.
 """
 
-from typing import Any
-
 import numpy as np
 
-from taciturn.envs.core import Array, Population, number
+from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.federated_bandit.world import FederatedBandit, Seen
+from taciturn.envs.federated_bandit.world import EpochPlan, FederatedBandit, Seen
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandit_indices import (
     coop_ucb2_index,
@@ -46,12 +44,11 @@ __all__ = [
 class ArmPolicy(Policy):
     """Base of policies that pull by their own samples: `choose` an arm from counts and means. Nothing is uploaded."""
 
-    def begin(self, env: Population[Any]) -> None:
-        if not isinstance(env, FederatedBandit):
-            raise ValueError(f"{type(self).__name__} acts in the federated bandit, not in {env.name!r}")
-        self._layout = env.roles[self.role].layout
-        assert env.params.num_arms is not None
-        self.start((env.num_envs, env.params.num_agents, env.params.num_arms), env.steps)
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, FederatedBandit):
+            raise ValueError(f"{type(self).__name__} acts in the federated bandit, not in {view.name!r}")
+        self._layout = view.roles[self.role].layout
+        self.start((view.num_envs, view.params.num_agents, view.params.arms), view.params.horizon)
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         """Prepare for B replicas of M agents with K arms, `shape`, and T slots."""
@@ -63,8 +60,12 @@ class ArmPolicy(Policy):
         # Means come in single precision; rewards are 0 or 1, which tells them exactly.
         return self.choose(counts, np.rint(counts * obs[..., part["means"]]) / np.maximum(counts, 1))
 
+    def epochs(self, view: PublicView) -> EpochPlan:
+        """The fast form: `plan`."""
+        return EpochPlan(self.plan)
+
     def plan(self, seen: Seen, room: Array) -> tuple[Array, Array]:
-        """The same for `FederatedBandit.fast_forward`: the arms of one slot, and nobody to upload."""
+        """The same as `act` from what is not rounded: the arms of one slot, and nobody to upload."""
         return self.choose(seen.counts, seen.means), np.zeros(room.shape, np.bool_)
 
     def choose(self, counts: Array, means: Array) -> Array:
@@ -74,6 +75,8 @@ class ArmPolicy(Policy):
 
 class UCB1(ArmPolicy):
     """Auer, Cesa-Bianchi & Fischer 2002: the highest upper confidence bound."""
+
+    fast = ArmPolicy.epochs
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
@@ -87,7 +90,7 @@ class UCB1(ArmPolicy):
 
     def plan(self, seen: Seen, room: Array) -> tuple[Array, Array]:
         """As `choose`, to the bit, but the means and 1 / sqrt(n) are kept, and brought up to date where the last plan pulled."""
-        time, counts, sums = seen.state.time, seen.state.counts, seen.state.sums
+        time, counts, sums = seen.time[:, 0], seen.counts, seen.sums
         if (time == self._time + 1).all():
             n = counts.reshape(-1)[self._pulled]
             self._means.reshape(-1)[self._pulled] = sums.reshape(-1)[self._pulled] / n
@@ -103,6 +106,8 @@ class UCB1(ArmPolicy):
 
 class KLUCB(ArmPolicy):
     """Garivier & Cappe 2011: the bound that Bernoulli's law gives; `c` weighs ln ln t (their proof takes 3, their advice is 0)."""
+
+    fast = ArmPolicy.epochs
 
     def __init__(self, c: float = 0.0) -> None:
         self.c = number("c", c, at_least=0)
@@ -130,12 +135,16 @@ def kl_ucb_choice(counts: Array, means: Array, c: float = 0.0) -> Array:
 class MOSS(ArmPolicy):
     """Audibert & Bubeck 2009: minimax optimal, knowing T."""
 
+    fast = ArmPolicy.epochs
+
     def choose(self, counts: Array, means: Array) -> Array:
         return moss_index(counts, means, self._horizon, self._shape[2]).argmax(-1)
 
 
 class ThompsonSampling(ArmPolicy):
     """Thompson 1933, with uniform priors: the arm that is best in a draw from the posteriors Beta(1 + successes, 1 + failures)."""
+
+    fast = ArmPolicy.epochs
 
     def choose(self, counts: Array, means: Array) -> Array:
         successes = counts * means
@@ -148,6 +157,8 @@ class SuccessiveElimination(ArmPolicy):
     Args:
         delta: the chance of ever dropping the best arm; None: 1/T.
     """
+
+    fast = ArmPolicy.epochs
 
     def __init__(self, delta: float | None = None) -> None:
         self.delta = None if delta is None else number("delta", delta, above=0, below=1)
@@ -180,6 +191,8 @@ class DPSuccessiveElimination(ArmPolicy):
         epsilon: > 0.
         beta: the chance of failure; None: 1/T.
     """
+
+    fast = ArmPolicy.epochs
 
     def __init__(self, epsilon: float = 1.0, beta: float | None = None) -> None:
         self.epsilon = number("epsilon", epsilon, above=0)
@@ -233,6 +246,8 @@ class CentralisedOracle(ArmPolicy):
     Agents pull alike; while arms are left that nobody has pulled, they share them out. No channel carries what they see.
     """
 
+    fast = ArmPolicy.epochs
+
     def choose(self, counts: Array, means: Array) -> Array:
         pooled = counts.sum(1)
         best = kl_ucb_choice(pooled, (counts * means).sum(1) / np.maximum(pooled, 1))
@@ -261,17 +276,18 @@ class Fed2UCB(ArmPolicy):
         sigma: of a reward given its arm.
     """
 
+    fast = ArmPolicy.epochs
+
     def __init__(self, pulls: float = 1.0, sigma_c: float = 0.0, admit_all: bool = False, sigma: float = 0.5) -> None:
         self.pulls = number("pulls", pulls, above=0)
         self.sigma_c = number("sigma_c", sigma_c, at_least=0)
         self.admit_all = bool(admit_all)
         self.sigma = number("sigma", sigma, above=0)
 
-    def begin(self, env: Population[Any]) -> None:
-        super().begin(env)
-        assert isinstance(env, FederatedBandit)
-        if env.params.components:
-            raise ValueError(f"Fed2UCB needs the topology 'server', not {env.params.topology!r}")
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        if view.params.components:
+            raise ValueError(f"Fed2UCB needs the topology 'server', not {view.params.topology!r}")
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
@@ -308,7 +324,7 @@ class Fed2UCB(ArmPolicy):
         return pulls.argmax(-1)[:, None] + self._shape[2] * uploads
 
     def plan(self, seen: Seen, room: Array) -> tuple[Array, Array]:
-        """What `FederatedBandit.fast_forward` plays: the rest of the phase."""
+        """The rest of the phase."""
         pulls, uploads = self.schedule(seen.time[:, 0], seen.rounds[:, 0], seen.broadcast[:, 0], room[:, 0])
         return np.broadcast_to(pulls[:, None], self._shape), uploads
 
@@ -352,15 +368,14 @@ class Consensus(ArmPolicy):
     sums are no means of own rewards, and a mechanism is refused: nothing would account for them.
     """
 
-    def begin(self, env: Population[Any]) -> None:
-        super().begin(env)
-        assert isinstance(env, FederatedBandit)
-        if len(env.params.components) != 1 or env.params.hybrid:
-            raise ValueError(f"{type(self).__name__} needs one graph as topology, not {env.params.topology!r}")
-        self._env, self._channel = env, env.channels["means"]
-        if self._channel.config.mechanism is not None:
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        if len(view.params.components) != 1 or view.params.hybrid:
+            raise ValueError(f"{type(self).__name__} needs one graph as topology, not {view.params.topology!r}")
+        self._tell, self._channel = view.tell_neighbours, view.channels["means"]
+        if self._channel.mechanism is not None:
             raise ValueError(f"{type(self).__name__} exchanges mixed sums, for which no mechanism on 'means' accounts")
-        self._graph = env.params.components[0]
+        self._graph = view.params.components[0]
         self._mix = communication_matrix(self._graph)
         self.prepare()
 
@@ -385,8 +400,8 @@ class Consensus(ArmPolicy):
 
     def mixed(self, x: Array, live: Array) -> Array:
         """P x for `x` float64[B, M, P], by messages; who does not hear a neighbour keeps its own x in that place."""
-        said, came = self._env.tell_neighbours(x, live)
-        if self._channel.plain:
+        said, came = self._tell(x, live)
+        if not (self._channel.faulty or self._channel.budgeted):
             return self._mix @ x
         others = self._mix - np.diag(np.diag(self._mix))
         heard = came[:, :, None]
@@ -416,6 +431,8 @@ class CoopUCB2(Consensus):
         eta: in (0, 4).
         sigma: of a reward.
     """
+
+    fast = ArmPolicy.epochs
 
     def __init__(self, gamma: float = 1.01, eta: float = 2.0, sigma: float = 0.5) -> None:
         self.gamma = number("gamma", gamma, above=1)
@@ -447,6 +464,8 @@ class DDUCB(Consensus):
         sigma: of a reward.
         accuracy: to which a stage mixes, the paper's epsilon.
     """
+
+    fast = ArmPolicy.epochs
 
     def __init__(self, eta: float = 2.0, sigma: float = 0.5, accuracy: float = 1 / 22) -> None:
         self.eta = number("eta", eta, above=1)
@@ -512,6 +531,8 @@ class GossipUCB(Consensus):
     each slot one edge, drawn uniformly, gossips; counts pass over all.
     """
 
+    fast = ArmPolicy.epochs
+
     def prepare(self) -> None:
         self._estimates, self._own = np.zeros(self._shape), np.zeros(self._shape)
         self._most = np.zeros(self._shape)  # pulls that anybody was heard to have made
@@ -526,7 +547,7 @@ class GossipUCB(Consensus):
         size, agents, arms = self._shape
         total = self._last + slot
         counts, means = total[..., :arms], total[..., arms:] / np.maximum(total[..., :arms], 1)
-        said, came = self._env.tell_neighbours(np.concatenate([self._estimates, self._most], axis=-1), live)
+        said, came = self._tell(np.concatenate([self._estimates, self._most], axis=-1), live)
         estimates, most = self._estimates.copy(), np.maximum(self._most, counts)
         if agents > 1:
             replicas = np.arange(size)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, choice, integer, number
+from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.elicitation.game import (
     RULES,
     Announcement,
@@ -16,6 +16,7 @@ from taciturn.envs.elicitation.game import (
     winning_report,
 )
 from taciturn.envs.elicitation.reporting import KaryReport
+from taciturn.envs.elicitation.world import CommonBudget
 from taciturn.policies.base import Policy
 from taciturn.policies.reference.elicitation import Individuals, Platform
 
@@ -44,9 +45,12 @@ class FlatRate(Platform):
         target: which the platform takes for everyone's budget; None: the world's.
     """
 
+    fast = Platform.fast
+
     def __init__(self, amount: float | None = None, target: float | None = None) -> None:
         super().__init__(target)
         self.amount = None if amount is None else number("amount", amount, at_least=0)
+        self.needs_truth = amount is None
 
     def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
         e = self.aim(target)
@@ -67,6 +71,8 @@ class PostedPrice(Platform):
         target: which the platform takes for everyone's budget; None: the world's.
     """
 
+    fast = Platform.fast
+
     def __init__(self, value: int = 0, price: float | None = None, target: float | None = None) -> None:
         super().__init__(target)
         self.value = integer("value", value, at_least=0)
@@ -84,6 +90,9 @@ class Genie(Platform):
 
     Where the bound is attained above the target, that is where it pays for; where theta is uniform, nothing can be bought.
     """
+
+    needs_truth = True
+    fast = Platform.fast
 
     def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
         e = self.aim(target)
@@ -108,6 +117,7 @@ class _Peers(Platform):
     def __init__(self, amount: float | None = None, target: float | None = None) -> None:
         super().__init__(target)
         self.amount = None if amount is None else number("amount", amount, at_least=0)
+        self.needs_truth = amount is None
 
     def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
         e, amount = self.aim(target), self.amount
@@ -130,6 +140,7 @@ class OutputAgreement(_Peers):
     """
 
     rule = "output_agreement"
+    fast = Platform.fast
 
 
 class PeerTruthSerum(_Peers):
@@ -144,6 +155,7 @@ class PeerTruthSerum(_Peers):
     """
 
     rule = "peer_truth_serum"
+    fast = Platform.fast
 
 
 # Individuals.
@@ -160,12 +172,15 @@ class Truthful(Individuals):
         self.epsilon = None if epsilon is None else number("epsilon", epsilon, at_least=0)
 
     def answer(self, seen: dict[str, Array]) -> Array:
-        return np.broadcast_to(self.common_epsilon(seen["target"]), seen["target"].shape)
+        return self.budget(seen["target"])
 
-    def common_epsilon(self, target: Array) -> Array:
-        """What everyone answers to the targets [B]."""
-        most = self._env.params.max_epsilon
+    def budget(self, target: Array) -> Array:
+        """What everyone answers to the targets, of their shape."""
+        most = self._view.params.max_epsilon
         return np.full(target.shape, most if self.epsilon is None else min(self.epsilon, most))
+
+    def fast(self, view: PublicView) -> CommonBudget:
+        return CommonBudget(self.budget)
 
 
 class FreeRider(Individuals):
@@ -174,9 +189,8 @@ class FreeRider(Individuals):
     def answer(self, seen: dict[str, Array]) -> Array:
         return np.zeros(seen["target"].shape)
 
-    def common_epsilon(self, target: Array) -> Array:
-        """What everyone answers to the targets [B]."""
-        return np.zeros(target.shape)
+    def fast(self, view: PublicView) -> CommonBudget:
+        return CommonBudget(lambda target: np.zeros(target.shape))
 
 
 class _Learner(Individuals):
@@ -186,9 +200,9 @@ class _Learner(Individuals):
     `prizes` is exact for individuals who share a belief and a cost, and the game is one of large numbers for others.
     """
 
-    def begin(self, env: Population[Any]) -> None:
-        super().begin(env)
-        choice("reporting", self._env.params.reporting, ("k_ary",))
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        choice("reporting", self._view.params.reporting, ("k_ary",))
         self._memory: Any = None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -196,7 +210,7 @@ class _Learner(Individuals):
 
     def expected(self, seen: dict[str, Array], laws: Array) -> Array:
         """What each report earns in expectation, [B, x], if others' reports have the laws [B, x]."""
-        p, others = self._env.params, np.array([self._env.params.num_individuals - 1])
+        p, others = self._view.params, np.array([self._view.params.num_individuals - 1])
         fields = [seen["target"], seen["scale"], self.rules(seen), seen.get("value", np.zeros(seen["target"].shape))]
         rows = np.concatenate([np.stack(fields, -1)[:, 0], seen.get("reference", seen["belief"])[:, 0], laws], -1)
         # Replicas that have come to the same are worked out once.
@@ -218,16 +232,16 @@ class FictitiousPlay(_Learner):
     """Each answers best to how the others' reports have been distributed so far, in all campaigns; at first, as if at the target."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
-        env, belief = self._env, self.beliefs(seen)
+        view, belief = self._view, self.beliefs(seen)
         common, target = belief.mean(1), seen["target"][:, 0].astype(np.float64)
         if self._memory is None:
-            self._memory = np.zeros((len(common), env.reporting.num_reports)), np.zeros((len(common), 1))
+            self._memory = np.zeros((len(common), view.reporting.num_reports)), np.zeros((len(common), 1))
         total, played = self._memory
-        laws = np.where(played > 0, total / np.maximum(played, 1), env.reporting.law(common, target))
-        factor = seen["cost"].astype(np.float64) / env.cost.c
+        laws = np.where(played > 0, total / np.maximum(played, 1), view.reporting.law(common, target))
+        factor = seen["cost"].astype(np.float64) / view.cost.c
         prizes = self.expected(seen, laws)[:, None]
-        budget, earned = best_epsilon(prizes, belief, env.cost, factor, at_most=env.params.max_epsilon)
-        self._memory = total + env.reporting.law(common[:, None], budget).mean(1), played + 1
+        budget, earned = best_epsilon(prizes, belief, view.cost, factor, at_most=view.params.max_epsilon)
+        self._memory = total + view.reporting.law(common[:, None], budget).mean(1), played + 1
         return np.where(earned >= 0, budget, -1.0)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
@@ -247,7 +261,7 @@ class Hedge(_Learner):
         self.rate = None if rate is None else number("rate", rate, above=0)
 
     def answer(self, seen: dict[str, Array]) -> Array:
-        env, belief, p = self._env, self.beliefs(seen), self._env.params
+        view, belief, p = self._view, self.beliefs(seen), self._view.params
         budgets = np.linspace(0, min(2 * p.target, p.max_epsilon), self.num_budgets)
         if self._memory is None:
             self._memory = np.zeros((*belief.shape[:2], self.num_budgets)), np.zeros((len(belief), 1, 1))
@@ -258,10 +272,10 @@ class Hedge(_Learner):
         below = np.cumsum(weights, -1) <= self.rng.random(belief.shape[:2])[..., None]
         chosen = budgets[np.minimum(below.sum(-1), self.num_budgets - 1)]
 
-        laws = (weights.mean(1)[..., None] * env.reporting.law(belief.mean(1)[:, None], budgets)).sum(1)
+        laws = (weights.mean(1)[..., None] * view.reporting.law(belief.mean(1)[:, None], budgets)).sum(1)
         prizes = self.expected(seen, laws)
-        told = np.einsum("bnkx,bx->bnk", env.reporting.law(belief[:, :, None], budgets), prizes)
-        payoffs = told - (seen["cost"].astype(np.float64) / env.cost.c)[..., None] * env.cost(budgets)
+        told = np.einsum("bnkx,bx->bnk", view.reporting.law(belief[:, :, None], budgets), prizes)
+        payoffs = told - (seen["cost"].astype(np.float64) / view.cost.c)[..., None] * view.cost(budgets)
         extent = payoffs.max(-1, keepdims=True) - payoffs.min(-1, keepdims=True)
         self._memory = total + payoffs / np.where(extent > 0, extent, 1.0), played + 1
         return chosen
@@ -282,13 +296,17 @@ class Mixture(Policy):
             raise ValueError("parts must hold at least one pair (policy, share), not none")
         self.parts = [(policy, number("share", share, above=0)) for policy, share in parts]
 
-    def reset(self, env: Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
-        super().reset(env, rng, role)
+    @property
+    def needs_truth(self) -> bool:  # type: ignore[override]
+        """Whether any of the parts does."""
+        return any(policy.needs_truth for policy, _ in self.parts)
+
+    def begin(self, view: PublicView) -> None:
         shares = np.cumsum([share for _, share in self.parts])
-        ends = np.rint(shares / shares[-1] * env.roles[self.role].num_agents).astype(int)
+        ends = np.rint(shares / shares[-1] * view.roles[self.role].num_agents).astype(int)
         self._rows = [slice(a, b) for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
         for policy, _ in self.parts:
-            policy.reset(env, rng, role)
+            policy.reset(view, self.rng, self.role)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         present = [

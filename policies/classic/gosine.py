@@ -1,10 +1,8 @@
 """Agents that remember a few options each and pass on which: gossiping insert-eliminate."""
 
-from typing import Any
-
 import numpy as np
 
-from taciturn.envs.core import Array, Population, number
+from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.classic.social import IsolatedUCB, unbiased
 from taciturn.policies.reference.private_social_learning import sample
@@ -29,10 +27,10 @@ class GosInE(IsolatedUCB):
     def __init__(self, growth: float = 1.0) -> None:
         self.growth = number("growth", growth, above=0)
 
-    def prepare(self, env: Population[Any]) -> None:
-        if not isinstance(env, SocialBandit):
-            raise ValueError(f"GosInE acts in social_bandit, whose agents share their rounds, not in {env.name!r}")
-        super().prepare(env)
+    def prepare(self, view: PublicView) -> None:
+        if not issubclass(view.world, SocialBandit):
+            raise ValueError(f"GosInE acts in social_bandit, whose agents share their rounds, not in {view.name!r}")
+        super().prepare(view)
         (_, agents), options = self._shape, self._options
         self._sticky = np.arange(options) % agents == np.arange(agents)[:, None] % min(agents, options)
         two = (np.arange(agents)[:, None] + [1, 2]) % options

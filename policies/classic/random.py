@@ -1,11 +1,9 @@
 """The policy that knows nothing."""
 
-from typing import Any
-
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Population
+from taciturn.envs.core import Array, PublicView
 from taciturn.policies.base import Policy
 
 __all__ = ["Random"]
@@ -14,8 +12,8 @@ __all__ = ["Random"]
 class Random(Policy):
     """Uniform over the action space, and over the unmasked actions where there is a mask."""
 
-    def begin(self, env: Population[Any]) -> None:
-        self._space = env.roles[self.role].action_space
+    def begin(self, view: PublicView) -> None:
+        self._space = view.roles[self.role].action_space
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         space, shape = self._space, obs.shape[:2]

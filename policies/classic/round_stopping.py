@@ -1,10 +1,8 @@
 """Textbook stopping rules for the round-stopping worlds."""
 
-from typing import Any
-
 import numpy as np
 
-from taciturn.envs.core import Array, Population, integer, number
+from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.round_stopping.world import STOP, WAIT, Model, RoundStopping, evaluate, parameters, some_finish
 from taciturn.policies.base import Policy
 
@@ -14,11 +12,11 @@ __all__ = ["Deadline", "FixedCount", "Fraction", "OneStepLookAhead", "StoppingRu
 class StoppingRule(Policy):
     """Base of the rules that decide by what the server sees: `waits` names the quantities."""
 
-    def begin(self, env: Population[Any]) -> None:
-        if not isinstance(env, RoundStopping):
-            raise ValueError(f"{type(self).__name__} acts in the round-stopping worlds, not in {env.name!r}")
-        self._layout = env.roles[self.role].layout
-        self.prepare(env.params)
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, RoundStopping):
+            raise ValueError(f"{type(self).__name__} acts in the round-stopping worlds, not in {view.name!r}")
+        self._layout = view.roles[self.role].layout
+        self.prepare(view.params)
 
     def prepare(self, model: Model) -> None:
         """Read the model's parameters."""

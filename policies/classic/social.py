@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Population, number
-from taciturn.envs.core.replies import reply_law
-from taciturn.envs.gossip_bandit.ticks import Rule, choose
+from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.gossip_bandit.ticks import GossipRule, choose
+from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandit_indices import ucb1_index
@@ -55,20 +55,19 @@ def unbiased(counts: Array, received: Array, p: float, q: float) -> Array:
 class SocialPolicy(Policy):
     """Base of the policies of social learning: reads what agents see and writes plans."""
 
-    def begin(self, env: Population[Any]) -> None:
-        role = env.roles[self.role]
+    def begin(self, view: PublicView) -> None:
+        role = view.roles[self.role]
         fields = role.layout.fields
-        if not {"counts", "received", "own"} <= fields.keys() or "preference" not in env.channels:
-            raise ValueError(f"{type(self).__name__} acts in the worlds of social learning, not in {env.name!r}")
+        if not {"counts", "received", "own"} <= fields.keys() or "preference" not in view.channels:
+            raise ValueError(f"{type(self).__name__} acts in the worlds of social learning, not in {view.name!r}")
         self._layout, self._options = role.layout, fields["own"][0]
         self._flat = isinstance(role.action_space, gymnasium.spaces.Discrete)
-        self._scale = float(getattr(env, "reply_scale", 1))
-        self._law = reply_law(env.channels["preference"])
-        self._shape = (env.num_envs, role.num_agents)
-        self._env = env
-        self.prepare(env)
+        self._scale, self._law = float(view.reply_scale), view.reply_law
+        self._shape = (view.num_envs, role.num_agents)
+        self._view = view
+        self.prepare(view)
 
-    def prepare(self, env: Population[Any]) -> None:
+    def prepare(self, view: PublicView) -> None:
         """Read what else the run's parameters tell."""
 
     def heard(self, obs: Array) -> Heard:
@@ -84,13 +83,13 @@ class SocialPolicy(Policy):
 
     def who(self, obs: Array) -> Array:
         """Which agents the rows are, int64[B, rows]."""
-        acting = self._env.acting(self.role)
+        acting = self._view.acting(self.role)
         everyone = np.broadcast_to(np.arange(self._shape[1]), self._shape)
         return everyone if acting is None else acting
 
 
 class Proportional(SocialPolicy):
-    """Base of the policies that pull an option in proportion to a weight of what they heard of it (a `Rule`)."""
+    """Base of the policies that pull an option in proportion to a weight of what they heard of it (a `GossipRule`)."""
 
     _threshold: float = np.inf
     _explore: float = 0.0
@@ -106,12 +105,14 @@ class Proportional(SocialPolicy):
         option = choose(weights, heard.own, self.rng.random(heard.own.shape), self._threshold, self._explore)
         return self.plan(option, *self._take_up)
 
-    def gossip_rule(self, env: Any) -> Rule:
-        """What `gossip_bandit_v0` fast_forwards by: `act`, where all who are asked reply."""
-        replies = env.params.num_agents if env.params.asks == "all" else 1
+    def gossip_rule(self, view: PublicView) -> GossipRule | None:
+        """The fast form in `gossip_bandit_v0`, where all who are asked reply: the weight of each count that can be heard."""
+        if not issubclass(view.world, GossipBandit):
+            return None
+        replies = view.params.num_agents if view.params.asks == "all" else 1
         counts = np.arange(replies + 1.0)[:, None]
         weights = self.weights(counts, np.full(replies + 1, float(replies)))[:, 0]
-        return Rule(weights, self._threshold, self._explore, self._take_up)
+        return GossipRule(weights, self._threshold, self._explore, self._take_up)
 
 
 class Voter(Proportional):
@@ -121,10 +122,13 @@ class Voter(Proportional):
     """
 
     _take_up = (True, True)
+    fast = Proportional.gossip_rule
 
 
 class ImitateIfBetter(Proportional):
     """Pull what somebody else prefers, drawn by its unbiased share of what was heard, and take it up if its signal is 1."""
+
+    fast = Proportional.gossip_rule
 
 
 class FollowMajority(SocialPolicy):
@@ -150,9 +154,12 @@ class Uniform(SocialPolicy):
 class OracleOption(SocialPolicy):
     """Take up the best option, which it is told."""
 
+    needs_truth = True
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        given = np.broadcast_to(self._env.params.qualities, (len(obs), self._options))
-        best = getattr(self._env.state, "qualities", given).argmax(1)
+        truth = self._view.truth
+        given = np.broadcast_to(truth.params.qualities, (len(obs), self._options))
+        best = getattr(truth.state, "qualities", given).argmax(1)
         return self.plan(np.broadcast_to(best[:, None], obs.shape[:2]), 1, 1)
 
 
@@ -163,10 +170,10 @@ class Isolated(SocialPolicy):
     as a round begins, in `gossip_bandit_v0` that of the option pulled.
     """
 
-    def prepare(self, env: Population[Any]) -> None:
+    def prepare(self, view: PublicView) -> None:
         shape = (*self._shape, self._options)
         self._pulls, self._signals = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-        self._late = isinstance(env, SocialBandit)
+        self._late = issubclass(view.world, SocialBandit)
         self._chosen = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def index(self, pulls: Array, signals: Array) -> Array:

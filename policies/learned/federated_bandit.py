@@ -1,11 +1,10 @@
 """Learners of the federated bandit, by PPO: the coordinator of `arm_elimination_v0`, and the agents of `federated_bandit_v0`."""
 
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, Population, integer
+from taciturn.envs.core import Array, Layout, PublicView, integer
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Learner
@@ -35,15 +34,15 @@ class BanditPPO(Learner):
     def history(self) -> list[float]:
         return self._history
 
-    def begin(self, env: Population[Any]) -> None:
-        self.check(env)
+    def begin(self, view: PublicView) -> None:
+        self.check(view)
         if self._model is None:
-            self.train(env)
-        self.look(env)
+            self.fit(view)
+        self.look(view)
 
-    def train(self, env: Population[Any]) -> Self:
-        """Learn in a world like `env`."""
-        self.check(env)
+    def fit(self, view: PublicView) -> Self:
+        """Learn in a world like `view`."""
+        self.check(view)
         try:
             from stable_baselines3.common.vec_env import VecNormalize
 
@@ -52,17 +51,13 @@ class BanditPPO(Learner):
             raise ImportError(
                 f"{type(self).__name__} needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
             ) from error
-        assert isinstance(env, FederatedBandit)
-        self.look(env)
-        world = type(env)(replace(env.params, horizon=env.steps), self.num_envs)
-        world.channel_configs = {
-            name: channel.config for name, channel in env.channels.items() if channel.config.ledger is not None
-        }
+        self.look(view)
+        world = view.practice(self.num_envs)
         rows = TeamRows(world, self.seed, self.features, self.open_actions)
         settings = dict(self.SETTINGS)
         rate, batch = settings.pop("learning_rate"), settings.pop("batch_size")
         normal = VecNormalize(rows, norm_obs=False, gamma=settings["gamma"])
-        self._model = self.learner(env.params.arms)(
+        self._model = self.learner(view.params.arms)(
             env=normal,
             learning_rate=lambda left: rate * max(left, 0.0),
             batch_size=min(batch, settings["n_steps"] * rows.num_envs),
@@ -75,19 +70,18 @@ class BanditPPO(Learner):
             self._model.learn(self.steps, callback=watcher(self._history, self.steps, self.progress))
         return self
 
-    def look(self, env: Population[Any]) -> None:
-        """Take note of how `env` is observed."""
-        assert isinstance(env, FederatedBandit)
-        (role,) = env.roles.values()
+    def look(self, view: PublicView) -> None:
+        """Take note of how `view` is observed."""
+        (role,) = view.roles.values()
         self._layout: Layout = role.layout
-        self._horizon, self._arms = env.steps, env.params.arms
+        self._horizon, self._arms = view.params.horizon, view.params.arms
 
     def seen(self, obs: Array) -> dict[str, Array]:
         """The fields of observations [rows, D], each [rows, its size]."""
         return {name: obs[:, part] for name, part in self._layout.slices.items()}
 
-    def check(self, env: Population[Any]) -> None:
-        """Raise ValueError if it cannot act in `env`."""
+    def check(self, view: PublicView) -> None:
+        """Raise ValueError if it cannot act in `view`."""
         raise NotImplementedError
 
     def learner(self, arms: int) -> Any:
@@ -124,11 +118,11 @@ class LearnedElimination(BanditPPO):
     def __init__(self, steps: int = 200_000, *, num_envs: int = 64, seed: int = 0) -> None:
         super().__init__(steps, num_envs=num_envs, seed=seed)
 
-    def check(self, env: Population[Any]) -> None:
-        if not isinstance(env, ArmElimination):
-            raise ValueError(f"LearnedElimination acts in arm_elimination, not in {env.name!r}")
-        if self._model is not None and env.params.arms != self._arms:
-            raise ValueError(f"LearnedElimination was trained on {self._arms} arms, not on {env.params.arms}")
+    def check(self, view: PublicView) -> None:
+        if not issubclass(view.world, ArmElimination):
+            raise ValueError(f"LearnedElimination acts in arm_elimination, not in {view.name!r}")
+        if self._model is not None and view.params.arms != self._arms:
+            raise ValueError(f"LearnedElimination was trained on {self._arms} arms, not on {view.params.arms}")
 
     def learner(self, arms: int) -> Any:
         from functools import partial
@@ -179,9 +173,9 @@ class LearnedPulls(BanditPPO):
         super().__init__(steps, num_envs=num_envs, seed=seed)
         self.every = integer("every", every, at_least=1)
 
-    def check(self, env: Population[Any]) -> None:
-        if not isinstance(env, FederatedBandit) or isinstance(env, ArmElimination):
-            raise ValueError(f"LearnedPulls acts in federated_bandit, not in {env.name!r}")
+    def check(self, view: PublicView) -> None:
+        if not issubclass(view.world, FederatedBandit) or issubclass(view.world, ArmElimination):
+            raise ValueError(f"LearnedPulls acts in federated_bandit, not in {view.name!r}")
 
     def learner(self, arms: int) -> Any:
         from functools import partial

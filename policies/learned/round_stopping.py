@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, choice, integer, number
+from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State, parameters
 from taciturn.policies.base import Learner
 from taciturn.policies.classic.round_stopping import StoppingRule
@@ -18,7 +18,7 @@ __all__ = ["LearnedStopping", "TabularQ"]
 def training(params: Params, broadcasts: float) -> Params:
     """The round-stopping model of a world, in sessions of so many broadcast times."""
     clocks = {name: getattr(params, name) for name in ("time_law", "transmission", "computing")}
-    return Params(**parameters(params), **clocks, time_budget=broadcasts * params.broadcast_time)
+    return Params(**parameters(params), **clocks, horizon=broadcasts * params.broadcast_time)
 
 
 class PaidAsItPasses(RoundStopping):
@@ -67,13 +67,13 @@ class LearnedStopping(Learner):
         self.history: list[float] = []
         self._model: Any = None
 
-    def begin(self, env: Population[Any]) -> None:
-        if not isinstance(env, RoundStopping):
-            raise ValueError(f"LearnedStopping acts in the round-stopping worlds, not in {env.name!r}")
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, RoundStopping):
+            raise ValueError(f"LearnedStopping acts in the round-stopping worlds, not in {view.name!r}")
         if self._model is None:
-            self.train(env)
+            self.fit(view)
 
-    def train(self, env: Population[Any]) -> "LearnedStopping":
+    def fit(self, view: PublicView) -> "LearnedStopping":
         """Learn for the world's geometric or Pareto model."""
         try:
             import stable_baselines3
@@ -84,7 +84,7 @@ class LearnedStopping(Learner):
             raise ImportError(
                 "LearnedStopping needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
             ) from error
-        base = training(env.params, 60)
+        base = training(view.params, 60)
         settings = SETTINGS[self.algorithm]
         # No rule earns more than the first price; from above, the first rules are too hasty, and cheap to play.
         price = float(base.rewards.max()) / base.broadcast_time
@@ -196,16 +196,16 @@ class TabularQ(StoppingRule, Learner):
         self._learning = False
         self._pending: tuple[Array, ...] | None = None
 
-    def begin(self, env: Population[Any]) -> None:
-        super().begin(env)
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
         self._pending = None
         if self._values is None:
-            self.train(env)
-            super().begin(env)
+            self.fit(view)
+            super().begin(view)
 
-    def train(self, env: Population[Any]) -> "TabularQ":
+    def fit(self, view: PublicView) -> "TabularQ":
         """Learn for the world's model."""
-        model = training(env.params, 200)
+        model = training(view.params, 200)
         size = model.num_clients + 1
         self._broadcast, self._slot = model.broadcast_time, model.slot_time
         # Optimistic about waiting, so that it is tried.

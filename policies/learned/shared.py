@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, integer, number
+from taciturn.envs.core import Array, Population, PublicView, integer, number
 from taciturn.policies.base import Learner, Progress
 from taciturn.policies.learned.training import Ranking, names_agents, one_thread, practice
 
@@ -117,26 +117,26 @@ class SharedPPO(Learner):
         self._normal: Any = None
         self._ranking: Ranking | None = None
 
-    def settings(self, env: Population[Any]) -> dict[str, Any]:
-        """With what it trains in a world like `env`."""
-        return DEFAULTS | SETTINGS.get(env.name, {}) | self.given
+    def settings(self, view: PublicView) -> dict[str, Any]:
+        """With what it trains in a world like `view`."""
+        return DEFAULTS | SETTINGS.get(view.name, {}) | self.given
 
     @property
     def history(self) -> list[float]:
         return self._history
 
-    def begin(self, env: Population[Any]) -> None:
+    def begin(self, view: PublicView) -> None:
         if self._model is None:
-            self.train(env)
-        if env.roles[self.role].layout.size != self._model.observation_space.shape[0]:
+            self.fit(view)
+        if view.roles[self.role].layout.size != self._model.observation_space.shape[0]:
             raise ValueError(
-                f"SharedPPO was trained on {self._model.observation_space}, and {env.name} shows otherwise"
+                f"SharedPPO was trained on {self._model.observation_space}, and {view.name} shows otherwise"
             )
-        if options := self.settings(env)["options"]:
-            self._ranking = Ranking(env.roles[self.role].layout, options)
+        if options := self.settings(view)["options"]:
+            self._ranking = Ranking(view.roles[self.role].layout, options)
 
-    def train(self, env: Population[Any]) -> "SharedPPO":
-        """Learn in a world like `env`, with what stands on its channels."""
+    def fit(self, view: PublicView) -> "SharedPPO":
+        """Learn in a world like `view`, with what stands on its channels."""
         try:
             from sb3_contrib import MaskablePPO
             from stable_baselines3 import PPO
@@ -148,8 +148,8 @@ class SharedPPO(Learner):
             raise ImportError(
                 "SharedPPO needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
             ) from error
-        chosen = self.settings(env)
-        world, options, steps = self._own_world(env), chosen["options"], chosen["steps"]
+        chosen = self.settings(view)
+        world, options, steps = self._own_world(view), chosen["options"], chosen["steps"]
         rows = RankedRows(world, self.seed, options) if options else RowsVecEnv(world, self.seed)
         self._normal = VecNormalize(rows, gamma=chosen["gamma"])
         rows.reset()
@@ -171,17 +171,17 @@ class SharedPPO(Learner):
         self._normal.training = False
         return self
 
-    def _own_world(self, env: Population[Any]) -> Population[Any]:
+    def _own_world(self, view: PublicView) -> Population[Any]:
         """A population of the same kind to learn in."""
-        chosen = self.settings(env)
+        chosen = self.settings(view)
         overrides = dict(chosen["overrides"])
-        known = {field.name for field in fields(env.params)}
+        known = {field.name for field in fields(view.params)}
         for name in overrides:
             if name not in known:
-                raise ValueError(f"overrides must name parameters of {env.name}, and {name!r} is none")
-        if "overrides" not in self.given and names_agents(env.params):
+                raise ValueError(f"overrides must name parameters of {view.name}, and {name!r} is none")
+        if "overrides" not in self.given and names_agents(view.params):
             overrides.pop("num_agents", None)
-        return practice(env, chosen["num_envs"], overrides)
+        return practice(view, chosen["num_envs"], overrides)
 
     @one_thread()
     def act(self, obs: Array, mask: Array | None = None) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, integer, number
+from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.policies.base import Learner
 from taciturn.policies.classic.social import SocialPolicy, unbiased
 from taciturn.policies.learned.training import names_agents, practice
@@ -56,19 +56,19 @@ class SocialQ(SocialPolicy, Learner):
         self._learning = False
         self._last: tuple[Array, ...] | None = None
 
-    def prepare(self, env: Population[Any]) -> None:
+    def prepare(self, view: PublicView) -> None:
         self._last = None
         if self._values is None:
-            self.train(env)
-            self.begin(env)
+            self.fit(view)
+            self.begin(view)
 
-    def train(self, env: Population[Any]) -> "SocialQ":
-        """Learn in a world like `env`, with what stands on its channels."""
-        known = {field.name for field in fields(env.params)}
+    def fit(self, view: PublicView) -> "SocialQ":
+        """Learn in a world like `view`, with what stands on its channels."""
+        known = {field.name for field in fields(view.params)}
         overrides: dict[str, Any] = {"reward": "preference"} if "reward" in known else {"horizon": 50}
-        if not names_agents(env.params):
-            overrides["num_agents"] = min(env.params.num_agents, 100)
-        world = practice(env, self.num_envs, overrides)
+        if not names_agents(view.params):
+            overrides["num_agents"] = min(view.params.num_agents, 100)
+        world = practice(view, self.num_envs, overrides)
         shape = (self.bins + 1, self.bins, 5)
         self._values, self._visits = np.ones(shape), np.zeros(shape)
         self._learning, done, role = True, 0, self.role

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, Population
+from taciturn.envs.core import Array, Layout, Population, PublicView
 from taciturn.envs.social_bandit.world import SocialBandit, State
 
 __all__ = ["Ranking", "ToldAtOnce", "names_agents", "one_thread", "practice"]
@@ -68,14 +67,9 @@ class ToldAtOnce(SocialBandit):
         return new, {"agent": np.where(holds, pay, mean)}, terminated, truncated, info
 
 
-def practice(env: Population[Any], num_envs: int, overrides: dict[str, Any]) -> Population[Any]:
-    """Replicas of a world like `env` to learn in, with what stands on its channels; of `SocialBandit`, `ToldAtOnce`."""
-    kind: Any = ToldAtOnce if type(env) is SocialBandit else type(env)
-    world: Population[Any] = kind(replace(env.params, **overrides), num_envs)
-    world.channel_configs = {
-        name: channel.config for name, channel in env.channels.items() if channel.config.ledger is not None
-    }
-    return world
+def practice(view: PublicView, num_envs: int, overrides: dict[str, Any]) -> Population[Any]:
+    """`PublicView.practice`; in place of `SocialBandit`, `ToldAtOnce`."""
+    return view.practice(num_envs, ToldAtOnce if view.world is SocialBandit else None, **overrides)
 
 
 def names_agents(params: Any) -> bool:

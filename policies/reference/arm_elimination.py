@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, choice, integer, number
+from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination as ArmEliminationWorld
 from taciturn.envs.federated_bandit.arm_elimination import action
-from taciturn.envs.federated_bandit.world import FederatedBandit, Params, eliminate, in_turn, smallest_gap
+from taciturn.envs.federated_bandit.world import EpochPlan, FederatedBandit, Params, eliminate, in_turn, smallest_gap
 from taciturn.policies.base import Policy
 from taciturn.wrappers import Laplace
 
@@ -97,30 +97,39 @@ class ArmElimination(Policy):
         self.rounds = None if rounds is None else integer("rounds", rounds, at_least=1)
         self.gap = None if gap is None else number("gap", gap, above=0, at_most=1)
 
+    @property
+    def needs_truth(self) -> bool:  # type: ignore[override]
+        """With limited rounds the paper takes the smallest gap as known."""
+        return self.rounds is not None and self.gap is None
+
+    def fast(self, view: PublicView) -> EpochPlan:
+        return EpochPlan(self.plan)
+
     def uploaders(self, params: Params) -> int:
         """N."""
         return params.num_agents
 
-    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
         """Laplace noise on each mean, of scale 1 / (N epsilon n) (Algorithm 1, line 9): messages are (N epsilon)-DP."""
-        return {"means": Laplace(epsilon=self.uploaders(self._world(env).params) * self.epsilon)}
+        return {"means": Laplace(epsilon=self.uploaders(self._params(view)) * self.epsilon)}
 
-    def _world(self, env: Population[Any]) -> FederatedBandit:
-        if not isinstance(env, FederatedBandit) or isinstance(env, ArmEliminationWorld):
-            raise ValueError(f"{type(self).__name__} acts in federated_bandit, not in {env.name!r}")
-        params = env.params
+    def _params(self, view: PublicView) -> Any:
+        """The parameters of a world in which it can act; else ValueError."""
+        if not issubclass(view.world, FederatedBandit) or issubclass(view.world, ArmEliminationWorld):
+            raise ValueError(f"{type(self).__name__} acts in federated_bandit, not in {view.name!r}")
+        params = view.params
         here = "components" if params.hybrid else "a graph" if params.components else "the server"
         if self.topology not in ("", here):
             raise ValueError(f"{type(self).__name__} needs the topology to be {self.topology}, but it is {here}")
-        return env
+        return params
 
-    def begin(self, env: Population[Any]) -> None:
-        self._env = world = self._world(env)
-        params = world.params
-        self._shape = (world.num_envs, params.num_agents, params.arms)
-        self._layout = world.roles[self.role].layout
-        self._horizon, self._delay, self._n = world.steps, world.talk.delay, self.uploaders(params)
-        group = (world.num_envs, params.num_agents if self.alone else 1)
+    def begin(self, view: PublicView) -> None:
+        params = self._params(view)
+        self._view = view
+        self._shape = (view.num_envs, params.num_agents, params.arms)
+        self._layout = view.roles[self.role].layout
+        self._horizon, self._delay, self._n = params.horizon, view.delay, self.uploaders(params)
+        group = (view.num_envs, params.num_agents if self.alone else 1)
         self._time, self._round, self._played, self._best = (np.zeros(group, np.int64) for _ in range(4))
         self._total, self._pulls, self._phase = (np.zeros(group, np.int64) for _ in range(3))
         self._radius, self._gap = np.zeros(group), np.ones(group)
@@ -187,7 +196,7 @@ class ArmElimination(Policy):
             array[fresh] = 0
         self._active[fresh] = True
         if self.rounds is not None:
-            gap = smallest_gap(self._env.state.quality) if self.gap is None else np.full(len(fresh), self.gap)
+            gap = smallest_gap(self._view.truth.state.quality) if self.gap is None else np.full(len(fresh), self.gap)
             self._gap = np.where(fresh, gap[:, None], self._gap)
         self._begin_epoch(fresh)
 
@@ -238,6 +247,7 @@ class CDPMAB(ArmElimination):
     """
 
     topology = "the server"
+    fast = ArmElimination.fast
 
     def __init__(
         self, epsilon: float = 1.0, participation: float = 1.0, rounds: int | None = None, gap: float | None = None
@@ -265,6 +275,7 @@ class DDPMAB(ArmElimination):
     """
 
     topology = "a graph"
+    fast = ArmElimination.fast
 
     def __init__(
         self, epsilon: float = 1.0, rounds: int | None = None, gap: float | None = None, aggregate: str = "history"
@@ -272,8 +283,8 @@ class DDPMAB(ArmElimination):
         super().__init__(epsilon, rounds, gap)
         self.aggregate = choice("aggregate", aggregate, ("history", "epoch"))
 
-    def begin(self, env: Population[Any]) -> None:
-        super().begin(env)
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
         self._before = np.zeros(self._active.shape)
 
     def _result(self, seen: Any) -> Array:
@@ -290,6 +301,7 @@ class HDPMAB(ArmElimination):
     """Algorithm 5: sink agents collect the means of their components, and the server eliminates. Arguments as in `CDPMAB` (Corollary 2)."""
 
     topology = "components"
+    fast = ArmElimination.fast
 
     def __init__(self, epsilon: float = 1.0, rounds: int | None = None, gap: float | None = None) -> None:
         super().__init__(epsilon, rounds, gap)
@@ -299,6 +311,7 @@ class SingleAgent(ArmElimination):
     """Algorithm 1 by each agent on its own (M = 1), in any topology: it tells nobody anything, so that it needs no noise."""
 
     alone = True
+    fast = ArmElimination.fast
 
     def __init__(self) -> None:
         self.epsilon, self.rounds, self.gap = math.inf, None, None
@@ -306,11 +319,11 @@ class SingleAgent(ArmElimination):
     def uploaders(self, params: Params) -> int:
         return 1
 
-    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
-        return Policy.prescribes(self, env)
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
+        return Policy.prescribes(self, view)
 
-    def begin(self, env: Population[Any]) -> None:
-        super().begin(env)
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
         self._delay = 0
 
     def _result(self, seen: Any) -> Array:
@@ -330,21 +343,21 @@ class EliminationSchedule(Policy):
         self.epsilon = number("epsilon", epsilon, above=0)
         self.participation = number("participation", participation, above=0, at_most=1)
 
-    def _world(self, env: Population[Any]) -> ArmEliminationWorld:
-        if not isinstance(env, ArmEliminationWorld):
-            raise ValueError(f"EliminationSchedule acts in arm_elimination, not in {env.name!r}")
-        return env
+    def _params(self, view: PublicView) -> Any:
+        if not issubclass(view.world, ArmEliminationWorld):
+            raise ValueError(f"EliminationSchedule acts in arm_elimination, not in {view.name!r}")
+        return view.params
 
-    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
         """As in `CDPMAB`: messages are (N epsilon)-DP."""
-        agents = self._world(env).params.num_agents
+        agents = self._params(view).num_agents
         return {"means": Laplace(epsilon=participants(self.participation, agents) * self.epsilon)}
 
-    def begin(self, env: Population[Any]) -> None:
-        world = self._world(env)
-        self._layout, self._horizon, self._arms = world.roles[self.role].layout, world.steps, world.params.arms
-        self._n = participants(self.participation, world.params.num_agents)
-        self._total = np.zeros(world.num_envs, np.int64)
+    def begin(self, view: PublicView) -> None:
+        params = self._params(view)
+        self._layout, self._horizon, self._arms = view.roles[self.role].layout, params.horizon, params.arms
+        self._n = participants(self.participation, params.num_agents)
+        self._total = np.zeros(view.num_envs, np.int64)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs[:, 0].astype(np.float64))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, choice, number
+from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.elicitation.game import (
     RULES,
     Announcement,
@@ -18,7 +18,7 @@ from taciturn.envs.elicitation.game import (
     wintall_payment,
 )
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting
-from taciturn.envs.elicitation.world import MIN_TARGET, Elicitation
+from taciturn.envs.elicitation.world import MIN_TARGET, CommonBudget, Elicitation, StandingAnnouncement
 from taciturn.policies.base import Policy
 
 __all__ = ["BestResponse", "FiniteBestResponse", "Individuals", "Platform", "TargetQuality", "Wintall"]
@@ -31,25 +31,28 @@ class Platform(Policy):
         target: e; None: the world's target.
     """
 
-    stands = True
-
     def __init__(self, target: float | None = None) -> None:
         self.target = None if target is None else number("target", target, at_least=MIN_TARGET)
         self._reporting: Reporting | None = None
 
-    def begin(self, env: Population[Any]) -> None:
-        if not isinstance(env, Elicitation) or self.role != "platform":
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, Elicitation) or self.role != "platform":
             raise ValueError(
-                f"{type(self).__name__} is the platform of elicitation_v0, not {self.role!r} of {env.name!r}"
+                f"{type(self).__name__} is the platform of elicitation_v0, not {self.role!r} of {view.name!r}"
             )
-        self._env, self._theta, self._reporting = env, np.zeros((0, 0)), env.reporting
-        self.check(env)
+        self._view, self._theta, self._reporting = view, np.zeros((0, 0)), view.reporting
+        # What a platform that does not know theta supposes.
+        self._unknown = np.full((view.num_envs, view.params.num_values), 1 / view.params.num_values)
+        self.check(view)
 
-    def check(self, env: Elicitation) -> None:
+    def fast(self, view: PublicView) -> StandingAnnouncement:
+        return StandingAnnouncement()
+
+    def check(self, view: PublicView) -> None:
         """Warn or raise if the policy is not made for this world."""
 
     def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
-        """What it announces where theta, the cost and the world's target are these (it may be one that does not know theta)."""
+        """What it announces where theta, the cost and the world's target are these; theta is uniform unless it declares `needs_truth`."""
         raise NotImplementedError
 
     def aim(self, target: float | None) -> float:
@@ -60,21 +63,21 @@ class Platform(Policy):
         return aim
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        env = self._env
-        if self._theta is not env.state.theta:
-            self._theta = env.state.theta
-            self._action = self._announce(env, self._theta)
+        theta = self._view.truth.state.theta if self.needs_truth else self._unknown
+        if self._theta is not theta:
+            self._theta, self._action = theta, self._announce(self._view, theta)
         return self._action.copy()
 
-    def _announce(self, env: Elicitation, theta: Array) -> Array:
+    def _announce(self, view: PublicView, theta: Array) -> Array:
         rows, of = np.unique(theta, axis=0, return_inverse=True)
-        told = [self.announcement(row, env.cost, env.params.target) for row in rows]
+        told = [self.announcement(row, view.cost, view.params.target) for row in rows]
         fields = {name: np.array([getattr(one, name) for one in told])[of] for name in ("target", "scale", "value")}
-        if (fields["scale"] > env.params.max_scale).any():
+        if (fields["scale"] > view.params.max_scale).any():
             raise ValueError(
-                f"max_scale must be at least {fields['scale'].max():g} for {self!r}, not {env.params.max_scale!r}"
+                f"max_scale must be at least {fields['scale'].max():g} for {self!r}, not {view.params.max_scale!r}"
             )
-        return env.announce(told[0].rule, **fields)
+        action: Array = view.announce(told[0].rule, **fields)
+        return action
 
 
 class Wintall(Platform):
@@ -86,11 +89,13 @@ class Wintall(Platform):
         target: e; None: the world's target.
     """
 
-    def check(self, env: Elicitation) -> None:
-        e, m = self.aim(env.params.target), env.params.num_values
-        if not theorem_2_holds(env.cost, e, m):
+    fast = Platform.fast
+
+    def check(self, view: PublicView) -> None:
+        e, m = self.aim(view.params.target), view.params.num_values
+        if not theorem_2_holds(view.cost, e, m):
             warnings.warn(
-                f"Theorem 2 does not hold for {env.params.cost!r} at target {e:g} and M = {m}: the payoff is not concave, "
+                f"Theorem 2 does not hold for {view.params.cost!r} at target {e:g} and M = {m}: the payoff is not concave, "
                 "and individuals may prefer another budget",
                 stacklevel=4,
             )
@@ -120,13 +125,13 @@ class Wintall(Platform):
 class Individuals(Policy):
     """Base of individuals' policies: `budgets` says what they choose, by what they see."""
 
-    def begin(self, env: Population[Any]) -> None:
-        if not isinstance(env, Elicitation) or self.role != "individual":
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, Elicitation) or self.role != "individual":
             raise ValueError(
-                f"{type(self).__name__} is the individuals of elicitation_v0, not {self.role!r} of {env.name!r}"
+                f"{type(self).__name__} is the individuals of elicitation_v0, not {self.role!r} of {view.name!r}"
             )
-        self._env, self._seen = env, np.zeros((0, 0, 0))
-        self._layout = env.roles[self.role].layout
+        self._view, self._seen = view, np.zeros((0, 0, 0))
+        self._layout = view.roles[self.role].layout
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """What was answered to the same sight is answered again."""
@@ -140,7 +145,7 @@ class Individuals(Policy):
 
     def rules(self, seen: dict[str, Array]) -> Array:
         """Places in `RULES` of the rules that stand, int64[B, N]."""
-        places = np.array([RULES.index(rule) for rule in self._env.params.rules])
+        places = np.array([RULES.index(rule) for rule in self._view.params.rules])
         return places[seen["rule"].astype(np.int64)] if "rule" in seen else np.full(seen["target"].shape, places[0])
 
 
@@ -150,9 +155,8 @@ class TargetQuality(Individuals):
     def answer(self, seen: dict[str, Array]) -> Array:
         return seen["target"]
 
-    def common_epsilon(self, target: Array) -> Array:
-        """What everyone answers to the targets [B]."""
-        return target
+    def fast(self, view: PublicView) -> CommonBudget:
+        return CommonBudget(lambda target: target)
 
 
 class BestResponse(Individuals):
@@ -163,31 +167,31 @@ class BestResponse(Individuals):
     """
 
     def answer(self, seen: dict[str, Array]) -> Array:
-        env, belief = self._env, seen["belief"].astype(np.float64)
+        view, belief = self._view, seen["belief"].astype(np.float64)
         belief = belief / belief.sum(-1, keepdims=True)
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
         prizes = self.prizes(seen, belief, target, scale)
-        factor = seen["cost"].astype(np.float64) / env.cost.c
+        factor = seen["cost"].astype(np.float64) / view.cost.c
         budget, earned = best_epsilon(
-            prizes, belief, env.cost, factor, at_most=env.params.max_epsilon, reporting=env.reporting
+            prizes, belief, view.cost, factor, at_most=view.params.max_epsilon, reporting=view.reporting
         )
         return np.where(earned >= 0, budget, -1.0)
 
     def prizes(self, seen: dict[str, Array], belief: Array, target: Array, scale: Array) -> Array:
         """What each report is expected to earn, [B, N, x]."""
-        env, rule = self._env, self.rules(seen)
-        kinds = np.arange(env.reporting.num_reports)
-        winner, slope = winning_report(belief, target, env.reporting)
+        view, rule = self._view, self.rules(seen)
+        kinds = np.arange(view.reporting.num_reports)
+        winner, slope = winning_report(belief, target, view.reporting)
         amount = np.divide(scale, slope, out=np.zeros(scale.shape), where=slope > 0)
         flat = np.broadcast_to(scale[..., None], (*scale.shape, kinds.size))
         posted = flat * (kinds == seen["value"][..., None].astype(np.int64)) if "value" in seen else flat
-        agree = scale[..., None] * env.reporting.law(belief, target)
+        agree = scale[..., None] * view.reporting.law(belief, target)
         shares = seen.get("reference", np.zeros((1, 1, kinds.size)))
         serum = agree / (kinds.size * np.where(shares > 0, shares, 1.0))
         prize = np.choose(
             rule[..., None], [amount[..., None] * (kinds == winner[..., None]), flat, posted, agree, serum]
         )
-        return np.minimum(prize, env.params.payment_cap)
+        return np.minimum(prize, view.params.payment_cap)
 
 
 class FiniteBestResponse(Individuals):
@@ -224,9 +228,9 @@ class FiniteBestResponse(Individuals):
         prizes = announced.prizes(KaryReport(theta.size).law(theta, levels), sizes)
         return float(best_epsilon(prizes, theta, cost)[0])
 
-    def begin(self, env: Population[Any]) -> None:
-        super().begin(env)
-        choice("reporting", self._env.params.reporting, ("k_ary",))
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        choice("reporting", self._view.params.reporting, ("k_ary",))
         self._solved: dict[bytes, float] = {}
 
     def answer(self, seen: dict[str, Array]) -> Array:
@@ -240,11 +244,13 @@ class FiniteBestResponse(Individuals):
     def _solve(self, row: Array) -> float:
         key = row.tobytes()
         if key not in self._solved:
-            p, (target, scale, rule, value, cost) = self._env.params, row[:5].tolist()
+            p, (target, scale, rule, value, cost) = self._view.params, row[:5].tolist()
             belief, reference = row[5:].reshape(2, -1)
             belief = belief / belief.sum()
             announced = Announcement(RULES[int(rule)], target, scale, int(value), reference, p.payment_cap)
-            prizes = announced.prizes(self._env.reporting.law(belief, target)[None], np.array([p.num_individuals - 1]))
-            best, earned = best_epsilon(prizes, belief, self._env.cost, cost / self._env.cost.c, at_most=p.max_epsilon)
+            prizes = announced.prizes(self._view.reporting.law(belief, target)[None], np.array([p.num_individuals - 1]))
+            best, earned = best_epsilon(
+                prizes, belief, self._view.cost, cost / self._view.cost.c, at_most=p.max_epsilon
+            )
             self._solved[key] = float(best) if earned >= 0 else -1.0
         return self._solved[key]

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, number
+from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.classic.social import Proportional, unbiased
 
 __all__ = ["CBL", "PPCL", "popularity_estimate"]
@@ -34,12 +35,14 @@ class PPCL(Proportional):
         self.epsilon = number("epsilon", epsilon, above=0)
         self.alpha = None if alpha is None else number("alpha", alpha, above=0, at_most=1)
 
-    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
         from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 
-    def prepare(self, env: Population[Any]) -> None:
+    fast = Proportional.gossip_rule
+
+    def prepare(self, view: PublicView) -> None:
         self._threshold = 1 - 1 / (2 * self._options) if self.alpha is None else self.alpha
 
     def weights(self, counts: Array, received: Array) -> Array:
@@ -62,9 +65,13 @@ class CBL(Proportional):
     def __init__(self, tau: float = 0.1) -> None:
         self.tau = self._explore = number("tau", tau, above=0, at_most=1)
 
-    def prepare(self, env: Population[Any]) -> None:
-        if getattr(env.params, "asks", None) != "one":
-            raise ValueError(f"CBL asks one peer: it acts in gossip_bandit with asks='one', not in {env.name} as it is")
+    fast = Proportional.gossip_rule
+
+    def prepare(self, view: PublicView) -> None:
+        if not issubclass(view.world, GossipBandit) or view.params.asks != "one":
+            raise ValueError(
+                f"CBL asks one peer: it acts in gossip_bandit with asks='one', not in {view.name} as it is"
+            )
 
     def weights(self, counts: Array, received: Array) -> Array:
         return np.asarray(counts, np.float64)

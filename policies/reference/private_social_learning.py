@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, choice, integer, number
-from taciturn.envs.social_bandit.world import Rule
+from taciturn.envs.core import Array, PublicView, choice, integer, number
+from taciturn.envs.social_bandit.world import SocialBandit, SocialRule
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.social import SocialPolicy
 
@@ -67,24 +67,24 @@ class PrivateSocialLearning(SocialPolicy):
         self.empty = choice("empty", empty, ("uniform", "null"))
         self.pool = integer("pool", pool, at_least=1)
 
-    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
         """Equation 6 on the channel `preference`."""
         from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 
-    def prepare(self, env: Population[Any]) -> None:
+    def prepare(self, view: PublicView) -> None:
         self._past: list[tuple[Array, Array]] = []
 
     def noise(self) -> tuple[float, float]:
         """With which probability a bit that is 1, and one that is 0, is read as 1."""
         return self._law
 
-    def social_rule(self, env: Population[Any]) -> Rule | None:
-        """What `SocialBandit.fast_forward` needs to know."""
-        if self.pool > 1:
+    def fast(self, view: PublicView) -> SocialRule | None:
+        """Without memory, in `social_bandit_v0`."""
+        if self.pool > 1 or not issubclass(view.world, SocialBandit):
             return None
-        return Rule(*self.noise(), self.beta, self.alpha, self.mu, self.empty == "uniform")
+        return SocialRule(*self.noise(), self.beta, self.alpha, self.mu, self.empty == "uniform")
 
     def estimate(self, counts: Array, received: Array) -> Array:
         """Qtilde, [B, N, K]."""
@@ -122,8 +122,10 @@ class Replicator(PrivateSocialLearning):
         self.alpha = number("alpha", 1 - beta if alpha is None else alpha, at_least=0, at_most=self.beta)
         self.empty, self.pool = "uniform", 1
 
-    def prescribes(self, env: Population[Any]) -> dict[str, Any]:
-        return Policy.prescribes(self, env)
+    fast = PrivateSocialLearning.fast
+
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
+        return Policy.prescribes(self, view)
 
     def noise(self) -> tuple[float, float]:
         return 1.0, 0.0

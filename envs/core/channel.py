@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from taciturn.envs.core.seeding import Streams
+from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.validation import Array
 
 __all__ = ["Channel", "ChannelConfig", "Fault", "Law", "join"]
-
-Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
-Observer = Literal["neighbour", "server", "platform", "public"]
-Unit = Literal["event", "user"]
 
 
 class Law(Protocol):

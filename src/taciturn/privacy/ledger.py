@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from taciturn.envs.core.channel import Channel, Observer, Unit
+from taciturn.privacy.channels import CountedChannel, Observer, Unit
 from taciturn.privacy.composition import LOCAL, METHODS, ORDERS, Group, History, Method, group
 from taciturn.privacy.mechanisms import Memoized, PrivacyLoss, TreeAggregation
 from taciturn.validation import Array, choice, integer, number
@@ -159,7 +159,7 @@ class Ledger:
         self,
         num_envs: int,
         agents: int | Mapping[str, int],
-        channels: Iterable[Channel],
+        channels: Iterable[CountedChannel],
         *,
         senders: Mapping[str, str] | None = None,
     ) -> None:
@@ -445,7 +445,7 @@ class Ledger:
         return np.broadcast_to(total[code].reshape(shape), (self.num_envs, self.agents[role])).copy()
 
 
-def _note(channel: Channel, kind: str) -> str:
+def _note(channel: CountedChannel, kind: str) -> str:
     """What the totals of a channel do not say."""
     if kind == "none":
         return "nothing is hidden"

@@ -32,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
 class Case:
     """A world at a size for tests, with the functions that a world has."""
 
-    def __init__(self, world: World[Any], **params: Any) -> None:
+    def __init__(self, world: World[Any, Any], **params: Any) -> None:
         self.world, self.params = world, params
 
     def population(self, num_envs: int = 1, **params: Any) -> Population[Any]:

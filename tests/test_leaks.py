@@ -11,8 +11,8 @@ import pytest
 import taciturn
 from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Channel
-from taciturn.envs.core.channel import Unit
 from taciturn.policies import FixedCount
+from taciturn.privacy.channels import Unit
 from taciturn.privacy.composition import Method
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from taciturn.envs.core import Array, choice, integer, number
-from taciturn.envs.core.channel import Unit
+from taciturn.privacy.channels import Unit
 from taciturn.wrappers.canary import Runs
 from taciturn.wrappers.channels import population_of
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, begin, choice, integer, join
-from taciturn.envs.core.channel import Fault, Observer, Payload, Unit
+from taciturn.envs.core.channel import Fault
+from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.ledger import Ledger
 from taciturn.wrappers.channels import population_of
 

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from taciturn.envs.core import Array, ChannelConfig, choice, number, vector
-from taciturn.envs.core.channel import Fault, Payload
+from taciturn.envs.core.channel import Fault
+from taciturn.privacy.channels import Payload
 from taciturn.wrappers.channels import on_channel
 
 __all__ = ["Byzantine", "Churn", "Faulty", "LossyChannel", "Stragglers"]

@@ -36,8 +36,9 @@ from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from taciturn.envs.core.channel import Channel, Payload
+from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.seeding import Streams
+from taciturn.privacy.channels import Payload
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
 from taciturn.validation import Array, choice, integer, number

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from taciturn.envs.core.seeding import Streams
+from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array
 
 __all__ = ["Channel", "ChannelConfig", "Fault", "join"]
-
-Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
-Observer = Literal["neighbour", "server", "platform", "public"]
-Unit = Literal["event", "user"]
 
 
 class Fault:

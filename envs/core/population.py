@@ -164,7 +164,8 @@ class Population(ABC, Generic[S]):
         """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum.
 
         Called where the policies of the roles in `jumps` have fast forms of the types named there, `can_jump` agrees, and nothing stands
-        on the channels that the law does not know. `forms` holds what each role's policy declares, None for who must be asked by `act`. What is counted and charged is what steps would have counted.
+        on the channels that the law does not know. `forms` holds what each role's policy declares, None where it must be asked
+        by `act`. What is counted and charged is what steps would have counted.
         """
         raise NotImplementedError
 
@@ -448,7 +449,7 @@ class Population(ABC, Generic[S]):
             count += 1
 
     def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play up to `until` (inf: to the end) by `jump`, if that has the law of steps; returns whether it did, else nothing has changed."""
+        """Play up to `until` (inf: to the end) by `jump`, if that has the law of steps; if it returns False, nothing has changed."""
         if not self.jumps or self.done.all():
             return False
         if not self.jump_sends_messages and not all(channel.sums_have_a_law for channel in self.channels.values()):

@@ -241,7 +241,7 @@ def draw_winner(counts: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class CommonBudget(Fast):
-    """All individuals answer alike: `budget` tells, from the announced targets float64[B], the budgets float64[B]; below 0 is not allowed."""
+    """All individuals take part with the same budget: `budget` gives it, float64[B] >= 0, from the announced targets float64[B]."""
 
     budget: Callable[[Array], Array]
 
@@ -611,7 +611,7 @@ class Elicitation(Population[State]):
 
     def outcome(self) -> dict[str, Array]:
         """Means over the campaigns: `payment` (a participant's), `payment_ratio` (over Theorem 1's bound), `error` (squared, summed over
-        values), `shortfall` (of eps, an individual's), `level` (epsilon of the differential privacy that an individual chose, 0 if it stayed away), `participation`,
+        values), `shortfall` (of eps, an individual's), `level` (epsilon of the privacy that an individual chose), `participation`,
         `utility` (an individual's), `degenerate` (share of the tallies); over all, `total_payment`."""
         s = self.state
         means = s.sums / np.maximum(s.campaign, 1)[:, None]

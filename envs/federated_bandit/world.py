@@ -100,6 +100,7 @@ from taciturn.envs.core import (
     Array,
     Channel,
     ChannelConfig,
+    Fast,
     Layout,
     Population,
     Role,

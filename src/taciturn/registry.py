@@ -85,12 +85,12 @@ WORLDS = (
 )
 
 
-def worlds() -> dict[str, World[Any]]:
+def worlds() -> dict[str, World[Any, Any]]:
     """`{name: world}`, in the order of `WORLDS`."""
     return {entry.name: getattr(importlib.import_module(entry.module), entry.name) for entry in WORLDS}
 
 
-def make_world(name: str) -> World[Any]:
+def make_world(name: str) -> World[Any, Any]:
     """A world by its name or id, with or without the version: `round_stopping`, `taciturn/RoundStopping-v0`, ...
 
     Raises:
@@ -100,7 +100,7 @@ def make_world(name: str) -> World[Any]:
         plain = entry.name.removesuffix("_v0")
         short = entry.id.removeprefix("taciturn/")
         if name in (entry.name, plain, entry.id, short, short.removesuffix("-v0")):
-            world: World[Any] = getattr(importlib.import_module(entry.module), entry.name)
+            world: World[Any, Any] = getattr(importlib.import_module(entry.module), entry.name)
             return world
     raise UnknownName("environment", name, [entry.name for entry in WORLDS] + [entry.id for entry in WORLDS])
 

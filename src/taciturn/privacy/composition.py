@@ -26,6 +26,7 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "group",
+    "message_epsilon",
     "pld_epsilon",
     "rdp_epsilon",
     "zcdp_epsilon",
@@ -256,7 +257,7 @@ def _pure(epsilon: float) -> PrivacyLoss:
     return PrivacyLoss("pure", epsilon, epsilon**2 / 2)
 
 
-def _single(loss: PrivacyLoss, delta: Array) -> Array:
+def message_epsilon(loss: PrivacyLoss, delta: Array) -> Array:
     """Epsilon of one message at delta [R]."""
     if math.isfinite(loss.epsilon) or not delta.any():
         return np.full(delta.shape, loss.epsilon)
@@ -294,7 +295,7 @@ class Group:
 
     def singles(self, delta: Array) -> Array:
         """Epsilon of one message of each kind at delta [R]: [R, L]."""
-        return np.stack([_single(loss, delta) for loss in self.losses], -1)
+        return np.stack([message_epsilon(loss, delta) for loss in self.losses], -1)
 
     def sent(self, row: int) -> list[tuple[PrivacyLoss, int]]:
         """What one row sent; of what is parallel, a message that dominates them all."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from taciturn.envs.core.channel import Channel, Observer, Unit
+from taciturn.privacy.channels import CountedChannel, Observer, Unit
 from taciturn.privacy.composition import LOCAL, METHODS, ORDERS, Group, History, Method, group
 from taciturn.privacy.mechanisms import Memoized, PrivacyLoss, TreeAggregation
 from taciturn.validation import Array, choice, integer, number
@@ -67,6 +67,10 @@ class Account:
     def messages(self) -> Array:
         """int64[B, N], or [B, 1] if all agents sent as many."""
         return self.everyone[:, None] if self.each is None else self.everyone[:, None] + self.each
+
+    def most_sent(self) -> Array:
+        """int64[B], messages of the agent that sent most."""
+        return self.everyone if self.each is None else self.everyone + self.each.max(1)
 
     def add(self, everyone: Array | None, each: Array | None) -> None:
         """Count messages of every agent, bool[B] or int[B], and by agent, bool[B, N] or int[B, N]."""
@@ -123,6 +127,10 @@ class Levels:
         self.recent[...] = self.charges = 0
         return self.sent
 
+    def most_sent(self) -> Array:
+        """int64[B], messages of the agent that sent most."""
+        return np.asarray(self.messages().max(1))
+
     def add(self, epsilons: Array) -> None:
         """Count one message of each agent whose epsilon, [B, N], is not 0."""
         if self.charges == 255:
@@ -159,7 +167,7 @@ class Ledger:
         self,
         num_envs: int,
         agents: int | Mapping[str, int],
-        channels: Iterable[Channel],
+        channels: Iterable[CountedChannel],
         *,
         senders: Mapping[str, str] | None = None,
     ) -> None:
@@ -277,6 +285,10 @@ class Ledger:
             for name in self.channels
         }
 
+    def sent_by(self, role: str) -> list[Account | Levels]:
+        """The accounts of all channels on which a role's agents send."""
+        return [a for name, sender in self.senders.items() if sender == role for a in self._of(name)]
+
     def messages(self, channel: str) -> Array:
         """Messages of each agent on a channel, int64[B, N]."""
         shape = self._shape(channel)
@@ -335,7 +347,10 @@ class Ledger:
             if channel in (None, c.name) and (observer is None or c.observer in (observer, "public"))
         ]
         accounts = [a for name in read if self.senders[name] == role for a in self._of(name)]
-        return _reduced(self._epsilons(accounts, role, delta, method, unit, worst), by)
+        if by == "max":
+            return self._epsilons(accounts, delta, method, unit, worst, top=True).max(1)
+        total = self._epsilons(accounts, delta, method, unit, worst)
+        return _reduced(np.broadcast_to(total, (self.num_envs, self.agents[role])).copy(), by)
 
     def table(
         self, delta: float = 1e-6, methods: Collection[Method] = ("basic", "advanced", "zcdp", "rdp")
@@ -387,7 +402,7 @@ class Ledger:
             "delta": delta,
         }
         for method in methods:
-            total = self._epsilons(accounts, role, delta, method, None, 8)
+            total = np.broadcast_to(self._epsilons(accounts, delta, method, None, 8), shape).copy()
             summary |= {f"{method}_mean": float(total.mean()), f"{method}_max": float(total.max())}
         return summary
 
@@ -407,9 +422,20 @@ class Ledger:
         return self.num_envs, self.agents[self.senders[channel]]
 
     def _epsilons(
-        self, accounts: list[Account | Levels], role: str, delta: float, method: Method, unit: Unit | None, worst: int
+        self,
+        accounts: list[Account | Levels],
+        delta: float,
+        method: Method,
+        unit: Unit | None,
+        worst: int,
+        *,
+        top: bool = False,
     ) -> Array:
-        """Totals [B, N], worked out once for each distinct row of counts."""
+        """Totals [B, N], worked out once for each distinct row of counts; [B, 1] if all agents sent the same.
+
+        `top`: [B, 1] also where agents differ on one account alone. Totals grow with counts, so the agent that sent most there spent most.
+        """
+        top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
         counted: list[tuple[str | None, PrivacyLoss, Array]] = []  # the channel if its messages are parallel
         chosen: list[tuple[Array, ...]] = []
         for a in accounts:
@@ -419,7 +445,7 @@ class Ledger:
                 size = a.events or (1 if a.kind in LOCAL else None)
             if isinstance(a, Account):
                 loss = NOTHING_HIDDEN if size is None else group(a.loss, size)
-                messages = a.messages()
+                messages = a.most_sent()[:, None] if top else a.messages()
                 counted.append((a.channel, loss, np.minimum(messages, 1)) if parallel else (None, loss, messages))
             else:
                 chosen.append(_chosen(a, parallel, size))
@@ -442,10 +468,10 @@ class Ledger:
         total = history.bound(delta, method)
         if method == "pld" and delta > 0:
             total = history.tightened(total, delta, worst)
-        return np.broadcast_to(total[code].reshape(shape), (self.num_envs, self.agents[role])).copy()
+        return np.asarray(total[code].reshape(shape))
 
 
-def _note(channel: Channel, kind: str) -> str:
+def _note(channel: CountedChannel, kind: str) -> str:
     """What the totals of a channel do not say."""
     if kind == "none":
         return "nothing is hidden"
@@ -491,8 +517,6 @@ def _distinct(columns: list[Array], size: int) -> tuple[Array, Array]:
 def _reduced(total: Array, by: str | float) -> Array:
     if by == "agent":
         return total
-    if by == "max":
-        return total.max(1)
     if by == "mean":
         return total.mean(1)
     return np.quantile(total, float(by), axis=1, method="higher")

@@ -1,0 +1,124 @@
+"""What a run has spent so far, under names that mean the same in `info`, `Run.metrics`, studies and the command line."""
+
+import math
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+import numpy as np
+
+from taciturn.privacy.base import Mechanism, PrivacyLoss
+from taciturn.privacy.channels import SendingChannel
+from taciturn.privacy.composition import METHODS, Method, message_epsilon
+from taciturn.privacy.ledger import Account, Ledger, Levels
+from taciturn.validation import Array, choice, number
+
+__all__ = ["basic_cost", "spending"]
+
+
+def spending(
+    channels: Iterable[SendingChannel],
+    ledger: Ledger | None,
+    *,
+    methods: Collection[Method] = ("basic", "zcdp"),
+    delta: float = 1e-5,
+    num_envs: int = 1,
+) -> dict[str, Array]:
+    """How much was sent, and what it cost in privacy, in each replica so far.
+
+    Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own channel: it hides the
+    change of one event on a channel whose unit is `event`, and of a user's whole local history on one whose unit is `user`. Pure epsilons
+    hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta, they hold at `delta`.
+
+    - `messages`, int64[B]: messages that all agents have sent on all channels.
+    - `epsilon_message`, float64[B]: epsilon of the costliest message sent, 0 where none was sent.
+    - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on all channels, of the
+      agent that spent most (the maximum over roles, where several send), 0 where none was sent.
+
+    Every epsilon is inf where a message was sent on a channel without a mechanism. A mechanism with memory (`Memoized`,
+    `TreeAggregation`) charges fewer messages than are sent: `messages` counts what was sent, the epsilons count what was charged.
+
+    Args:
+        channels: the population's channels, which count the messages.
+        ledger: what was charged for them; None: no channel has a mechanism.
+        methods: compositions, as `Ledger.total` has them: each takes the least bound that it or a simpler method proves.
+        delta: in [0, 1).
+        num_envs: replicas, B; needed only where there are neither channels nor a ledger to say it.
+
+    Returns:
+        Arrays by name, in the order above.
+    """
+    if not 0 <= delta < 1:
+        number("delta", delta, at_least=0, below=1)
+    for method in methods:
+        if method not in METHODS:
+            choice("method", method, METHODS)
+    messages = _messages(channels, num_envs if ledger is None else ledger.num_envs)
+    if ledger is None:
+        nothing_hidden = np.where(messages > 0, math.inf, 0.0)
+        return {"messages": messages} | {f"epsilon_{name}": nothing_hidden.copy() for name in ("message", *methods)}
+    first, *others = (_spent_by(role, ledger, methods, delta) for role in ledger.agents)
+    for other in others:
+        first = {name: np.maximum(epsilon, other[name]) for name, epsilon in first.items()}
+    return {"messages": messages} | first
+
+
+def basic_cost(mechanism: Mechanism | None, messages: Array) -> Array:
+    """Epsilon of so many messages of one sender under basic composition, float64 of their shape; inf without a mechanism."""
+    epsilon = math.inf if mechanism is None else mechanism.loss().epsilon
+    return np.where(messages > 0, messages * epsilon if math.isfinite(epsilon) else math.inf, 0.0)
+
+
+def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Array:
+    total: Array | None = None
+    for channel in channels:
+        sent = channel.everyone * channel.num_senders
+        if channel.each is not None:
+            sent += channel.each.sum(1)
+        total = sent if total is None else total + sent
+    return np.zeros(num_envs, np.int64) if total is None else total
+
+
+def _spent_by(role: str, ledger: Ledger, methods: Collection[Method], delta: float) -> dict[str, Array]:
+    """The epsilons of one role's agents, float64[B]."""
+    accounts = ledger.sent_by(role)
+    most = [account.most_sent() for account in accounts]
+    costliest = np.zeros(ledger.num_envs)
+    for account, count in zip(accounts, most, strict=True):
+        epsilon = account.largest.max(1) if isinstance(account, Levels) else _of_one_message(account.loss, delta)
+        costliest = np.maximum(costliest, np.where(count > 0, epsilon, 0.0))
+    spent = {"epsilon_message": costliest}
+    quick = "basic" in methods and not any(_is_impure(account.loss) for account in accounts)
+    for method in methods:
+        if method == "basic" and quick:
+            spent["epsilon_basic"] = _basic(accounts, most, ledger.num_envs)
+        else:
+            spent[f"epsilon_{method}"] = ledger.total(delta, "max", method, role=role)
+    return spent
+
+
+def _basic(accounts: list[Account | Levels], most: list[Array], num_envs: int) -> Array:
+    """Basic composition of pure messages, for the agent that spent most: float64[B].
+
+    Where agents differ on one account at most, it is the agent that spent most there.
+    """
+    differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
+    total = np.zeros(num_envs) if sum(differing) <= 1 else np.zeros((num_envs, 1))
+    for account, count in zip(accounts, most, strict=True):
+        if isinstance(account, Levels):
+            total = total + (account.epsilon.max(1) if total.ndim == 1 else account.epsilon)
+        else:
+            counts = count if total.ndim == 1 else account.messages()
+            epsilon = account.loss.epsilon
+            total = total + (counts * epsilon if math.isfinite(epsilon) else np.where(counts > 0, epsilon, 0.0))
+    return total if total.ndim == 1 else total.max(1)
+
+
+def _is_impure(loss: PrivacyLoss) -> bool:
+    """Whether the loss is finite only at a delta > 0."""
+    return math.isinf(loss.epsilon) and loss.rho < math.inf
+
+
+@lru_cache(1024)
+def _of_one_message(loss: PrivacyLoss, delta: float) -> float:
+    """Epsilon of one message at delta."""
+    return float(message_epsilon(loss, np.array([delta]))[0]) if _is_impure(loss) else loss.epsilon

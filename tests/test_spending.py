@@ -1,0 +1,306 @@
+"""What was spent: against sums over single agents and messages, kept apart from the ledger."""
+
+import math
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import norm
+
+from taciturn.envs.core import Array, ChannelConfig, Streams
+from taciturn.envs.core.channel import Channel
+from taciturn.privacy.channels import Observer, Unit
+from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Exponential, Gaussian, Laplace, Memoized, PrivacyLoss
+from taciturn.privacy.spending import spending
+
+DELTA = 1e-5
+
+
+@dataclass
+class Counted:
+    """A channel that only counts."""
+
+    name: str
+    num_senders: int
+    everyone: Array
+    each: Array | None = None
+    observer: Observer = "server"
+    unit: Unit = "event"
+    disjoint: bool = False
+    config: ChannelConfig = field(default_factory=ChannelConfig)
+
+
+def counted(name: str, num_envs: int, num_senders: int, **options: Any) -> Counted:
+    return Counted(name, num_senders, np.zeros(num_envs, np.int64), **options)
+
+
+def bitwise(epsilon: float) -> PrivacyLoss:
+    return BitwiseRandomizedResponse(epsilon).loss()
+
+
+def of_gaussian(rho: float, delta: float) -> float:
+    """Epsilon of Gaussian noise: Balle & Wang (2018), Theorem 8, solved by a library."""
+    mu = math.sqrt(2 * rho)
+
+    def excess(epsilon: float) -> float:
+        return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)) - delta
+
+    return float(brentq(excess, 0, 50, xtol=1e-12))
+
+
+def of_rho(rho: float, delta: float) -> float:
+    """Epsilon of rho-zCDP: Canonne, Kamath & Steinke (2020), Proposition 12, minimised over all orders by a library."""
+
+    def at(log_order: float) -> float:
+        alpha = 1 + math.exp(log_order)
+        return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
+
+    return max(float(minimize_scalar(at, bounds=(-7, 12), method="bounded", options={"xatol": 1e-10}).fun), 0.0)
+
+
+class Brute:
+    """Every message as a line of its own: (replica, agent, loss)."""
+
+    def __init__(self, num_envs: int, num_agents: int) -> None:
+        self.lines: list[tuple[int, int, PrivacyLoss | None]] = []
+        self.shape = num_envs, num_agents
+
+    def spending(self, delta: float = DELTA) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {name: [] for name in ("messages", "message", "basic", "zcdp")}
+        for replica in range(self.shape[0]):
+            agents = [[loss for b, n, loss in self.lines if (b, n) == (replica, m)] for m in range(self.shape[1])]
+            spent = [self.of_agent(losses, delta) for losses in agents]
+            found["messages"].append(sum(len(losses) for losses in agents))
+            for place, name in enumerate(("message", "basic", "zcdp")):
+                found[name].append(max(three[place] for three in spent))
+        return found
+
+    @staticmethod
+    def of_agent(losses: list[PrivacyLoss | None], delta: float) -> tuple[float, float, float]:
+        if not losses:
+            return 0.0, 0.0, 0.0
+        if None in losses:
+            return math.inf, math.inf, math.inf
+        known = [loss for loss in losses if loss is not None]
+        impure = sum(loss.kind == "gaussian" for loss in known)
+
+        def single(loss: PrivacyLoss, delta: float) -> float:
+            return of_gaussian(loss.rho, delta) if loss.kind == "gaussian" else loss.epsilon
+
+        basic = math.fsum(single(loss, delta / max(impure, 1)) for loss in known)
+        together = of_rho(math.fsum(loss.rho for loss in known), delta)
+        return max(single(loss, delta) for loss in known), basic, min(basic, together)
+
+
+LOSSES = [bitwise(0.25), bitwise(0.75), Laplace(0.4).loss(), Exponential(1.5).loss()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "impure", [[], [Gaussian.from_rho(0.02).loss()]], ids=["pure messages", "and some that are not"]
+)
+def test_against_every_message_by_itself(seed: int, impure: list[PrivacyLoss]) -> None:
+    """Two channels, some charges of everybody and some of few, resets of single replicas, one replica that stays silent."""
+    rng, (num_envs, num_agents) = np.random.default_rng(seed), (3, 5)
+    channels = [counted(name, num_envs, num_agents) for name in ("vote", "mean")]
+    ledger, brute = Ledger(num_envs, num_agents, channels), Brute(num_envs, num_agents)
+    for channel in channels:  # each channel has its mechanism, whether or not it is ever used
+        ledger.charge(channel.name, bitwise(5.0))
+    for _ in range(25):
+        channel, losses = channels[rng.integers(2)], LOSSES + impure
+        loss = losses[rng.integers(len(losses))]
+        if rng.random() < 0.5 - 0.5 * (seed < 2):
+            who = np.repeat(rng.random((num_envs, 1)) < 0.5, num_agents, 1)
+            who[2] = False
+            channel.everyone += who[:, 0]
+            ledger.charge(channel.name, loss, who[:, 0])
+        else:
+            who = rng.random((num_envs, num_agents)) < 0.4
+            who[2] = False
+            if seed % 2 and channel is channels[1]:
+                continue
+            channel.each = who.astype(np.int64) if channel.each is None else channel.each + who
+            ledger.charge(channel.name, loss, each=who)
+        brute.lines += [(int(b), int(n), loss) for b, n in np.argwhere(who)]
+        if rng.random() < 0.1:
+            gone = np.array([True, False, False])
+            ledger.reset(gone)
+            brute.lines = [line for line in brute.lines if line[0] != 0]
+            for one in channels:
+                one.everyone[0] = 0
+                if one.each is not None:
+                    one.each[0] = 0
+        found, truth = spending(channels, ledger, delta=DELTA), brute.spending()
+        assert found["messages"].tolist() == truth["messages"]
+        assert found["messages"].dtype == np.int64
+        np.testing.assert_allclose(found["epsilon_message"], truth["message"], rtol=1e-9)
+        np.testing.assert_allclose(found["epsilon_basic"], truth["basic"], rtol=1e-9)
+        np.testing.assert_allclose(found["epsilon_zcdp"], truth["zcdp"], rtol=2e-3)
+        assert {array.shape for array in found.values()} == {(num_envs,)}
+    assert brute.lines
+
+
+def test_by_hand() -> None:
+    channel = counted("vote", 2, 3)
+    ledger = Ledger(2, 3, [channel])
+    channel.everyone += [2, 0]
+    ledger.charge("vote", bitwise(0.5), np.array([2, 0]))
+    channel.each = np.array([[1, 0, 4], [0, 0, 0]])
+    ledger.charge("vote", bitwise(0.25), each=channel.each)
+    found = spending([channel], ledger, methods=("basic",))
+    assert list(found) == ["messages", "epsilon_message", "epsilon_basic"]
+    assert found["messages"].tolist() == [2 * 3 + 5, 0]
+    assert found["epsilon_message"].tolist() == [0.5, 0.0]
+    assert found["epsilon_basic"].tolist() == [2 * 0.5 + 4 * 0.25, 0.0]
+
+
+def test_the_agent_that_spent_most_is_not_the_one_with_most_messages() -> None:
+    channels = [counted("vote", 1, 2, each=np.array([[10, 1]])), counted("mean", 1, 2, each=np.array([[0, 1]]))]
+    ledger = Ledger(1, 2, channels)
+    ledger.charge("vote", bitwise(0.125), each=np.array([[10, 1]]))
+    ledger.charge("mean", bitwise(4.0), each=np.array([[0, 1]]))
+    found = spending(channels, ledger)
+    assert found["epsilon_basic"].tolist() == [4.125]
+    assert found["epsilon_message"].tolist() == [4.0]
+    assert found["epsilon_zcdp"] == pytest.approx(min(4.125, of_rho((0.125**2 + 16) / 4, DELTA)), rel=2e-3)
+
+
+def test_the_costliest_role_counts() -> None:
+    channels = [counted("bid", 2, 3), counted("offer", 2, 1)]
+    ledger = Ledger(2, {"buyer": 3, "seller": 1}, channels, senders={"bid": "buyer", "offer": "seller"})
+    channels[0].everyone += [4, 1]
+    ledger.charge("bid", bitwise(0.5), np.array([4, 1]))
+    channels[1].everyone += [1, 1]
+    ledger.charge("offer", bitwise(1.0), np.array([1, 1]))
+    found = spending(channels, ledger)
+    assert found["messages"].tolist() == [4 * 3 + 1, 1 * 3 + 1]
+    assert found["epsilon_basic"].tolist() == [2.0, 1.0]
+    assert found["epsilon_message"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("with_ledger", [False, True])
+def test_without_a_mechanism_the_first_message_costs_everything(with_ledger: bool) -> None:
+    channels = [counted("vote", 4, 2), counted("mean", 4, 2)]
+    ledger = Ledger(4, 2, channels) if with_ledger else None
+    if ledger is not None:
+        channels[1].everyone += [0, 1, 0, 1]
+        ledger.charge("mean", bitwise(0.5), np.array([0, 1, 0, 1]))
+    channels[0].everyone[2] += 1
+    channels[0].each = np.array([[0, 0], [0, 0], [0, 0], [0, 1]])
+    found = spending(channels, ledger, methods=("basic", "zcdp", "rdp"))
+    private = 0.5 if with_ledger else 0.0
+    for name in ("message", "basic", "zcdp", "rdp"):
+        assert found[f"epsilon_{name}"] == pytest.approx([0.0, private, math.inf, math.inf], rel=1e-3)
+    assert found["messages"].tolist() == [0, 2 * with_ledger, 2, 1 + 2 * with_ledger]
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["one channel", "beside another on which agents differ"])
+def test_levels_that_agents_choose(other: bool) -> None:
+    channels = [counted("report", 2, 3), counted("vote", 2, 3)]
+    ledger = Ledger(2, 3, channels)
+    levels = np.array([[0.5, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    for _ in range(2):
+        ledger.charge_levels("report", levels)
+    channels[0].each = 2 * (levels > 0)
+    more = np.array([[4, 0, 0], [0, 0, 0]])
+    ledger.charge("vote", bitwise(0.5), each=more if other else None)
+    channels[1].each = more * other
+    found = spending(channels, ledger)
+    assert found["messages"].tolist() == [4 + 4 * other, 0]
+    assert found["epsilon_message"].tolist() == [1.0, 0.0]
+    assert found["epsilon_basic"].tolist() == [3.0 if other else 2.0, 0.0]
+
+
+def test_what_is_remembered_is_sent_again_but_not_charged_again() -> None:
+    channel = Channel("vote", "one_hot", observer="server", unit="event", num_senders=4)
+    config = ChannelConfig(Memoized(BitwiseRandomizedResponse(0.5)), None, Ledger)
+    ledger = Ledger(2, 4, [channel])
+    channel.install(config, ledger)
+    channel.draw_from(Streams(0))
+    channel.reset(2)
+    votes = np.eye(3, dtype=np.int64)[np.zeros((2, 4), np.int64)]
+    for _ in range(5):
+        channel.send(votes)
+    votes[0, 1] = [0, 1, 0]
+    channel.send(votes)
+    found = spending([channel], ledger)
+    assert found["messages"].tolist() == [6 * 4, 6 * 4]
+    assert found["epsilon_message"].tolist() == [0.5, 0.5]
+    assert found["epsilon_basic"].tolist() == [1.0, 0.5]
+
+
+def test_results_are_nobody_elses_arrays() -> None:
+    channel = counted("vote", 1, 1)
+    for ledger in (None, Ledger(1, 1, [channel])):
+        found = spending([channel], ledger)
+        for array in found.values():
+            array += 1
+        assert channel.everyone.tolist() == [0]
+        assert found["epsilon_basic"].tolist() == [1.0]
+
+
+def test_nothing_to_count() -> None:
+    found = spending([], None, num_envs=3)
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "messages": [0, 0, 0],
+        "epsilon_message": [0.0, 0.0, 0.0],
+        "epsilon_basic": [0.0, 0.0, 0.0],
+        "epsilon_zcdp": [0.0, 0.0, 0.0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ("best",)}, "method must be one of"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"delta": -1e-9}, "delta must be"),
+        ({"delta": math.nan}, "delta must be"),
+    ],
+)
+def test_hostile_input(options: dict[str, Any], message: str) -> None:
+    channel = counted("vote", 1, 1)
+    for ledger in (None, Ledger(1, 1, [channel])):
+        with pytest.raises(ValueError, match=message):
+            spending([channel], ledger, **options)
+
+
+def test_a_million_agents_who_all_send_cost_no_array_of_agents() -> None:
+    channel = counted("vote", 2, 1_000_000)
+    ledger = Ledger(2, 1_000_000, [channel])
+    channel.everyone += 7
+    ledger.charge("vote", bitwise(0.5), np.full(2, 7))
+    spending([channel], ledger)
+    tracemalloc.start()
+    try:
+        found = spending([channel], ledger)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found["messages"].tolist() == [7_000_000] * 2
+    assert peak < 100_000
+
+
+def test_basic_composition_does_not_load_scipy() -> None:
+    code = """if True:
+        import sys, numpy as np
+        from taciturn.privacy.channels import SendingChannel
+        from taciturn.privacy.ledger import Ledger
+        from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
+        from taciturn.privacy.spending import spending
+        class Channel:
+            name, observer, unit, disjoint, num_senders, each = "vote", "server", "event", False, 2, None
+            everyone = np.ones(1, np.int64)
+        ledger = Ledger(1, 2, [Channel()])
+        ledger.charge("vote", BitwiseRandomizedResponse(1.0).loss(), np.ones(1, np.int64))
+        assert spending([Channel()], ledger, methods=("basic",))["epsilon_basic"] == 1
+        print("scipy" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -29,7 +29,7 @@ class LeanRoundStopping(gymnasium.Env[Array, Any]):
 
     def __init__(self) -> None:
         p = Params()
-        self.clients, self.t0, self.tau, self.budget = p.num_clients, p.broadcast_time, p.slot_time, p.time_budget
+        self.clients, self.t0, self.tau, self.budget = p.num_clients, p.broadcast_time, p.slot_time, p.horizon
         self.mu, self.rewards = p.upload_probability, p.rewards.tolist()
         computing = np.arange(self.clients + 1)[:, None]
         self.finished: list[list[float]] = np.asarray(

@@ -31,7 +31,7 @@ def seconds(work: Callable[[], Any], repeats: int) -> list[float]:
 def campaign(num_individuals: int, num_values: int) -> Callable[[], None]:
     """Plays one campaign: the platform's turn, the individuals', and what each of them sees."""
     theta = np.arange(1, num_values + 1) / np.arange(1, num_values + 1).sum()
-    population = elicitation_v0.population(num_individuals=num_individuals, theta=theta, campaigns=10**6)
+    population = elicitation_v0.population(num_individuals=num_individuals, theta=theta, horizon=10**6)
     population.reset(seed=0)
     announced = population.default_action("platform")
 
@@ -44,7 +44,7 @@ def campaign(num_individuals: int, num_values: int) -> Callable[[], None]:
 
 def campaigns(total: int, num_individuals: int, replicas: int, by_law: bool) -> Callable[[], None]:
     """Plays `total` campaigns of individuals who all choose the target."""
-    population = elicitation_v0.population(replicas, num_individuals=num_individuals, campaigns=total // replicas)
+    population = elicitation_v0.population(replicas, num_individuals=num_individuals, horizon=total // replicas)
     policies = {"platform": Wintall(), "individual": TargetQuality()}
 
     def play() -> None:

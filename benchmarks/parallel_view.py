@@ -44,7 +44,6 @@ class Votes(Population[State]):
     """Everyone votes at once and hears the mean opinion; a vote earns its share of the votes, and luck."""
 
     name = "votes"
-    params_type = Params
     params: Params
 
     def make_roles(self) -> tuple[Role, ...]:

@@ -22,10 +22,10 @@ print(
     f"exact rate {exact.rate:.6f}, {100 * exact.rate / solution.rate:.1f}% of the optimum; a round lasts {exact.expected_duration:.2f} s"
 )
 
-run = taciturn.simulate(round_stopping_v0.population(20, time_budget=300.0), rule, seed=0)
+run = taciturn.simulate(round_stopping_v0.population(20, horizon=300.0), rule, seed=0)
 print(f"simulated  {run.metrics['rate'].mean():.6f}")
 
-digits = federated_training_v0.population(10, time_budget=120.0)
+digits = federated_training_v0.population(10, horizon=120.0)
 for policy in (rule, OptimalStopping()):
     run = taciturn.simulate(digits, policy, seed=0, until=np.linspace(30, 120, 4), record=["test_loss"])
     losses = "  ".join(

@@ -30,7 +30,7 @@ class Trained(Policy):
         return actions[:, None]
 
 
-env = round_stopping_v0.population(20, time_budget=300.0)
+env = round_stopping_v0.population(20, horizon=300.0)
 for name, policy in (("PPO", Trained()), ("optimal", OptimalStopping())):
     rate = taciturn.simulate(env, policy, seed=1).metrics["rate"]
     print(f"{name:8} {rate.mean():.6f} +- {rate.std(ddof=1) / len(rate) ** 0.5:.6f} per second")

@@ -6,7 +6,7 @@ import taciturn  # noqa: F401 - registers the environments
 
 STOP, WAIT = 0, 1
 
-env = gymnasium.make("taciturn/RoundStopping-v0", time_budget=60.0, render_mode="ansi")
+env = gymnasium.make("taciturn/RoundStopping-v0", horizon=60.0, render_mode="ansi")
 observation, info = env.reset(seed=0)
 ended = False
 while not ended:

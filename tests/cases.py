@@ -15,11 +15,11 @@ from taciturn.envs import federated_training_v0
 from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView, World
 from taciturn.policies import Random
 
-CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "time_budget": 12.0}
-FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "time_budget": 1.0}
+CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "horizon": 12.0}
+FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
 FEW_AGENTS = {"num_agents": 6, "copies": 3, "walk_length": 4, "horizon": 20}
 SMALL: dict[str, dict[str, Any]] = {
-    "elicitation_v0": {"num_individuals": 5, "campaigns": 12},
+    "elicitation_v0": {"num_individuals": 5, "horizon": 12},
     "gossip_bandit_v0": {"num_agents": 6, "horizon": 20.0},
     "round_stopping_v0": FEW_SLOTS,
     "federated_training_v0": FEW_SLOTS,
@@ -78,7 +78,7 @@ PHASED = [name for name, case in CASES.items() if case.population().turns is not
 RUN_TO_HORIZON = [
     name
     for name, case in CASES.items()
-    if "horizon" in {field.name for field in dataclasses.fields(case.world.params_type)}
+    if "horizon" in {field.name for field in dataclasses.fields(case.world.Params)}
     and name not in ("gossip", "corridor", "gossip_bandit_v0", "arm_elimination_v0")
 ]
 IDS = {entry.id: SMALL.get(entry.name, {}) for entry in registry.WORLDS if entry.gymnasium} | {
@@ -135,7 +135,12 @@ def fingerprint(population: Population[Any]) -> bytes:
     inner = population.inner if isinstance(population, Controlled) else population
     channels = {name: (channel.everyone, channel.each) for name, channel in inner.channels.items()}
     ends = [population.terminated, population.truncated, inner.terminated, inner.truncated]
-    return pickle.dumps([inner.state, inner.streams, channels, ends, inner.turn, inner.horizon])
+    return pickle.dumps([inner.state, inner.streams, channels, ends, inner.turn, inner.params, ledger_state(inner)])
+
+
+def ledger_state(population: Population[Any]) -> Any:
+    """What the ledger has counted, None without one."""
+    return None if population.ledger is None else population.ledger.accounts
 
 
 def of(state: Any, replica: int) -> dict[str, Any]:

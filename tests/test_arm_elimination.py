@@ -108,7 +108,7 @@ def test_the_schedule_is_algorithm_1() -> None:
     coordinated = taciturn.simulate(env, EliminationSchedule(1.0, 0.5), privacy="paper", seed=1)
     agents = federated_bandit_v0.population(600, **params)
     played = taciturn.simulate(agents, CDPMAB(1.0, 0.5), privacy="paper", seed=2)
-    for key in ("regret", "active_arms", "epsilon_max"):
+    for key in ("regret", "active_arms", "epsilon_basic"):
         assert stats.ks_2samp(coordinated.metrics[key], played.metrics[key], method="asymp").pvalue > 1e-6
     other = taciturn.simulate(env, EliminationSchedule(1.0, 1.0), privacy="paper", seed=1)
     assert stats.ks_2samp(other.metrics["regret"], played.metrics["regret"], method="asymp").pvalue < 1e-6

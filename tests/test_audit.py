@@ -370,7 +370,7 @@ def test_an_open_channel_is_no_claim() -> None:
 
 def test_every_interface_beside_faults() -> None:
     """Half of the messages are lost, and those who lie are overruled: what arrives is audited, what was sent is claimed."""
-    small: dict[str, Any] = {"num_clients": 3, "clip_norm": 1.0, "compute_probability": 0.5, "time_budget": 1.0}
+    small: dict[str, Any] = {"num_clients": 3, "clip_norm": 1.0, "compute_probability": 0.5, "horizon": 1.0}
     world = federated_training_v0
     direction = np.full(650, 650**-0.5)
     forms = [world.population(**small), world.single_env(**small), world.vector_env(1, **small)]

@@ -54,7 +54,7 @@ def test_better_than_chance(policy: Any) -> None:
     # Private elimination has hardly begun to drop arms after 3,000 slots.
     env = world(policy, horizon=12_000 if isinstance(policy, DPSuccessiveElimination) else 3000)
     ours = taciturn.simulate(env, policy, seed=1).metrics["regret_per_agent"]
-    chance = env.steps * (0.9 - np.mean(MEANS))
+    chance = env.params.horizon * (0.9 - np.mean(MEANS))
     assert ours.max() < 0.8 * chance
     assert ours.min() > 0
 
@@ -310,7 +310,7 @@ def test_neighbours_messages_are_counted() -> None:
         for count in ("neighbour", "messages", "cost"):
             assert run.metrics[count].tolist() == [2 * 6 * slots] * 2
         assert env.channels["means"].messages().tolist() == [slots] * 2
-        assert (run.metrics["epsilon_max"] == np.inf).all()
+        assert (run.metrics["epsilon_basic"] == np.inf).all()
     policy = CoopUCB2()
     env.reset(seed=0)
     policy.reset(env, env.stream("policy"))
@@ -373,4 +373,4 @@ def test_the_smallest_worlds(policy: Any, size: dict[str, Any]) -> None:
     env = world(policy, **{"horizon": 40} | size)
     run = taciturn.simulate(env, policy, seed=0)
     assert np.isfinite(run.metrics["regret"]).all()
-    assert (env.state.counts.sum(2) == env.steps).all()
+    assert (env.state.counts.sum(2) == env.params.horizon).all()

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,12 @@ from taciturn import registry
 from taciturn.envs.core import (
     Array,
     Channel,
+    ChannelConfig,
     Controlled,
+    Fast,
     Layout,
     Population,
+    PublicView,
     Role,
     Rollout,
     Streams,
@@ -33,7 +37,7 @@ from taciturn.envs.core import (
     vector,
 )
 from taciturn.policies import FixedCount, Policy, Random
-from taciturn.wrappers import BitwiseRandomizedResponse, NoPrivacy
+from taciturn.wrappers import BitwiseRandomizedResponse, Budget, LossyChannel, Memoized, NoPrivacy
 
 # Layouts.
 
@@ -213,13 +217,13 @@ def test_seed_must_be_a_whole_number(seed: Any) -> None:
 
 
 def test_channel_counts_messages() -> None:
-    channel = Channel("report", "bounded", observer="server", unit="event")
+    channel = Channel("report", "bounded", observer="server", unit="event", num_senders=3)
     channel.reset(2)
     x = np.arange(6.0).reshape(2, 3)
     y, delivered = channel.send(x)
     np.testing.assert_array_equal(y, x)
     assert delivered.tolist() == [[True] * 3] * 2
-    assert channel.messages().tolist() == [1, 1]
+    assert channel.messages().tolist() == [[1, 1, 1]] * 2
 
     senders = np.array([[True, False, False], [False, True, True]])
     _, delivered = channel.send(x, senders, sensitivity=1.0)
@@ -236,7 +240,7 @@ def test_channel_counts_messages() -> None:
     channel.tally(np.ones((2, 2)))
     assert channel.messages().tolist() == [[3, 3, 3], [2, 3, 3]]
     channel.reset(2)
-    assert channel.messages().tolist() == [0, 0]
+    assert channel.messages().tolist() == [[0, 0, 0]] * 2
 
 
 def test_world_counts_its_messages() -> None:
@@ -244,7 +248,7 @@ def test_world_counts_its_messages() -> None:
     population.reset(seed=0)
     population.step(np.array([[0, 1, 2, 0], [0, 0, 0, 0]]))
     population.step(np.array([[1, 1, 1, 1], [2, 0, 0, 0]]))
-    assert population.channels["vote"].messages().tolist() == [2, 2]
+    assert population.channels["vote"].messages().tolist() == [[2] * 4] * 2
     assert population.channels["opinion"].messages().tolist() == [[1, 2, 2, 1], [1, 0, 0, 0]]
 
 
@@ -395,7 +399,7 @@ def random_policy(population: Population[Any]) -> Random:
 def test_unknown_measure() -> None:
     population = tiny.consensus_v0.population()
     population.reset(seed=0)
-    with pytest.raises(ValueError, match="consensus measures earned, time, not 'luck'"):
+    with pytest.raises(ValueError, match="consensus measures .*earned, time, not 'luck'"):
         population.measure("luck")
     population.measure("earned")[:] = 99
     assert population.state.earned.tolist() == [0]
@@ -431,6 +435,16 @@ def test_what_is_recorded_at_a_time_is_what_stood_then() -> None:
     assert run.times.tolist() == times
 
 
+@dataclass(frozen=True, kw_only=True)
+class Continuous(tiny.Params):
+    """A clock that does not count steps."""
+
+    horizon: float = 12.0  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        number("horizon", self.horizon, above=0)
+
+
 class Uneven(tiny.Consensus):
     """Consensus whose time is what was earned, so that every replica's clock moves by its own luck."""
 
@@ -440,7 +454,7 @@ class Uneven(tiny.Consensus):
 
 @given(seed=st.integers(0, 1000), times=st.lists(st.floats(0.1, 30), min_size=1, max_size=5, unique=True).map(sorted))
 def test_each_replica_has_its_own_clock(seed: int, times: list[float]) -> None:
-    population = World(Uneven).population(num_envs=3)
+    population = World(Uneven, Continuous).population(num_envs=3)
     run = taciturn.simulate(population, Random(), seed=seed, until=times, record=["earned", "time"])
     history = clocks(seed, steps=int(np.ceil(times[-1])))
     for i, time in enumerate(times):
@@ -452,7 +466,7 @@ def test_each_replica_has_its_own_clock(seed: int, times: list[float]) -> None:
 
 def clocks(seed: int, steps: int) -> Array:
     """What three replicas of `Uneven` have earned after each step, [steps + 1, 3]."""
-    population, policy = World(Uneven).population(num_envs=3, horizon=steps), Random()
+    population, policy = World(Uneven, Continuous).population(num_envs=3, horizon=steps), Random()
     population.reset(seed=seed)
     policy.reset(population, population.stream("policy/agent"))
     history = [population.clock()]
@@ -496,7 +510,7 @@ def test_roles_play_together_or_one_is_controlled() -> None:
         ({"until": [1, np.nan]}, "until must hold finite numbers only"),
         ({"until": "soon"}, "until must be a sequence of numbers"),
         ({"until": [[1, 2]]}, "until must be a flat sequence"),
-        ({"record": ["luck"]}, "consensus measures earned, time, not 'luck'"),
+        ({"record": ["luck"]}, "epsilon_zcdp, earned, time, not 'luck'"),
         ({"seed": -1}, "seed must be an integer >= 0, not -1"),
         ({"policy": {"nobody": Random()}}, "policy must be a dict with the roles"),
         ({"env": tiny.consensus_v0}, "env must be a population or a view of one, not World"),
@@ -526,33 +540,95 @@ def test_a_papers_privacy_is_the_policys_to_name() -> None:
     np.testing.assert_array_equal(run.metrics["earned"], same.metrics["earned"])
 
 
-def test_a_world_that_leaps_is_recorded_as_one_that_steps() -> None:
-    class Leaping(tiny.Consensus):
-        fast_forwards = 0
+@dataclass(frozen=True)
+class Steps(Fast):
+    """Stands for any fast form: `Jumping` plays step by step all the same."""
 
-        def fast_forward(self, policies: Any, until: float) -> bool:
-            players = Rollout(self, policies)
-            while (self.clock() < np.floor(until)).any() and not self.done.all():
-                players.play()
-            self.fast_forwards += 1
-            return True
 
-    leaping = Leaping(tiny.Consensus.params_type(), 3)
+class Jumping(tiny.Consensus):
+    """Consensus that fast-forwards, by steps, and counts how often it was asked to."""
+
+    jumps: Mapping[str, type[Fast]] = {"agent": Steps}
+    asked = 0
+
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Any], until: float) -> None:
+        rollout = Rollout(self, policies)
+        while (self.clock() < np.floor(until)).any() and not self.done.all():
+            rollout.play()
+        self.asked += 1
+
+
+class Quick(Random):
+    def fast(self, view: PublicView) -> Steps:
+        return Steps()
+
+
+def test_a_run_by_fast_forward_is_recorded_as_one_by_steps() -> None:
+    jumping = Jumping(tiny.Params(), 3)
     for until in ([2, 3.5, 7], [5.0, 12], 4):
-        leaping.fast_forwards = 0
-        run = taciturn.simulate(leaping, Random(), seed=1, until=until, record=["earned", "time"])
-        stepped = taciturn.simulate(
-            tiny.consensus_v0.population(3), Random(), seed=1, until=until, record=["earned", "time"]
-        )
-        assert leaping.fast_forwards == np.size(until)
+        jumping.asked = 0
+        run = taciturn.simulate(jumping, Quick(), seed=1, until=until, record=["earned", "time"])
+        assert jumping.asked == np.size(until)
+        stepped = taciturn.simulate(jumping, Quick(), seed=1, until=until, record=["earned", "time"], fast=False)
+        assert jumping.asked == np.size(until)
         for name, values in stepped.trace.items():
             np.testing.assert_array_equal(run.trace[name], values)
         np.testing.assert_array_equal(run.metrics["earned"], stepped.metrics["earned"])
-    policy = Random()
-    leaping.reset(seed=0)
-    policy.reset(leaping, leaping.stream("policy"))
-    leaping.advance(policy, until=6.0)
-    assert (leaping.clock() == 6).all()
+    policy = Quick()
+    jumping.reset(seed=0)
+    policy.reset(jumping, jumping.stream("policy"))
+    jumping.advance(policy, until=6.0)
+    assert (jumping.clock() == 6).all()
+
+
+class Overridden(Quick):
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return np.ones(obs.shape[:2], np.int64)
+
+
+class Reclaimed(Overridden):
+    def fast(self, view: PublicView) -> Steps:
+        return Steps()
+
+
+class Renamed(Quick):
+    """Neither parameters nor what is prescribed change how it acts."""
+
+    def __init__(self, colour: str = "red") -> None:
+        self.colour = colour
+
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
+        return {}
+
+
+def test_a_fast_form_does_not_outlive_an_override() -> None:
+    def asked(policy: Random, **options: Any) -> int:
+        jumping = Jumping(tiny.Params(), 2)
+        taciturn.simulate(jumping, policy, seed=0, until=5, **options)
+        return jumping.asked
+
+    assert (asked(Quick()), asked(Reclaimed()), asked(Renamed())) == (1, 1, 1)
+    assert (asked(Overridden()), asked(Random()), asked(Quick(), fast=False)) == (0, 0, 0)
+    patched = Quick()
+    patched.act = lambda obs, mask=None: np.zeros(obs.shape[:2], np.int64)  # type: ignore[method-assign]
+    assert asked(patched) == 0
+
+
+def test_nothing_is_fast_forwarded_that_the_law_of_sums_does_not_know() -> None:
+    bits = BitwiseRandomizedResponse(1.0)
+    for configs, plays in (
+        ({"vote": ChannelConfig(bits)}, 1),
+        ({"vote": ChannelConfig(Memoized(bits))}, 0),
+        ({"vote": ChannelConfig(bits, Budget(3.0))}, 0),
+        ({"vote": ChannelConfig(faults=(LossyChannel(0.1),))}, 0),
+    ):
+        jumping = Jumping(tiny.Params(), 2)
+        jumping.channel_configs = configs
+        taciturn.simulate(jumping, Quick(), seed=0, until=5)
+        assert jumping.asked == plays, configs
+        jumping.jump_sends_messages = True
+        taciturn.simulate(jumping, Quick(), seed=0, until=5)
+        assert jumping.asked == plays + 1
 
 
 def test_a_policy_learns_from_what_it_did() -> None:
@@ -635,7 +711,7 @@ class Greeting(tiny.Consensus):
 
 
 def test_what_is_said_before_the_first_step_counts() -> None:
-    population = World(Greeting).population(num_envs=3)
+    population = World(Greeting, tiny.Params).population(num_envs=3)
     population.reset(seed=0)
     channel = population.channels["opinion"]
     first = population.state.opinion > 0.5

@@ -386,7 +386,7 @@ def test_the_cost_that_breaks_theorem_2() -> None:
 def test_theorem_2_for_the_confident() -> None:
     """Whatever the belief, the target is the confident individual's best response, (2.9)."""
     for cost in COSTS:
-        population = elicitation_v0.population(4, num_individuals=50, cost=cost, belief_concentration=3.0, campaigns=2)
+        population = elicitation_v0.population(4, num_individuals=50, cost=cost, belief_concentration=3.0, horizon=2)
         run = taciturn.simulate(population, {"platform": Wintall(), "individual": BestResponse()}, seed=0)
         np.testing.assert_allclose(population.state.budget, 1.0, atol=1e-5)
         np.testing.assert_allclose(run.metrics["shortfall"], 0.0, atol=1e-5)
@@ -417,7 +417,7 @@ def test_payments_are_sound(
         reporting=reporting,
         payment_cap=cap,
         penalty=2.0,
-        campaigns=3,
+        horizon=3,
     )
     population.reset(seed=seed)
     rng, total = np.random.default_rng(seed), np.zeros(3)
@@ -495,9 +495,7 @@ def test_payments_are_what_is_expected(rule: str) -> None:
     The reference of the serum is uniform in the first campaign, so each replica plays one.
     """
     size, replicas = 6, 20_000
-    population = elicitation_v0.population(
-        replicas, num_individuals=size, rules=(rule,), campaigns=1, show_reports=True
-    )
+    population = elicitation_v0.population(replicas, num_individuals=size, rules=(rule,), horizon=1, show_reports=True)
     population.reset(seed=1)
     population.step({"platform": population.announce(rule, 1.0, 0.5, 2)})
     info = population.step({"individual": np.ones((replicas, size, 1), np.float32)}).info
@@ -510,7 +508,7 @@ def test_payments_are_what_is_expected(rule: str) -> None:
 
 
 def test_the_serum_divides_by_past_shares() -> None:
-    population = elicitation_v0.population(num_individuals=50, rules=("peer_truth_serum",), campaigns=3)
+    population = elicitation_v0.population(num_individuals=50, rules=("peer_truth_serum",), horizon=3)
     population.reset(seed=0)
     action = population.announce("peer_truth_serum", 1.0, 0.5)
     seen = population.step({"platform": action}).observation["individual"]
@@ -537,7 +535,7 @@ def seen_by(population: Elicitation, state: Any) -> dict[str, Array]:
 def test_hidden_truth_is_in_no_observation(show: bool) -> None:
     """Observations do not change with theta or budgets, of beliefs and costs each sees its own, and values are kept nowhere."""
     population = elicitation_v0.population(
-        2, num_individuals=20, theta=4, cost_spread=0.5, belief_concentration=5.0, show_reports=show, campaigns=4
+        2, num_individuals=20, theta=4, cost_spread=0.5, belief_concentration=5.0, show_reports=show, horizon=4
     )
     population.reset(seed=0)
     rng = np.random.default_rng(0)
@@ -572,7 +570,7 @@ def test_hidden_truth_is_in_no_observation(show: bool) -> None:
 
 
 def test_the_platform_sees_what_was_reported() -> None:
-    population = elicitation_v0.population(num_individuals=10, campaigns=4)
+    population = elicitation_v0.population(num_individuals=10, horizon=4)
     population.reset(seed=0)
     tallies = np.zeros(4)
     for campaign in range(3):
@@ -594,7 +592,7 @@ def test_the_platform_sees_what_was_reported() -> None:
 
 def test_the_ledger_shows_chosen_levels() -> None:
     """log(1+eps) of each report, added up over campaigns; the largest where an event is one value, which enters one report."""
-    population = elicitation_v0.population(num_individuals=3, campaigns=4, cost_spread=0.3)
+    population = elicitation_v0.population(num_individuals=3, horizon=4, cost_spread=0.3)
     run = taciturn.simulate(
         population, {"platform": FlatRate(0.5), "individual": Mixture([(Truthful(2.0), 2), (FreeRider(), 1)])}, seed=0
     )
@@ -621,7 +619,7 @@ def test_who_stays_away_spends_nothing() -> None:
 
 def test_a_budget_stops_reports() -> None:
     """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid."""
-    population = elicitation_v0.population(num_individuals=3, campaigns=4)
+    population = elicitation_v0.population(num_individuals=3, horizon=4)
     population.reset(
         seed=0, options={"channels": {"report": ChannelConfig(ledger=Ledger, budget=Budget(math.log(10.0)))}}
     )
@@ -633,7 +631,7 @@ def test_a_budget_stops_reports() -> None:
 
 
 def test_no_other_mechanism_and_any_fault() -> None:
-    population = elicitation_v0.population(num_individuals=400, campaigns=2)
+    population = elicitation_v0.population(num_individuals=400, horizon=2)
     with pytest.raises(ValueError, match="channel 'report' takes no mechanism"):
         Privatize(population, "report", KaryRandomizedResponse(1.0, 4))
     lossy = Faulty(population, "report", LossyChannel(0.25))
@@ -664,7 +662,7 @@ def test_all_at_once_is_as_one_by_one() -> None:
         assert (population.channels["report"].messages() == 5).all()
         return population.metrics()
 
-    shape: dict[str, Any] = {"num_individuals": 30, "campaigns": 5}
+    shape: dict[str, Any] = {"num_individuals": 30, "horizon": 5}
     slow, fast = (play(by_law, elicitation_v0.population(3_000, **shape)) for by_law in (False, True))
     assert slow.keys() == fast.keys()
     assert stats.ks_2samp(slow["total_payment"], fast["total_payment"]).pvalue > FALSE_ALARM / 2
@@ -690,7 +688,7 @@ def test_tallies_are_paid_as_reports_are(rule: str) -> None:
 
     policies, costs = {"platform": Announces(), "individual": TargetQuality()}, []
     for by_law in (True, False):
-        population = elicitation_v0.population(4_000, num_individuals=7, campaigns=2, rules=RULES)
+        population = elicitation_v0.population(4_000, num_individuals=7, horizon=2, rules=RULES)
         population.reset(seed=int(by_law))
         for role, policy in policies.items():
             policy.reset(population, population.stream(f"policy/{role}"), role)
@@ -703,7 +701,7 @@ def test_tallies_are_paid_as_reports_are(rule: str) -> None:
 
 def test_leaps_charge_as_steps_do() -> None:
     def spent(crowd: Any) -> Array:
-        population = elicitation_v0.population(2, num_individuals=5, campaigns=3)
+        population = elicitation_v0.population(2, num_individuals=5, horizon=3)
         run = taciturn.simulate(population, {"platform": Wintall(), "individual": crowd}, seed=0)
         return run.ledger.total(0.0, "agent", "basic", unit="user")
 
@@ -714,7 +712,7 @@ def test_leaps_charge_as_steps_do() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 1_000, 100_000])
 def test_any_number_of_individuals(size: int) -> None:
-    population = elicitation_v0.population(num_individuals=size, campaigns=2)
+    population = elicitation_v0.population(num_individuals=size, horizon=2)
     for crowd in (Random(), TargetQuality(), BestResponse()):
         run = taciturn.simulate(population, {"platform": Wintall(), "individual": crowd}, seed=0)
         assert all(np.isfinite(value).all() for value in run.metrics.values())
@@ -741,9 +739,7 @@ def test_best_epsilon(scale: float, theta: Array, factor: float, bounded: bool) 
 
 def test_costly_individuals_fall_short() -> None:
     """scale (e+M)^2 / (eps+M)^2 = g_i'(eps), whatever the belief."""
-    population = elicitation_v0.population(
-        3, num_individuals=40, cost_spread=0.6, belief_concentration=20.0, campaigns=1
-    )
+    population = elicitation_v0.population(3, num_individuals=40, cost_spread=0.6, belief_concentration=20.0, horizon=1)
     taciturn.simulate(population, {"platform": Wintall(1.5), "individual": BestResponse()}, seed=0)
     eps, factor = population.state.budget, population.state.factor
     np.testing.assert_allclose(0.03 * (5.5 / (eps + 4)) ** 2, factor * 0.02 * eps, rtol=1e-4)
@@ -754,18 +750,18 @@ def test_costly_individuals_fall_short() -> None:
 def test_the_confident_choose_the_target_under_other_mechanisms(reporting: str) -> None:
     """(2.9) for the general WINTALL, (2.15)-(2.18), on bits; and its payment is near the bound of that mechanism."""
     population = elicitation_v0.population(
-        4, num_individuals=20_000, reporting=reporting, theta=(0.6, 0.25, 0.15), campaigns=3, belief_concentration=50.0
+        4, num_individuals=20_000, reporting=reporting, theta=(0.6, 0.25, 0.15), horizon=3, belief_concentration=50.0
     )
     run = taciturn.simulate(population, {"platform": Wintall(), "individual": TargetQuality()}, seed=0)
     assert run.metrics["payment_ratio"].mean() == pytest.approx(1.0, abs=0.1)
     assert run.metrics["error"].mean() < 0.01
-    few = elicitation_v0.population(2, num_individuals=30, reporting=reporting, theta=(0.6, 0.25, 0.15), campaigns=1)
+    few = elicitation_v0.population(2, num_individuals=30, reporting=reporting, theta=(0.6, 0.25, 0.15), horizon=1)
     taciturn.simulate(few, {"platform": Wintall(), "individual": BestResponse()}, seed=0)
     np.testing.assert_allclose(few.state.budget, 1.0, atol=1e-4)
 
 
 def test_finite_best_response_as_a_policy() -> None:
-    population = elicitation_v0.population(2, num_individuals=30, belief_concentration=INF, campaigns=2)
+    population = elicitation_v0.population(2, num_individuals=30, belief_concentration=INF, horizon=2)
     taciturn.simulate(population, {"platform": Wintall(), "individual": FiniteBestResponse()}, seed=0)
     best = FiniteBestResponse.solve(THETA, 1.0, QuadraticCost(0.01), 30)
     np.testing.assert_allclose(population.state.budget, best, atol=1e-4)
@@ -828,7 +824,7 @@ def test_learners_converge(size: int) -> None:
     gain = elicitation_v0.exploitability(Wintall(1.0), np.full(size, expected), theta=THETA, cost=QuadraticCost(0.01))
     assert gain < 1e-6
     population = elicitation_v0.population(
-        num_individuals=size, belief_concentration=INF, campaigns=250, rules=("wintall",)
+        num_individuals=size, belief_concentration=INF, horizon=250, rules=("wintall",)
     )
     for learner, campaigns in ((FictitiousPlay(), 60), (Hedge(rate=10.0), 250)):
         taciturn.simulate(population, {"platform": Wintall(), "individual": learner}, seed=1, until=campaigns)
@@ -837,13 +833,13 @@ def test_learners_converge(size: int) -> None:
 
 def test_hedge_weighs_by_payoff() -> None:
     """Against a flat rate nothing but cost matters: all weight goes to 0."""
-    population = elicitation_v0.population(2, num_individuals=20, campaigns=300)
+    population = elicitation_v0.population(2, num_individuals=20, horizon=300)
     taciturn.simulate(population, {"platform": FlatRate(0.2), "individual": Hedge()}, seed=1)
     assert population.state.budget.mean() < 0.1
 
 
 def test_mixtures() -> None:
-    population = elicitation_v0.population(2, num_individuals=10, campaigns=2)
+    population = elicitation_v0.population(2, num_individuals=10, horizon=2)
     mixture = Mixture([(Truthful(4.0), 3), (FreeRider(), 5), (Hedge(), 2)])
     taciturn.simulate(population, {"platform": Wintall(), "individual": mixture}, seed=0)
     np.testing.assert_array_equal(population.state.budget[:, :8], [[4.0] * 3 + [0.0] * 5] * 2)
@@ -866,7 +862,7 @@ def test_policies_know_their_place() -> None:
 def test_elicitation_task() -> None:
     crowds: list[Any] = ["TargetQuality", {"BestResponse": 0.5, "Truthful": 0.5}, Mixture([(FreeRider(), 1.0)])]
     for crowd, shortfall in zip(crowds, (0.0, 0.0, 1.0), strict=True):
-        env = gymnasium.make("taciturn/Elicitation-v0", individuals=crowd, num_individuals=200, campaigns=3)
+        env = gymnasium.make("taciturn/Elicitation-v0", individuals=crowd, num_individuals=200, horizon=3)
         assert env.action_space == gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
         env.reset(seed=0)
         for campaign in range(3):
@@ -881,7 +877,7 @@ def test_elicitation_task() -> None:
 
 def test_paying_the_marginal_cost_is_worth_it() -> None:
     """Against best responders the platform does best near WINTALL's own scale: less buys less than the target, more costs more."""
-    side = platform_side(200, num_individuals=1_000, campaigns=1)
+    side = platform_side(200, num_individuals=1_000, horizon=1)
 
     def worth(scale: float) -> float:
         side.reset(seed=0)
@@ -902,7 +898,7 @@ def test_paying_the_marginal_cost_is_worth_it() -> None:
         ({"cost": 3}, "cost must be"),
         ({"cost_spread": 1.0}, "cost_spread"),
         ({"belief_concentration": 0}, "belief_concentration"),
-        ({"campaigns": 0}, "campaigns"),
+        ({"horizon": 0}, "horizon"),
         ({"target": 11.0}, "target must be a finite number"),
         ({"objective": "both"}, "objective must be one of"),
         ({"penalty": -1.0}, "penalty"),
@@ -928,7 +924,7 @@ def test_the_contract() -> None:
     assert elicitation_v0.expected_payment(THETA, 1.0, cost, 6) > 0
     assert Wintall.payment(40, 100, 4, 1.0, 2.0) == pytest.approx(2 * 5 * 1 / (4 * 0.4 - 1))
     assert 0 <= FiniteBestResponse.solve(THETA, 1.0, cost, 10, others=None) < 1
-    env = elicitation_v0.parallel_env(num_individuals=3, theta=THETA, cost=cost, campaigns=2)
+    env = elicitation_v0.parallel_env(num_individuals=3, theta=THETA, cost=cost, horizon=2)
     env.reset(seed=0)
     assert env.possible_agents == ["platform_0", "individual_0", "individual_1", "individual_2"]
     steps = 0
@@ -954,7 +950,7 @@ def test_ppo_learns_what_wintall_pays() -> None:
 
     from taciturn.wrappers.sb3 import RowsVecEnv
 
-    shape: dict[str, Any] = {"num_individuals": 500, "payment_cap": 3.0, "penalty": 0.6, "campaigns": 1}
+    shape: dict[str, Any] = {"num_individuals": 500, "payment_cap": 3.0, "penalty": 0.6, "horizon": 1}
     rows = VecNormalize(RowsVecEnv(platform_side(48, fixed_target=True, **shape), seed=0), gamma=0.0)
     learner = stable_baselines3.PPO(
         "MlpPolicy", rows, n_steps=16, batch_size=256, n_epochs=8, gamma=0.0, gae_lambda=0.0, seed=0, device="cpu",
@@ -982,7 +978,7 @@ def test_ppo_learns_what_wintall_pays() -> None:
 
 def test_a_platform_can_mislead_those_who_trust_it() -> None:
     """A low target and a high scale promise the confident what the tally will not pay: the same budgets for less than the bound."""
-    side = platform_side(50, num_individuals=2_000, campaigns=1)
+    side = platform_side(50, num_individuals=2_000, horizon=1)
     paid, chosen = [], []
     for target, scale in ((1.0, 1.0), (0.2, 25 / 4.2**2)):
         side.reset(seed=0)
@@ -1000,7 +996,7 @@ def test_individuals_may_learn_with_sb3() -> None:
     from taciturn.envs.core import Controlled
     from taciturn.wrappers.sb3 import RowsVecEnv
 
-    inner = elicitation_v0.population(3, num_individuals=5, campaigns=2, rules=("wintall",))
+    inner = elicitation_v0.population(3, num_individuals=5, horizon=2, rules=("wintall",))
     rows = RowsVecEnv(Controlled(inner, "individual", {"platform": Wintall()}), seed=0)
     seen = rows.reset()
     assert seen.shape == (15, 7)
@@ -1017,7 +1013,7 @@ def test_individuals_may_learn_with_sb3() -> None:
 def test_the_genie_pays_the_bound_of_every_mechanism(reporting: str) -> None:
     """Its payment to best responders, over 4 x 2,000 reports, within 4.5 standard errors."""
     population = elicitation_v0.population(
-        4, num_individuals=2_000, theta=(0.6, 0.25, 0.15), reporting=reporting, campaigns=1, belief_concentration=INF
+        4, num_individuals=2_000, theta=(0.6, 0.25, 0.15), reporting=reporting, horizon=1, belief_concentration=INF
     )
     run = taciturn.simulate(population, {"platform": Genie(), "individual": BestResponse()}, seed=0)
     assert run.metrics["shortfall"].max() < 1e-4
@@ -1027,7 +1023,7 @@ def test_the_genie_pays_the_bound_of_every_mechanism(reporting: str) -> None:
 
 
 def test_nothing_can_be_bought_where_theta_is_uniform() -> None:
-    population = elicitation_v0.population(2, num_individuals=9, theta=(0.5, 0.5), campaigns=2)
+    population = elicitation_v0.population(2, num_individuals=9, theta=(0.5, 0.5), horizon=2)
     with pytest.raises(ValueError, match="amount must be given where theta is uniform"):
         taciturn.simulate(population, {"platform": FlatRate(), "individual": FreeRider()}, seed=0)
     for platform in (Genie(), OutputAgreement()):

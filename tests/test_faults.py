@@ -469,9 +469,7 @@ def test_simulate_keeps_the_faults_of_a_wrapper() -> None:
 
 @pytest.mark.parametrize("weighting", ["uniform", "samples"])
 def test_federated_training_averages_what_arrived(weighting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = federated_training_v0.population(
-        3, weighting=weighting, concentration=0.5, **CLIENTS | {"time_budget": 40.0}
-    )
+    bare = federated_training_v0.population(3, weighting=weighting, concentration=0.5, **CLIENTS | {"horizon": 40.0})
     env = Faulty(bare, "update", LossyChannel(0.6))
     env.reset(seed=0)
     sent: list[Any] = []

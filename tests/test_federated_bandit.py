@@ -39,7 +39,7 @@ from taciturn.policies.reference.arm_elimination import (
 )
 from taciturn.wrappers import Budget, Byzantine, Churn, Faulty, Laplace, LossyChannel, Privatize, Stragglers
 
-METRICS = {"regret", "regret_per_agent", "cost", "rounds", "active_arms", "identified", "epsilon_max"}
+METRICS = {"regret", "regret_per_agent", "cost", "rounds", "active_arms", "identified", "epsilon_basic"}
 FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "horizon": 700}
 
 
@@ -172,7 +172,7 @@ def kept_below(policy: CDPMAB, radii: float) -> bool:
     radius = confidence_radius(
         np.array(1), np.array(total), np.array(4), p.arms, p.num_agents, p.horizon, policy.epsilon
     )
-    told = federated_bandit.Seen(env.state, env.steps, env.talk)
+    told = federated_bandit.Seen(env.state, env.params.horizon, env.talk)
     env.state.broadcast[:] = 0.9 - np.array([0.0, 0.0, radii, 0.0]) * radius
     pulls, _ = policy.plan(told, np.full((1, 5), 4))
     return bool(pulls[0, 0, 2] > 0)
@@ -356,7 +356,7 @@ def pvalues(name: str, replicas: int = 400) -> dict[str, float]:
     privacy = None if name == "alone" else "paper"
     epochs = taciturn.simulate(env, policy, seed=1, privacy=privacy).metrics
     slots = by_slots(env, policy, seed=2, privacy=privacy).metrics
-    np.testing.assert_array_equal(epochs["epsilon_max"], slots["epsilon_max"])
+    np.testing.assert_array_equal(epochs["epsilon_basic"], slots["epsilon_basic"])
     return {key: same_law(epochs[key], slots[key]) for key in COMPARED}
 
 
@@ -602,10 +602,10 @@ def test_a_message_is_as_private_as_all_uploaders_together(participation: float)
     run = taciturn.simulate(env, CDPMAB(0.25, participation), seed=0, privacy="paper")
     level = participants(participation, 5) * 0.25
     assert run.ledger.per_message["means"].epsilon == level
-    np.testing.assert_allclose(run.metrics["epsilon_max"], level)
+    np.testing.assert_allclose(run.metrics["epsilon_basic"], level)
     assert run.ledger.total(by="max", method="basic").min() > level
-    assert np.isinf(taciturn.simulate(env, CDPMAB(0.25), seed=0).metrics["epsilon_max"]).all()
-    np.testing.assert_array_equal(taciturn.simulate(env, SingleAgent(), seed=0).metrics["epsilon_max"], 0)
+    assert np.isinf(taciturn.simulate(env, CDPMAB(0.25), seed=0).metrics["epsilon_basic"]).all()
+    np.testing.assert_array_equal(taciturn.simulate(env, SingleAgent(), seed=0).metrics["epsilon_basic"], 0)
 
 
 def test_the_channel_says_what_it_carries() -> None:
@@ -688,7 +688,7 @@ def test_no_epoch_fits() -> None:
         np.testing.assert_array_equal(env.state.counts, np.broadcast_to([3, 3, 2, 2], (3, 5, 4)))
         np.testing.assert_array_equal(run.metrics["rounds"], 0)
         np.testing.assert_array_equal(run.metrics["active_arms"], 4)
-        np.testing.assert_array_equal(run.metrics["epsilon_max"], 0)
+        np.testing.assert_array_equal(run.metrics["epsilon_basic"], 0)
 
 
 def test_an_epoch_runs_only_if_its_round_fits_too() -> None:
@@ -839,7 +839,7 @@ def test_runs_go_on_whatever_goes_wrong(fault: Any) -> None:
         env = Faulty(world(20, topology=topology, horizon=3000), "means", fault)
         run = taciturn.simulate(env, policy, seed=0, privacy="paper")
         np.testing.assert_array_equal(env.clock(), 3000)
-        np.testing.assert_allclose(run.metrics["epsilon_max"], policy.uploaders(env.params) * 0.5)
+        np.testing.assert_allclose(run.metrics["epsilon_basic"], policy.uploaders(env.params) * 0.5)
         assert run.metrics["rounds"].min() >= 1
 
 
@@ -888,7 +888,7 @@ def test_the_whole_job() -> None:
     np.testing.assert_array_equal(run.metrics["identified"], 1)
     np.testing.assert_array_equal(run.metrics["active_arms"], 1)
     np.testing.assert_array_equal(run.metrics["cost"], 25 * 50 * run.metrics["rounds"])
-    np.testing.assert_allclose(run.metrics["epsilon_max"], 50)
+    np.testing.assert_allclose(run.metrics["epsilon_basic"], 50)
     np.testing.assert_array_equal(env.clock(), 100_000)
 
 

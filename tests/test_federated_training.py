@@ -460,7 +460,7 @@ class TestRewardCurve:
 
 
 # Ten clients that are done within some twenty slots, and rounds of 3.1 s or so: small, and every branch is met.
-SMALL = {"num_clients": 10, "compute_probability": 0.1, "time_budget": 20.0}
+SMALL = {"num_clients": 10, "compute_probability": 0.1, "horizon": 20.0}
 
 
 def played(env: FederatedTraining, count: int, seed: int = 0) -> FederatedTraining:
@@ -530,7 +530,7 @@ class TestWorld:
 
     def test_who_comes_first_is_uniform(self) -> None:
         # 10 clients share the first places of some 5,000 rounds: chi-squared(9) exceeds 45 less than once in 1e5.
-        env = federated_training_v0.population(250, num_clients=10, compute_probability=1.0, time_budget=60.0)
+        env = federated_training_v0.population(250, num_clients=10, compute_probability=1.0, horizon=60.0)
         firsts = played(env, 1).channels["update"].messages().sum(0)
         expected = firsts.sum() / 10
         assert firsts.sum() > 4000
@@ -589,7 +589,7 @@ class TestWorld:
 
     def test_weights_are_samples_or_uniform(self) -> None:
         # 1438 digits among 1000 clients: some hold twice what others hold.
-        settings = {"num_clients": 1000, "compute_probability": 1.0, "upload_probability": 1.0, "time_budget": 5.0}
+        settings = {"num_clients": 1000, "compute_probability": 1.0, "upload_probability": 1.0, "horizon": 5.0}
         by_samples, uniform = (
             played(federated_training_v0.population(1, **settings, weighting=weighting), 100).state.parameters
             for weighting in ("samples", "uniform")

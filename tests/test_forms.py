@@ -248,7 +248,7 @@ def test_parallel_step_reports_an_end_in_the_opening_turn() -> None:
             new, reward, terminated, truncated, info = super().transition(state, actions)
             return new, reward, terminated | ((new.time == 2) & ("platform" in actions)), truncated, info
 
-    env = World(Bankrupt).parallel_env()
+    env = World(Bankrupt, tiny.Params).parallel_env()
     env.reset(seed=0)
     actions = by_agent(draw(env.population, np.random.default_rng(0)))
     assert not any(env.step(actions)[2].values())

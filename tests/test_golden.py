@@ -11,7 +11,7 @@ from taciturn.policies import DDPMAB, PPCL, BestResponse, Deadline, FixedCount, 
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
 GOLDEN = Path(__file__).parent / "golden"
-SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "time_budget": 1.0}
+SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "horizon": 1.0}
 
 
 def told(population: Population[Any], policy: Any) -> str:
@@ -35,7 +35,7 @@ def federated_bandit() -> str:
 
 
 def elicitation() -> str:
-    population = elicitation_v0.population(num_individuals=40, cost_spread=0.5, campaigns=6)
+    population = elicitation_v0.population(num_individuals=40, cost_spread=0.5, horizon=6)
     policies = {"platform": Wintall(), "individual": BestResponse()}
     population.reset(seed=2020)
     for role, policy in policies.items():

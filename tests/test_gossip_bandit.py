@@ -19,7 +19,7 @@ from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array, picture
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
 from taciturn.envs.gossip_bandit import ticks as gossip_ticks
-from taciturn.envs.gossip_bandit.ticks import Rule, Tally, choose, play
+from taciturn.envs.gossip_bandit.ticks import GossipRule, Tally, choose, play
 from taciturn.envs.gossip_bandit.world import GossipBandit, tick_times
 from taciturn.policies import (
     CBL,
@@ -370,7 +370,7 @@ def test_leaps_give_the_same_bits_compiled_or_not(name: str) -> None:
     pytest.importorskip("numba")
     policy, mechanism, params = CASES[name]
     env = started(policy, 40, mechanism, **params)
-    rule, state, p = policy.gossip_rule(env), env.state, env.params
+    rule, state, p = policy.gossip_rule(env.view()), env.state, env.params
     one_peer, law = p.asks == "one", env.reply_law
     ticks = np.arange(40) * 7
     tallies = []
@@ -598,7 +598,7 @@ def test_every_tick_charges_everyone_one_reply(num_agents: int) -> None:
     np.testing.assert_allclose(env.measure("epsilon"), np.broadcast_to(1.0 * ticks[:, None], (3, num_agents)))
     np.testing.assert_allclose(env.measure("epsilon_per_requester"), env.state.requests)
     np.testing.assert_allclose(env.measure("epsilon_per_requester").sum(1), env.measure("epsilon")[:, 0])
-    np.testing.assert_allclose(env.metrics()["epsilon"], ticks)
+    np.testing.assert_allclose(env.metrics()["epsilon_basic"], ticks)
 
 
 def test_one_peer_pays_where_one_is_asked() -> None:
@@ -628,11 +628,11 @@ def test_memoised_replies_cost_less() -> None:
             population(4, num_agents=30), PPCL(), seed=0, until=10.0, privacy={"preference": mechanism}
         )
     fresh, kept = runs[RR], runs[Memoized]
-    assert (kept.metrics["epsilon"] < 0.2 * fresh.metrics["epsilon"]).all()
+    assert (kept.metrics["epsilon_basic"] < 0.2 * fresh.metrics["epsilon_basic"]).all()
     np.testing.assert_array_equal(kept.metrics["replies"], kept.metrics["ticks"])
     # An answer for every preference that one ever took up, and never more.
     assert (kept.ledger.messages("preference") >= 1).all()
-    np.testing.assert_allclose(kept.metrics["epsilon"], 2.0 * kept.ledger.messages("preference").max(1))
+    np.testing.assert_allclose(kept.metrics["epsilon_basic"], 2.0 * kept.ledger.messages("preference").max(1))
 
 
 @pytest.mark.parametrize("fault", [LossyChannel(0.3), Churn(0.1, 0.3), Byzantine(0.2), Stragglers((0.5, 0.3))])
@@ -672,7 +672,7 @@ def test_mechanisms_that_do_not_answer_bit_by_bit() -> None:
         ):
             population(1, mechanism)
     run = taciturn.simulate(population(2, NoPrivacy(), num_agents=6), PPCL(), seed=0, until=3.0)
-    assert np.isinf(run.metrics["epsilon"]).all()
+    assert np.isinf(run.metrics["epsilon_basic"]).all()
 
 
 # The world.
@@ -702,7 +702,7 @@ def test_infos() -> None:
         np.testing.assert_allclose(info["regret"], regret)
         np.testing.assert_allclose(info["popularity"], env.state.holders / 6)
         assert info["messages"] == 6 * (env.state.ticks + ~env.done)
-        assert info["epsilon"] == 4.0 * (env.state.ticks + ~env.done)
+        assert info["epsilon_basic"] == 4.0 * (env.state.ticks + ~env.done)
         assert info["epsilon_per_requester"] == 4.0 * env.state.requests.max()
         for name, times in met.items():
             if info[f"_{name}"][0]:
@@ -941,7 +941,7 @@ def test_rules_and_acts_agree() -> None:
     """What a policy does in a step is what its rule says."""
     for policy in (PPCL(), Voter(), ImitateIfBetter()):
         env = started(policy, 500, RR(2.0), num_agents=9, qualities=(0.8, 0.5, 0.2))
-        rule: Rule = policy.gossip_rule(env)
+        rule: GossipRule = policy.gossip_rule(env.view())
         state = env.state
         own = np.take_along_axis(state.preference, state.ticker, 1)[:, 0]
         uniform = np.random.Generator(np.random.SFC64(3))

@@ -135,7 +135,7 @@ def elicitation(level: float = 1.0, num_values: int = 4) -> Iterator[Row]:
 
 def training(updates: int = 10, until: float = 345.0, seed: int = 0) -> Iterator[Row]:
     """Paper 004, chapter 3: as published, and with our channel."""
-    env = federated_training_v0.population(num_envs=1, clip_norm=0.1, time_budget=until)
+    env = federated_training_v0.population(num_envs=1, clip_norm=0.1, horizon=until)
     setting = f"federated training (004, ch. 3): {updates} of 100 updates a round, {until:g} s"
     for title, mechanism in (("as published", NoPrivacy()), ("ours: ε = 4 at 1e-6", Gaussian(epsilon=4.0, delta=1e-6))):
         run = taciturn.simulate(env, FixedCount(updates), seed=seed, privacy={"update": mechanism})

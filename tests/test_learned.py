@@ -25,7 +25,7 @@ def test_reaches_98_percent_of_the_optimum(algorithm: str) -> None:
     rule = LearnedStopping(algorithm, stages=stages).train(round_stopping_v0.population())
     rates = np.array(
         [
-            taciturn.simulate(round_stopping_v0.population(time_budget=600.0), rule, seed=s).metrics["rate"][0]
+            taciturn.simulate(round_stopping_v0.population(horizon=600.0), rule, seed=s).metrics["rate"][0]
             for s in range(20)
         ]
     )
@@ -51,7 +51,7 @@ def test_tabular_q_solves_a_small_model() -> None:
 
 
 def test_training_is_reproducible() -> None:
-    params, env = Params(**SMALL), round_stopping_v0.population(4, **SMALL, time_budget=20.0)
+    params, env = Params(**SMALL), round_stopping_v0.population(4, **SMALL, horizon=20.0)
     rates = [
         taciturn.simulate(
             env, LearnedStopping("PPO", stages=1, steps=2048, rows=32, seed=seed).train(RoundStopping(params)), seed=3
@@ -66,7 +66,7 @@ def test_training_is_reproducible() -> None:
 
 def test_learns_when_first_reset_and_only_then() -> None:
     rule = TabularQ(sessions=1)
-    env = round_stopping_v0.population(2, **SMALL, time_budget=5.0)
+    env = round_stopping_v0.population(2, **SMALL, horizon=5.0)
     taciturn.simulate(env, rule, seed=0)
     learned = rule._values
     assert learned is not None
@@ -76,7 +76,7 @@ def test_learns_when_first_reset_and_only_then() -> None:
 
 
 def test_a_trained_rule_survives_pickling() -> None:
-    env = round_stopping_v0.population(2, **SMALL, time_budget=5.0)
+    env = round_stopping_v0.population(2, **SMALL, horizon=5.0)
     rule = LearnedStopping("PPO", stages=1, steps=1024, rows=32).train(round_stopping_v0.population(**SMALL))
     again = pickle.loads(pickle.dumps(rule))
     for one in (rule, again):
@@ -117,7 +117,7 @@ def test_bad_parameters(make: object, named: str) -> None:
 
 
 def test_rows_hold_the_last_observation_and_why_it_ended() -> None:
-    env = RowsVecEnv(round_stopping_v0.population(3, **SMALL, time_budget=1.0), seed=0)
+    env = RowsVecEnv(round_stopping_v0.population(3, **SMALL, horizon=1.0), seed=0)
     observation = env.reset()
     assert isinstance(observation, np.ndarray)
     assert observation.shape == (3, 5)

@@ -172,7 +172,7 @@ def test_mean_round_time_and_rate(name: str) -> None:
     assert max(map(abs, deviations(RULES[name], 4000 if name == "all" else 20_000, **ONE_ROUND))) < 3
 
 
-SESSIONS: dict[str, Any] = {"replicas": 200, "time_budget": 300.0}
+SESSIONS: dict[str, Any] = {"replicas": 200, "horizon": 300.0}
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if name != "all"])
@@ -212,7 +212,7 @@ def test_a_mean_of_ratios_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     def by_ratio(self: RoundStopping, state: State, closes: Array, reward: Array) -> State:
         return close(self, state, closes, reward / (state.slots * self.params.slot_time + self.params.broadcast_time))
 
-    setting = {**FEW, "replicas": 200, "time_budget": 100.0}
+    setting = {**FEW, "replicas": 200, "horizon": 100.0}
     rule = FixedCount(1)
     assert max(map(abs, deviations(rule, **setting))) < 3
     monkeypatch.setattr(RoundStopping, "close", by_ratio)
@@ -270,7 +270,7 @@ def test_lagrangian_returns(share: float) -> None:
 def test_one_session_has_the_law_of_many() -> None:
     """Round times of one single environment against those of 2,000 replicas, Kolmogorov-Smirnov; false alarm 1e-4."""
     many = taciturn.simulate(round_stopping_v0.population(2000, **FEW, **ONE_ROUND), FixedCount(4), seed=0).metrics
-    env, slots = round_stopping_v0.single_env(**FEW, time_budget=150.0), []
+    env, slots = round_stopping_v0.single_env(**FEW, horizon=150.0), []
     (k, *_), _ = env.reset(seed=1)
     ended = False
     while not ended:
@@ -325,7 +325,7 @@ def pareto_arrivals() -> Array:
 @pytest.fixture(scope="module")
 def pareto_path() -> tuple[Array, Array]:
     """(when clients finish, when updates arrive), [replicas, M] each, of the world's own rounds."""
-    population = round_stopping_v0.population(1000, time_law="pareto", time_budget=1e6, **ONE_ROUND)
+    population = round_stopping_v0.population(1000, time_law="pareto", horizon=1e6, **ONE_ROUND)
     population.reset(seed=5)
     finish, arrivals = population.state.finish, np.full((1000, 100), np.nan)
     rows = np.arange(1000)
@@ -368,7 +368,7 @@ def test_pareto_completions(j: int) -> None:
 @pytest.mark.parametrize("k", [1, 10, 50, 100])
 def test_pareto_round_times(k: int, pareto_arrivals: Array) -> None:
     """Against the event loop, by Kolmogorov-Smirnov and by medians. False alarm: 1e-5 each."""
-    population = round_stopping_v0.population(2000, time_law="pareto", time_budget=1e6, **ONE_ROUND)
+    population = round_stopping_v0.population(2000, time_law="pareto", horizon=1e6, **ONE_ROUND)
     times = taciturn.simulate(population, FixedCount(k), seed=0).metrics["mean_duration"]
     expected = pareto_arrivals[:, k - 1] * 0.01 + 3
     assert stats.ks_2samp(times, expected).pvalue > 1e-5
@@ -379,11 +379,11 @@ def test_the_papers_pareto_means() -> None:
     """5.7 s for the rule (10, 8), 5.71 s for ten updates; all 100 have no variance to speak of, but a median, that of the last to compute
     and its upload."""
     for rule, reported in ((OptimalStopping((10, 8)), 5.7), (FixedCount(10), 5.71)):
-        population = round_stopping_v0.population(10_000, time_law="pareto", time_budget=1e6, **ONE_ROUND)
+        population = round_stopping_v0.population(10_000, time_law="pareto", horizon=1e6, **ONE_ROUND)
         times = taciturn.simulate(population, rule, seed=0).metrics["mean_duration"]
         error = times.std() / 100
         assert abs(times.mean() - reported) < 0.02 + 3 * error
-    population = round_stopping_v0.population(4000, time_law="pareto", time_budget=1e6, **ONE_ROUND)
+    population = round_stopping_v0.population(4000, time_law="pareto", horizon=1e6, **ONE_ROUND)
     times = taciturn.simulate(population, WaitForAll(), seed=0).metrics["mean_duration"]
     slowest = 250 * (1 - stats.beta(100, 1).median()) ** -0.5
     one_upload = 0.5 * 2 ** (1 / 1.454)
@@ -395,7 +395,7 @@ def test_the_papers_pareto_means() -> None:
 
 @pytest.mark.parametrize("law", ["geometric", "pareto"])
 def test_books_balance(law: str) -> None:
-    population = round_stopping_v0.population(50, **FEW, time_budget=3.0, time_law=law, computing=(2.0, 4.0))
+    population = round_stopping_v0.population(50, **FEW, horizon=3.0, time_law=law, computing=(2.0, 4.0))
     population.reset(seed=0)
     rng = np.random.default_rng(0)
     rewards, durations, rounds, arrived = np.zeros(50), np.zeros(50), np.zeros(50), np.zeros(50)
@@ -447,14 +447,14 @@ def session(actions: int, steps: int, **params: Any) -> list[tuple[Any, bool]]:
 @pytest.mark.parametrize(
     ("params", "action", "expected"),
     [
-        ({"time_budget": 3.0}, STOP, [(0.022, False), (0.022, False), (0.022, True)]),
-        ({"time_budget": 2.5}, STOP, [(0.022, False), (0.022, False), (0, True)]),
-        ({"time_budget": 2.05}, STOP, [(0.022, False), (0.022, True)]),
-        ({"time_budget": 0.5}, STOP, [(0, True)]),
-        ({"time_budget": 0.3, "compute_probability": 1e-9}, WAIT, [(0, False), (0, False), (0, True)]),
-        ({"time_budget": 0.35, "compute_probability": 1e-9}, WAIT, [(0, False), (0, False), (0, True)]),
-        ({"time_budget": 0.5, "broadcast_time": 0.2, "slot_time": 1.0}, STOP, [(0.022, False), (0.022, True)]),
-        ({"time_budget": 0.5, "broadcast_time": 0.2, "slot_time": 1.0}, WAIT, [(0, True)]),
+        ({"horizon": 3.0}, STOP, [(0.022, False), (0.022, False), (0.022, True)]),
+        ({"horizon": 2.5}, STOP, [(0.022, False), (0.022, False), (0, True)]),
+        ({"horizon": 2.05}, STOP, [(0.022, False), (0.022, True)]),
+        ({"horizon": 0.5}, STOP, [(0, True)]),
+        ({"horizon": 0.3, "compute_probability": 1e-9}, WAIT, [(0, False), (0, False), (0, True)]),
+        ({"horizon": 0.35, "compute_probability": 1e-9}, WAIT, [(0, False), (0, False), (0, True)]),
+        ({"horizon": 0.5, "broadcast_time": 0.2, "slot_time": 1.0}, STOP, [(0.022, False), (0.022, True)]),
+        ({"horizon": 0.5, "broadcast_time": 0.2, "slot_time": 1.0}, WAIT, [(0, True)]),
     ],
 )
 def test_a_session_ends_with_its_budget(
@@ -477,9 +477,7 @@ def test_one_model_for_world_solver_and_evaluation() -> None:
     assert solution.rate == pytest.approx(OptimalStopping.solve().rate, rel=1e-12)
     evaluation = round_stopping_v0.evaluate(solution.table, **model)
     assert evaluation.rate == pytest.approx(solution.rate, rel=1e-12)
-    env = gymnasium.make(
-        "taciturn/RoundStopping-v0", time_budget=100.0, objective="rate", time_law="geometric", **model
-    )
+    env = gymnasium.make("taciturn/RoundStopping-v0", horizon=100.0, objective="rate", time_law="geometric", **model)
     assert env.reset(seed=0)[0].tolist() == [0, 0, 100, 0, 100]
 
 
@@ -516,7 +514,7 @@ def test_all_clients_received_closes_the_round(objective: dict[str, Any]) -> Non
 
 
 def test_what_the_server_sees() -> None:
-    population = round_stopping_v0.population(20, **FEW, time_budget=5.0)
+    population = round_stopping_v0.population(20, **FEW, horizon=5.0)
     seen, _ = population.reset(seed=0)
     rng = np.random.default_rng(0)
     assert seen[0, 0].tolist() == [0, 0, 8, 0, 5]
@@ -634,7 +632,7 @@ def params(draw: st.DrawFn) -> dict[str, Any]:
         "upload_probability": draw(st.floats(1e-6, 1)),
         "compute_probability": draw(st.floats(1e-6, 1)),
         "reward": draw(table | st.builds(Hyperbolic, st.floats(0, 1), st.floats(0, 1))),
-        "time_budget": draw(st.floats(1e-2, 1e4)),
+        "horizon": draw(st.floats(1e-2, 1e4)),
         "time_law": draw(st.sampled_from(["geometric", "pareto"])),
         "transmission": (draw(st.floats(0.2, 5)), draw(st.floats(0.1, 10))),
         "computing": (draw(st.floats(0.2, 5)), draw(st.floats(0.1, 10))),
@@ -674,7 +672,7 @@ def test_any_parameters_make_a_world(chosen: dict[str, Any], seed: int) -> None:
         ({"compute_probability": 0}, "compute_probability must be a finite number > 0 and <= 1, not 0"),
         ({"slot_time": float("inf")}, "slot_time must be a finite number > 0, not inf"),
         ({"reward": [[1, 2], [3, 4]]}, "reward must be a flat sequence of 101 numbers"),
-        ({"time_budget": 0}, "time_budget must be a finite number > 0, not 0"),
+        ({"horizon": 0}, "horizon must be a finite number > 0, not 0"),
         ({"objective": "fast"}, "objective must be one of 'rate', 'lagrangian', not 'fast'"),
         ({"objective": "lagrangian"}, "lambda_ must be a finite number > 0, not None"),
         ({"lambda_": 0.1}, "lambda_ has no meaning under objective 'rate', but it is 0.1: leave it out"),

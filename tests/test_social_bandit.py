@@ -222,12 +222,12 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
         assert (sent % each == 0).all()
         assert run.ledger.per_message["preference"].epsilon == pytest.approx(0.7)
         np.testing.assert_allclose(run.ledger.total(by="agent", method="basic", unit=None), 0.7 * sent)
-        np.testing.assert_allclose(run.metrics["epsilon"], 0.7 * sent.max(1))
-    assert np.isinf(taciturn.simulate(population(), policy, seed=0, until=2).metrics["epsilon"])
+        np.testing.assert_allclose(run.metrics["epsilon_basic"], 0.7 * sent.max(1))
+    assert np.isinf(taciturn.simulate(population(), policy, seed=0, until=2).metrics["epsilon_basic"])
     memoised = {"preference": Memoized(BitwiseRandomizedResponse(0.7))}
     env = population(2, initial_preferences=np.zeros(30, int))
     run = taciturn.simulate(env, OracleOption(), seed=0, until=10, privacy=memoised)
-    np.testing.assert_allclose(run.metrics["epsilon"], 0.7)  # who never changes pays once
+    np.testing.assert_allclose(run.metrics["epsilon_basic"], 0.7)  # who never changes pays once
     np.testing.assert_array_equal(run.metrics["messages"], 300)
 
 
@@ -610,7 +610,7 @@ def test_a_wrong_fast_forward_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     law = BitwiseRandomizedResponse(epsilon)
     right = Rule(law.p, law.q, policy.beta, policy.alpha, policy.mu, uniform=True)
     for wrong in (right._replace(flip=0.0), right._replace(beta=0.3, alpha=0.7), right._replace(mu=0.5)):
-        monkeypatch.setattr(policy_module.PrivateSocialLearning, "social_rule", lambda self, env, rule=wrong: rule)
+        monkeypatch.setattr(policy_module.PrivateSocialLearning, "fast", lambda self, env, rule=wrong: rule)
         assert same_moments(steps, final(600, 1, policy, epsilon, True, **params)) < ALARM
 
 

@@ -117,7 +117,7 @@ def test_figures_are_reproduced_in_little(tmp_path: "object") -> None:
             cells = []
             for cell in super().cells(True):
                 if cell.seed < 2:
-                    params = {**cell.config["env_params"], "time_budget": 40.0}
+                    params = {**cell.config["env_params"], "horizon": 40.0}
                     cells.append(Cell("little", {**cell.config, "env_params": params}, cell.seed))
             return cells
 

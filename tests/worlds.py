@@ -25,12 +25,7 @@ class Params:
 class Tiny(Population[Any]):
     """What the tiny worlds share: a horizon, a clock, and a measure of what was earned."""
 
-    params_type = Params
     params: Params
-
-    @property
-    def steps(self) -> float:
-        return self.params.horizon if self.horizon is None else self.horizon
 
     def nobody(self) -> Array:
         return np.zeros(self.num_envs, np.bool_)
@@ -42,7 +37,7 @@ class Tiny(Population[Any]):
         state = self.state
         return {"earned": lambda: state.earned, "time": lambda: state.time}
 
-    def metrics(self) -> dict[str, Array]:
+    def outcome(self) -> dict[str, Array]:
         return {"earned": self.state.earned.copy()}
 
 
@@ -97,8 +92,8 @@ class Consensus(Tiny):
             earned=state.earned + reward.sum(1),
             time=state.time + 1,
         )
-        info = {"time": new.time, "luck": {"agent": luck}, "messages": received, "_messages": received > 0}
-        return new, {"agent": reward}, self.nobody(), new.time >= self.steps, info
+        info = {"time": new.time, "luck": {"agent": luck}, "votes": received, "_votes": received > 0}
+        return new, {"agent": reward}, self.nobody(), new.time >= self.params.horizon, info
 
     def luck(self) -> np.random.Generator:
         return self.stream("luck")
@@ -153,7 +148,7 @@ class Gossip(Tiny):
         np.put_along_axis(opinion, state.speaker, np.clip(own + move, 0, 1), 1)
         new = Rumours(opinion, self.draw_speaker(), state.earned + own[:, 0], state.time + 1)
         info = {"spread": opinion.max(1) - opinion.min(1)}
-        return new, {"agent": own}, opinion.max(1) < 0.5, new.time >= self.steps, info
+        return new, {"agent": own}, opinion.max(1) < 0.5, new.time >= self.params.horizon, info
 
     def acting(self, role: str) -> Array:
         speaker: Array = self.state.speaker
@@ -217,7 +212,7 @@ class Auction(Tiny):
         income = state.price * sold
         new = Market(self.draw_value(), state.price, sold, state.earned + income, state.time + 1)
         reward = {"platform": income[:, None], "individual": (state.value - state.price[:, None]) * buys}
-        return new, reward, self.nobody(), new.time >= self.steps, {"sold": sold}
+        return new, reward, self.nobody(), new.time >= self.params.horizon, {"sold": sold}
 
     def default_action(self, role: str) -> Array:
         return np.full((self.num_envs, 1, 1), 0.5, np.float32)
@@ -257,7 +252,7 @@ class Corridor(Tiny):
         reward = place - 1.0
         new = Walk(place, state.earned + reward, state.time + 1)
         info = {"slipped": slips, "arrived_at": new.time, "_arrived_at": place == 5}
-        return new, {"walker": reward[:, None]}, place == 5, new.time >= self.steps, info
+        return new, {"walker": reward[:, None]}, place == 5, new.time >= self.params.horizon, info
 
     def action_mask(self, role: str) -> Array:
         place = self.state.place
@@ -268,5 +263,5 @@ class Corridor(Tiny):
         return self.roles[role].layout.pack(place=place[:, None], even=(state.time % 2)[:, None])
 
 
-consensus_v0, broken_v0, gossip_v0 = World(Consensus), World(Broken), World(Gossip)
-auction_v0, corridor_v0 = World(Auction), World(Corridor)
+consensus_v0, broken_v0, gossip_v0 = World(Consensus, Params), World(Broken, Params), World(Gossip, Params)
+auction_v0, corridor_v0 = World(Auction, Params), World(Corridor, Params)

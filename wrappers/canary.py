@@ -120,7 +120,7 @@ class Runs:
         if policy is None:
             raise ValueError("policy must be given for an environment to be audited, not None")
         policies = as_policies(population, policy)
-        channel_configs = join(population.channel_configs, getattr(env, "channel_configs", {}))
+        channel_configs = join(population.channel_configs, getattr(env, "layer_configs", {}))
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
             channel_configs = join(population.channel_configs, channel_configs)

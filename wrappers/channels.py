@@ -63,7 +63,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
         return Controlled(on_channel(env.inner, channel, config), env.role, others)
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
-    standing = join(population.channel_configs, getattr(env, "channel_configs", {}))
+    standing = join(population.channel_configs, getattr(env, "layer_configs", {}))
     population.check_channel(channel, join(standing, {channel: config})[channel])
     if isinstance(env, Population):
         wrapped = copy.copy(env)
@@ -83,7 +83,7 @@ class _OnChannel(Layer):
     def __init__(self, env: Any, channel: str, config: ChannelConfig) -> None:
         super().__init__(env, channel=channel, config=config)
         self._layer = {channel: config}
-        self.channel_configs: Mapping[str, ChannelConfig] = join(getattr(env, "channel_configs", {}), self._layer)
+        self.layer_configs: Mapping[str, ChannelConfig] = join(getattr(env, "layer_configs", {}), self._layer)
 
     def reset(self, seed: Any = None, options: Options | None = None) -> Any:
         given = dict(options or {})

@@ -78,9 +78,9 @@ class Population(ABC, Generic[S]):
         ledger: what was spent since then, if some channel is private (`taciturn.privacy.ledger.Ledger`).
 
     Class attributes, which a world sets:
-        name, params_type: what it is called, and the class of its parameters.
+        name: what it is called.
         clock_unit: what its clock counts; "step" if every step adds one.
-        aliases: other names of parameters, `{"time_budget": "horizon"}`.
+        aliases: other names of parameters, `{"horizon": "horizon"}`.
         hidden: the attributes of its parameters that agents must not know.
         jumps: which fast forms it can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump passes single messages through the channels, so that budgets, faults and mechanisms of any
@@ -89,7 +89,6 @@ class Population(ABC, Generic[S]):
     """
 
     name: ClassVar[str]
-    params_type: ClassVar[type[Any]]
     clock_unit: str = "step"
     aliases: Mapping[str, str] = {}
     hidden: frozenset[str] = frozenset()

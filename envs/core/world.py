@@ -66,7 +66,9 @@ class World(Generic[P, Q]):
                     f"{self.name} got an unexpected keyword argument {given!r}: it has {', '.join(known)}"
                 )
             if name in named:
-                raise ValueError(f"{given} is another name of {name}: give one of them")
+                raise ValueError(
+                    f"{' and '.join(g for g in parameters if aliases.get(g, g) == name)} name the same: give one of them"
+                )
             named[name] = value
         return named
 

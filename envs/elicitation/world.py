@@ -40,7 +40,7 @@ Rules of payment, by the announced `scale` and target e
       each value added (after Jurca & Faltings 2011, without the constant that may make payments negative).
 
 Termination
-    Truncated after `campaigns`.
+    Truncated after `horizon` campaigns.
 
 Info
     After each campaign `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`, `degenerate`, `payment` (a
@@ -60,7 +60,7 @@ Arguments
     - cost: `QuadraticCost(c)`, `LinearCost(c)`, `ExponentialCost(c)`, `LogCost(c)`, or `(g, g')`, functions of arrays.
     - cost_spread: in [0, 1); individual i's cost is `u_i g`, `u_i` uniform in 1 -+ spread; it observes `u_i c` (c = 1 for a pair).
     - belief_concentration: beliefs are drawn from Dirichlet(concentration theta); inf: individuals know theta.
-    - campaigns: >= 1; `options={"horizon": n}` at reset replaces it.
+    - horizon: >= 1, campaigns (also called `campaigns`).
     - target: the quality wanted, in [0.01, max_epsilon].
     - objective: "quality" or "error"; penalty: >= 0.
     - rules: those which may be announced.
@@ -253,7 +253,6 @@ class StandingAnnouncement(Fast):
 class Elicitation(Population[State]):
     __doc__ = __doc__
     name = "elicitation"
-    params_type = Params
     params: Params
     clock_unit = "step"
     aliases: Mapping[str, str] = {"campaigns": "horizon"}

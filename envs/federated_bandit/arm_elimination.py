@@ -111,7 +111,6 @@ def action(share: Any, threshold: Any, participation: Any) -> Array:
 class ArmElimination(FederatedBandit):
     __doc__ = __doc__
     name = "arm_elimination"
-    params_type = Params
     params: Params
     clock_unit = "slot"
     jumps: Mapping[str, type[Fast]] = {}

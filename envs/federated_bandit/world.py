@@ -480,7 +480,6 @@ def progress(state: State, talk: Talk) -> Array:
 class FederatedBandit(Population[State]):
     __doc__ = __doc__
     name = "federated_bandit"
-    params_type = Params
     params: Params
     hidden = frozenset({"qualities"})
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}

@@ -253,7 +253,6 @@ def fit_hyperbolic(curve: Array, offset: float = 1.0) -> HyperbolicFit:
 class FederatedTraining(RoundStopping):
     __doc__ = __doc__
     name = "federated_training"
-    params_type = Params
     params: Params
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:

@@ -298,7 +298,6 @@ class Trail:
 class GossipBandit(Population[State]):
     __doc__ = __doc__
     name = "gossip_bandit"
-    params_type = Params
     params: Params
     clock_unit = "time"
     hidden = frozenset({"qualities"})

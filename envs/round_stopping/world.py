@@ -39,7 +39,7 @@ Arguments
     - broadcast_time, slot_time: t0 > 0 and tau > 0, in one unit of time (the defaults: seconds).
     - upload_probability, compute_probability: mu and p in (0, 1]; geometric clocks only.
     - reward: `Hyperbolic(c, a)` or a table R(0..M) of finite numbers.
-    - time_budget: > 0; `options={"horizon": x}` at reset replaces it.
+    - horizon: > 0, the time that a session may take, in the same unit (also called `time_budget`).
     - objective: "rate" or "lagrangian"; lambda_: the price of a unit of time, > 0, for the latter.
     - time_law: "geometric" or "pareto"; transmission, computing: Pareto (shape, scale), in slots.
 
@@ -331,7 +331,6 @@ def evaluate(wait: Any, **model: Any) -> Evaluation:
 class RoundStopping(Population[State]):
     __doc__ = __doc__
     name = "round_stopping"
-    params_type = Params
     params: Params
     clock_unit = "second"
     aliases: Mapping[str, str] = {"time_budget": "horizon"}

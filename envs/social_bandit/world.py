@@ -299,7 +299,6 @@ class SocialRule(Fast):
 class SocialBandit(Population[State]):
     __doc__ = __doc__
     name = "social_bandit"
-    params_type = Params
     params: Params
     hidden = frozenset({"qualities", "eta"})
     jumps: Mapping[str, type[Fast]] = {"agent": SocialRule}

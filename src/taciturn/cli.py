@@ -362,18 +362,6 @@ def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
     return {channels[0]: parse_mechanism(text)}
 
 
-def _run_once(
-    population: Any, policy: Any, seed: int, until: float | None, privacy: dict[str, Any] | str | None
-) -> dict[str, Any]:
-    """A run's metrics, with the most that an agent has spent (basic and zCDP composition, delta = 1e-6) if there was a mechanism."""
-    run = simulate(population, policy, seed=seed, until=until, privacy=privacy)
-    spent = {}
-    if run.ledger is not None:
-        for method, name in (("basic", "epsilon_max"), ("zcdp", "epsilon_max_zcdp")):
-            spent[name] = run.ledger.total(delta=1e-6, method=method).max(axis=1)
-    return run.metrics | spent
-
-
 def _print_run(
     population: Any,
     policy: Any,
@@ -390,7 +378,7 @@ def _print_run(
     with bar(stderr(), len(seeds), shown=not as_json) as shown:
         for seed in seeds:
             shown.running(f"seed {seed}")
-            runs.append(_run_once(population, policy, seed, until, privacy))
+            runs.append(simulate(population, policy, seed=seed, until=until, privacy=privacy).metrics)
             shown.finished(f"seed {seed}")
     rows: dict[str, dict[str, Any]] = {}
     for name in runs[0]:

@@ -26,7 +26,8 @@ def spending(
     """How much was sent, and what it cost in privacy, in each replica so far.
 
     Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own channel: it hides the
-    change of one event on a channel whose unit is `event`, and of a user's whole local history on one whose unit is `user`. Pure epsilons
+    change of one event on a channel whose unit is `event`, and of a user's whole local history on one whose unit is `user`. On a
+    `disjoint` channel an event enters one message at most, so that all of an agent's messages there cost what the costliest does. Pure epsilons
     hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta, they hold at `delta`.
 
     - `messages`, int64[B]: messages that all agents have sent on all channels.
@@ -90,27 +91,35 @@ def _spent_by(role: str, ledger: Ledger, methods: Collection[Method], delta: flo
     quick = "basic" in methods and not any(_is_impure(account.loss) for account in accounts)
     for method in methods:
         if method == "basic" and quick:
-            spent["epsilon_basic"] = _basic(accounts, most, ledger.num_envs)
+            spent["epsilon_basic"] = _basic(accounts, most, ledger)
         else:
-            spent[f"epsilon_{method}"] = ledger.total(delta, "max", method, role=role)
+            spent[f"epsilon_{method}"] = ledger.total(delta, "max", method, unit="event", role=role)
     return spent
 
 
-def _basic(accounts: list[Account | Levels], most: list[Array], num_envs: int) -> Array:
-    """Basic composition of pure messages, for the agent that spent most: float64[B].
-
-    Where agents differ on one account at most, it is the agent that spent most there.
-    """
+def _basic(accounts: list[Account | Levels], most: list[Array], ledger: Ledger) -> Array:
+    """Basic composition of pure messages, for the agent that spent most: float64[B]."""
     differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
-    total = np.zeros(num_envs) if sum(differing) <= 1 else np.zeros((num_envs, 1))
+    # Where agents differ on one account at most, the agent that spent most there spent most in all.
+    alike = sum(differing) <= 1
+    total = np.zeros(ledger.num_envs) if alike else np.zeros((ledger.num_envs, 1))
+    parallel: dict[str, Array] = {}
     for account, count in zip(accounts, most, strict=True):
+        disjoint = ledger.channels[account.channel].disjoint
         if isinstance(account, Levels):
-            total = total + (account.epsilon.max(1) if total.ndim == 1 else account.epsilon)
+            cost = account.largest if disjoint else account.epsilon
+            cost = cost.max(1) if alike else cost
         else:
-            counts = count if total.ndim == 1 else account.messages()
-            epsilon = account.loss.epsilon
-            total = total + (counts * epsilon if math.isfinite(epsilon) else np.where(counts > 0, epsilon, 0.0))
-    return total if total.ndim == 1 else total.max(1)
+            counts, epsilon = count if alike else account.messages(), account.loss.epsilon
+            counts = np.minimum(counts, 1) if disjoint else counts
+            cost = counts * epsilon if math.isfinite(epsilon) else np.where(counts > 0, epsilon, 0.0)
+        if disjoint:
+            parallel[account.channel] = np.maximum(parallel.get(account.channel, 0.0), cost)
+        else:
+            total = total + cost
+    for cost in parallel.values():
+        total = total + cost
+    return total if alike else total.max(1)
 
 
 def _is_impure(loss: PrivacyLoss) -> bool:

@@ -1,4 +1,4 @@
-"""Tiny studies for the tests of the benchmark, in a module of their own so that worker processes can import them.
+"""Tiny studies for the tests of the benchmark, in a separate module so that worker processes can import them.
 
 `python bench_dummies.py OUT BACKEND LOG [resume]` runs the slow one.
 """
@@ -13,13 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store
-from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, Verdict
+from taciturn.bench.study import Score, Study, Verdict
 
 
 class Noise(Study):
-    """Scores that are known up to noise: the policy's skill, less what its privacy costs."""
+    """Scores known up to noise: the policy's skill, minus the price of its privacy."""
 
     name = "noise"
     title = "Skill <under> noise & privacy"
@@ -65,7 +66,7 @@ class Noise(Study):
 
 
 class Slow(Study):
-    """Cells that note in a log that they start; from the sixth on they wait to be killed, unless told to hurry."""
+    """Cells that log their start; from the sixth on they wait to be killed, unless BENCH_HURRY is set."""
 
     name = "slow"
     title = "Slow cells"
@@ -115,7 +116,7 @@ class Dying(Failing):
 
 
 if __name__ == "__main__":
-    # A shell without job control starts what it puts in the background with Ctrl-C ignored, and its children inherit that.
+    # A shell without job control starts background processes with Ctrl-C ignored, and their children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     out, backend, log = sys.argv[1:4]
     os.environ["BENCH_LOG"] = log

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from taciturn.bench import figures
 from taciturn.bench.report import print_tables, write_report
+from taciturn.bench.results import Cell, Results
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
-from taciturn.bench.study import Cell, Results
 from taciturn.bench.tables import interval, number, ranges, standard_tables
 
 EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect"}

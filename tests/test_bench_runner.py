@@ -21,9 +21,9 @@ from rich.console import Console
 import taciturn
 from taciturn import envs
 from taciturn.bench import progress
+from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.runner import Backend, run_study
 from taciturn.bench.store import BenchError, Store, StoreError, code, states, write_bytes
-from taciturn.bench.study import Cell, Result, Results
 from taciturn.bench.tables import origin_table
 
 HERE = Path(__file__).parent
@@ -70,7 +70,7 @@ def test_kill_9_loses_nothing_that_was_finished(backend: str, tmp_path: Path, du
     with start_slow(out, backend, log, "resume") as process:
         _, message = process.communicate(timeout=60)
     assert process.returncode == 0, message
-    assert f"{len(kept)} of {len(keys)} cells are finished already" in message
+    assert f"{len(kept)} of {len(keys)} cells are already finished" in message
     runs = started(log)
     assert all(runs.count(key) == 1 for key in kept), "a finished cell ran again"
     assert all(1 <= runs.count(key) <= 2 for key in keys)
@@ -270,7 +270,7 @@ def test_another_version_or_plan_is_reported_alone(
     run_study([study], store)
     monkeypatch.setattr(dummies.Failing, "seeds", [2, 6, 8])
     assert run_study([study], store, resume=True).reused == 1
-    assert "1 of 3 cells are finished already and are not run again" in capfd.readouterr().err
+    assert "1 of 3 cells are already finished and are not run again" in capfd.readouterr().err
     assert Results.from_table(store.load()).one().seeds.tolist() == [2, 6, 8]
     monkeypatch.setattr(taciturn, "__version__", "999")
     assert run_study([study], store, resume=True).reused == 0

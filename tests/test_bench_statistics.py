@@ -110,7 +110,7 @@ def test_shapes_are_checked() -> None:
         statistics.mean([])
     with pytest.raises(ValueError, match="paired, run by run"):
         statistics.difference([1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match="same tasks"):
+    with pytest.raises(ValueError, match="same number of tasks"):
         statistics.probability_of_improvement(np.ones((2, 2)), np.ones((2, 3)))
     with pytest.raises(ValueError, match="y must be positive"):
         statistics.ratio([1.0], [0.0])

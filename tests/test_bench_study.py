@@ -8,7 +8,12 @@ import pytest
 
 import taciturn
 from taciturn.bench import study as module
-from taciturn.bench.study import Cell, Result, Study, describe, flatten, load_studies, register
+from taciturn.bench.catalogue import load_studies, matching
+from taciturn.bench.results import Cell, Group, Result, Results, describe, flatten, matches
+from taciturn.bench.study import Study, register
+from taciturn.registry import UnknownName
+
+FIGURES = ["jiang2020/2.1", "jiang2020/3.2", "jiang2020/3.3", "chen2021/1", "chen2021/10", "li2022/4", "li2022/table-1"]
 
 
 def cell(config: dict[str, Any], seed: int = 0) -> Cell:
@@ -59,6 +64,56 @@ def test_registry_refuses_bad_and_taken_names(monkeypatch: pytest.MonkeyPatch) -
         register(Tiny)
     with pytest.raises(ValueError, match=r"not '\.\./x'"):
         register(type("Bad", (Study,), {"name": "../x"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "selected"),
+    [
+        ("jiang2020/3.3", ["jiang2020/3.3"]),
+        ("jiang2020/3", ["jiang2020/3.2", "jiang2020/3.3"]),
+        ("jiang2020", ["jiang2020/2.1", "jiang2020/3.2", "jiang2020/3.3"]),
+        ("chen2021", ["chen2021/1", "chen2021/10"]),
+        ("chen2021/1", ["chen2021/1"]),
+        ("li2022/table-1", ["li2022/table-1"]),
+    ],
+)
+def test_a_name_selects_a_figure_a_chapter_or_a_paper(name: str, selected: list[str]) -> None:
+    assert matching(name, FIGURES) == selected
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("li2022/5", "li2022/4"), ("li2021", "li2022"), ("jiang2020/4", "jiang2020/3"), ("3.3", "jiang2020/3.3")],
+)
+def test_an_unknown_figure_is_answered_with_near_names(name: str, near: str) -> None:
+    with pytest.raises(UnknownName, match=rf"unknown figure '{name}'.*{near}"):
+        matching(name, FIGURES)
+
+
+def group(config: dict[str, Any], seeds: list[int]) -> Group:
+    metrics = {"value": np.array(seeds, dtype=float)}
+    return Group(config, np.array(seeds), metrics, {}, np.zeros(len(seeds)))
+
+
+def test_groups_are_paired_by_seed() -> None:
+    one, other = group({}, [0, 1, 3]), group({}, [1, 2, 3])
+    mine, theirs = one.shared_seeds(other)
+    assert (mine.tolist(), theirs.tolist()) == ([1, 2], [0, 2])
+    assert [values.tolist() for values in one.paired(other, "value")] == [[1.0, 3.0], [1.0, 3.0]]
+
+
+def test_find_takes_entries_as_a_whole_and_matches_takes_parts() -> None:
+    plain, limited = {"policy_params": {}, "runs": 3}, {"policy_params": {"k": 1, "levels": [1, 2]}, "runs": 3}
+    results = Results([group(limited, [0]), group(plain, [0])])
+    assert results.get({"policy_params": {}}).config == plain
+    assert results.get({"policy_params": {"k": 1, "levels": (1, 2)}}).config == limited
+    assert results.find({"policy_params": {"k": 1}}) is None
+    with pytest.raises(ValueError, match="no results for"):
+        results.get({"policy_params": {"k": 1}})
+    assert results.one(policy_params={"k": 1}).config == limited
+    assert results.one(**{"policy_params.k": 1}).config == limited
+    assert results.one(policy_params={}).config == plain
+    assert not matches(limited, {"policy_params": {}})
 
 
 def test_real_studies_are_found_and_well_formed() -> None:

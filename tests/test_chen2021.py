@@ -1,4 +1,4 @@
-"""The second way of paper 000's figures: its limit without noise in closed form, and where noise takes it."""
+"""The mean-field limit of Chen et al. 2021: in closed form without noise, and against agents with noise."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.bench.papers.chen2021 import mean_field, when
+from taciturn.bench.papers.chen2021.mean_field import extinction_leak, first_passage, mean_field
 from taciturn.envs import gossip_bandit_v0
 from taciturn.policies import PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse
@@ -23,7 +23,7 @@ def test_without_noise_two_options_follow_the_logistic_curve_to_the_threshold() 
 
 
 @pytest.mark.parametrize(("num_agents", "epsilon"), [(100, 1.0), (400, 0.5)])
-def test_noise_takes_the_limit_where_it_takes_the_agents(num_agents: int, epsilon: float) -> None:
+def test_the_limit_settles_where_the_agents_do(num_agents: int, epsilon: float) -> None:
     qualities = (0.95, 0.65, 0.35, 0.05)
     _, shares = mean_field(qualities, 40, epsilon=epsilon, num_agents=num_agents)
     env = gossip_bandit_v0.population(60, num_agents=num_agents, qualities=qualities)
@@ -37,5 +37,15 @@ def test_noise_takes_the_limit_where_it_takes_the_agents(num_agents: int, epsilo
 def test_when_a_curve_reaches_a_level() -> None:
     x = np.array([1.0, 2.0, 3.0])
     curves = [(x, np.array([0.2, 0.4, 0.9])), (x, np.array([0.1, 0.2, 0.3]))]
-    np.testing.assert_allclose(when(curves, 0.65), [2.5, math.inf])
-    np.testing.assert_allclose(when(curves, 0.1), [0.5, 1.0])
+    np.testing.assert_allclose(first_passage(curves, 0.65), [2.5, math.inf])
+    np.testing.assert_allclose(first_passage(curves, 0.1), [0.5, 1.0])
+
+
+def test_the_leak_is_what_clipped_noise_leaves_to_options_without_supporters() -> None:
+    # Three options at 0 whose estimates are clipped normal deviates; q = 1/(e^(eps/2) + 1).
+    q = 1 / (math.exp(0.5) + 1)
+    sd = math.sqrt(q * (1 - q) / 100) / (1 - 2 * q)
+    drawn = np.maximum(sd * np.random.Generator(np.random.PCG64(0)).standard_normal((200_000, 3)), 0).sum(1)
+    leak, bound = extinction_leak(4, 100, 1.0)
+    assert bound == 1 / 7
+    assert abs(drawn.mean() - leak) < 4.5 * drawn.std() / math.sqrt(len(drawn))

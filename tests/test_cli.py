@@ -15,7 +15,8 @@ import pytest
 
 from taciturn import cli
 from taciturn.auditing import parse_mechanism
-from taciturn.bench.study import STUDIES, Cell, Progress, Result, Score, Study
+from taciturn.bench.results import Cell, Progress, Result
+from taciturn.bench.study import STUDIES, Score, Study
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
 
 Run = Callable[..., tuple[int, str, str]]
@@ -27,7 +28,7 @@ class Tiny(Study):
     name = "tiny"
     title = "A tiny study"
     score = Score("value")
-    figures = ("000/9.9",)
+    figures = ("tiny2024/9.9",)
 
     def cells(self, quick: bool) -> list[Cell]:
         return self.sweep([{"policy": "a"}, {"policy": "b"}], range(2))
@@ -61,7 +62,9 @@ def test_list_names_everything(run: Run) -> None:
     assert "taciturn/RoundStopping-v0" in found["environments"]
     assert {"OptimalStopping", "LearnedStopping"} <= set(found["policies"])
     assert {"round-stopping", "federated-training"} <= set(found["studies"])
-    assert {"004/3.2", "004/3.3", "004/3.4", "004/3.5", "004/3.6"} <= set(found["figures"])
+    assert {"jiang2020/3.2", "jiang2020/3.3", "li2022/4", "li2022/table-1", "chen2021/1", "tao2023/2"} <= set(
+        found["figures"]
+    )
     assert {"Laplace", "BitwiseRandomizedResponse"} <= set(found["mechanisms"])
     shown = run("list")[1]
     names = [name for part in found.values() for name in part]
@@ -130,7 +133,9 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["bench", "rond-stopping"], ["rond-stopping", "round-stopping"]),
         (["bench", "tiny", "--backend", "threads"], ["threads", "process"]),
         (["bench", "tiny", "--workers", "0"], ["workers", "0"]),
-        (["reproduce", "9.7"], ["figure", "9.7"]),
+        (["reproduce", "li2202/4"], ["figure", "li2202/4", "li2022/4"]),
+        (["reproduce", "li2020"], ["figure", "li2020", "li2022"]),
+        (["reproduce", "3.2"], ["figure", "3.2", "jiang2020/3.2"]),
         (["report", "nothing-here"], ["nothing-here"]),
         (["benhc"], ["benhc"]),
     ],
@@ -200,35 +205,11 @@ def test_a_failed_cell_fails_the_command_and_keeps_the_others(run: Run, tmp_path
     assert (code, json.loads(out)["reused"]) == (0, 2)
 
 
-def test_reproduce_finds_a_figure_with_or_without_its_paper(run: Run) -> None:
-    for name, folder in (("9.9", "a"), ("000/9.9", "b")):
-        code, out, _ = run("reproduce", name, "--out", folder, "--backend", "serial", "--json")
-        assert code == 0
-        assert list(json.loads(out)["studies"]) == ["tiny"]
-
-
-@pytest.mark.parametrize(
-    ("name", "figures"),
-    [
-        ("004/3.3", ["004/3.3"]),
-        ("3.3", ["004/3.3"]),
-        ("004/3", ["004/3.2", "004/3.3"]),
-        ("004", ["004/2.1", "004/3.2", "004/3.3"]),
-        ("000", ["000/1", "000/10"]),
-        ("000/1", ["000/1"]),
-        ("10", ["000/10"]),
-    ],
-)
-def test_a_name_stands_for_a_figure_a_chapter_or_a_paper(name: str, figures: list[str]) -> None:
-    known: dict[str, Study] = dict.fromkeys(
-        ["004/2.1", "004/3.2", "004/3.3", "000/1", "000/10", "003/2", "001/2"], Tiny()
-    )
-    assert cli._matching(name, known) == figures
-
-
-def test_a_figure_of_two_papers_needs_its_paper() -> None:
-    with pytest.raises(ValueError, match=r"figure '2' is in several papers: say 001/2 or 003/2"):
-        cli._matching("2", dict.fromkeys(["003/2", "001/2"], Tiny()))
+@pytest.mark.parametrize("name", ["tiny2024/9.9", "tiny2024/9", "tiny2024"])
+def test_reproduce_selects_by_figure_chapter_or_paper(run: Run, name: str) -> None:
+    code, out, _ = run("reproduce", name, "--out", "here", "--backend", "serial", "--json")
+    assert code == 0
+    assert list(json.loads(out)["studies"]) == ["tiny"]
 
 
 def test_a_papers_own_privacy(run: Run) -> None:
@@ -304,7 +285,18 @@ def test_audit_of_an_environment(run: Run) -> None:
 def test_kill_9_in_the_middle_then_resume(tmp_path: Path, backend: str) -> None:
     """No finished cell is run again (its file is the same file, untouched), and none is lost."""
     out = tmp_path / "out"
-    words = ["reproduce", "3.2", "--quick", "--out", str(out), "--backend", backend, "--workers", "2", "--json"]
+    words = [
+        "reproduce",
+        "jiang2020/3.2",
+        "--quick",
+        "--out",
+        str(out),
+        "--backend",
+        backend,
+        "--workers",
+        "2",
+        "--json",
+    ]
     command = [sys.executable, "-c", "from taciturn.cli import main; main()", *words]
     first = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
@@ -321,4 +313,4 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path, backend: str) -> None:
     assert 3 <= len(kept) < found["cells"] == 10
     assert found["reused"] == len(kept)
     assert {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in kept} == kept
-    assert [len(group["seeds"]) for group in found["studies"]["jiang-3-2"]["groups"]] == [5, 5]
+    assert [len(group["seeds"]) for group in found["studies"]["jiang2020-3-2"]["groups"]] == [5, 5]

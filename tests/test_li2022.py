@@ -1,4 +1,4 @@
-"""Paper 001: the formulas alone agree with what is played, and each verdict's number with a count made otherwise."""
+"""Li & Song 2022: the formulas agree with the simulations, and the numbers of the verdicts with independent counts."""
 
 import math
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taciturn.bench.papers import li2022, li2022_formulas
-from taciturn.bench.papers.li2022_formulas import (
+from taciturn.bench.catalogue import load_studies
+from taciturn.bench.figures import pareto_front
+from taciturn.bench.papers.li2022 import cells, formulas
+from taciturn.bench.papers.li2022.formulas import (
     binding_agents,
     binding_epsilon,
     course,
@@ -15,15 +17,17 @@ from taciturn.bench.papers.li2022_formulas import (
     instances,
     round_cost,
 )
-from taciturn.bench.study import Cell, Config, Results, load_studies
+from taciturn.bench.papers.li2022.settings import few_agents, in_components, on_graph, setting
+from taciturn.bench.results import Cell, Config, Results
+from taciturn.bench.study import AGREES, DIFFERS
 from taciturn.policies.reference.arm_elimination import samples, target_gap
 
 STUDIES: Any = load_studies()
 GRID = instances("grid", 100)[0][0]
 
 
-def played(setting: Config, runs: int = 10, seed: int = 0) -> dict[str, float]:
-    return dict(li2022.run(Cell("li-4", {**setting, "runs": runs}, seed), 0).metrics)
+def played(config: Config, runs: int = 10, seed: int = 0) -> dict[str, float]:
+    return dict(cells.run(Cell("li2022-4", {**config, "runs": runs}, seed), 0).metrics)
 
 
 @pytest.mark.parametrize(
@@ -33,28 +37,26 @@ def played(setting: Config, runs: int = 10, seed: int = 0) -> dict[str, float]:
 )
 def test_the_formulas_alone_give_the_regret(own: Config) -> None:
     """Within 4%: a run's deviation is at most 3% of its regret, the mean of ten's below 1%."""
-    setting = STUDIES["li-4"].setting("CDPMAB", own)
-    found, formula = played(setting), expected(setting)
+    config = setting("CDPMAB", own)
+    found, formula = played(config), expected(config)
     assert found["regret_per_agent"] == pytest.approx(formula["regret"], rel=0.04)
     assert found["rounds"] == formula["rounds"]
     # A tenth fewer participants would be noticed.
-    wrong = expected({**setting, "policy_params": {**own, "participation": 0.9 * own.get("participation", 1.0)}})
+    wrong = expected({**config, "policy_params": {**own, "participation": 0.9 * own.get("participation", 1.0)}})
     assert found["regret_per_agent"] != pytest.approx(wrong["regret"], rel=0.04)
 
 
 @pytest.mark.parametrize("qualities", ["grid", "heterogeneous"])
 def test_waiting_costs_what_agents_own_choices_lose(qualities: str) -> None:
     """Regret made while a ring's rounds are under way, within 15%: of 20 runs of instances and of 100 drawn ones, 5% each."""
-    study = STUDIES["li-12"]
-    setting = study.setting("DDPMAB", {"epsilon": 1.0}, "paper", qualities, topology="ring")
-    formula = expected(setting, 100)
+    config = setting("DDPMAB", {"epsilon": 1.0}, "paper", qualities, num_agents=100, num_arms=10, topology="ring")
+    formula = expected(config, 100)
     assert formula["waited"] > 1
-    assert played(setting, 20)["regret_waiting"] == pytest.approx(formula["waited"], rel=0.15)
+    assert played(config, 20)["regret_waiting"] == pytest.approx(formula["waited"], rel=0.15)
 
 
 def test_nobody_waits_where_all_are_neighbours() -> None:
-    setting = STUDIES["li-10"].setting("DDPMAB", {"epsilon": 1.0}, topology="complete")
-    assert played(setting, 2)["regret_waiting"] == 0
+    assert played(on_graph("complete", "grid"), 2)["regret_waiting"] == 0
 
 
 @pytest.mark.parametrize("uploading", [1, 10, 50])
@@ -88,34 +90,34 @@ def test_what_a_round_of_table_2_costs_by_hand(case: str, cost: tuple[float, flo
 
 @pytest.mark.parametrize("case", ["case 1", "case 4", "case 5", "five rings"])
 def test_what_a_round_of_table_2_costs_is_what_the_world_counts(case: str) -> None:
-    found = played({**STUDIES["li-11"].setting("HDPMAB", {"epsilon": 1.0}, topology=case)}, 1)
+    found = played(in_components(case, "grid"), 1)
     each = (found["cost"] / found["rounds"], found["cost_bound"] / found["rounds"])
     assert each == pytest.approx(round_cost(case, 50.0, 1.0))
 
 
 def test_the_ledger_totals_what_was_told() -> None:
     """M epsilon for each reward told at user level, and once at event level."""
-    found = played(STUDIES["li-4"].setting("CDPMAB", {"epsilon": 0.1}), 1)
+    found = played(setting("CDPMAB", {"epsilon": 0.1}), 1)
     assert found["epsilon_event"] == pytest.approx(5)
-    assert found["epsilon_user"] == pytest.approx(5 * found["rewards_told"])
-    assert found["rewards_told"] == pytest.approx(course(GRID, 50, 0.1).told, rel=0.05)
+    assert found["epsilon_user"] == pytest.approx(5 * found["rewards_reported"])
+    assert found["rewards_reported"] == pytest.approx(course(GRID, 50, 0.1).reported, rel=0.05)
 
 
 def test_who_tells_nothing_spends_nothing_and_who_tells_without_noise_all() -> None:
-    alone = played(STUDIES["li-8"].one("SingleAgent", "grid"), 1)
+    alone = played(few_agents("SingleAgent", "grid"), 1)
     assert alone["epsilon_user"] == alone["epsilon_event"] == alone["messages"] == 0
-    assert played(STUDIES["li-8"].setting("CDPMAB", {}, "none"), 1)["epsilon_event"] == math.inf
+    assert played(setting("CDPMAB", {}, "none", num_agents=5, num_arms=10), 1)["epsilon_event"] == math.inf
 
 
 def test_a_front_is_what_nothing_beats_in_both() -> None:
     points = [(3.0, 1.0), (1.0, 5.0), (2.0, 6.0), (2.0, 2.0), (4.0, 1.0)]
-    assert li2022.front(points) == [1, 3, 0]
+    assert pareto_front(points) == [1, 3, 0]
 
 
 def test_playing_ones_own_best_arm_loses_by_one_agent_nothing() -> None:
-    assert li2022_formulas.bias_slope(10, 1) == 0
+    assert formulas.bias_slope(10, 1) == 0
     # Of two arms and many agents: the mean of the better one less that of either alike.
-    two = li2022_formulas.bias_slope(2, 400, 2000)
+    two = formulas.bias_slope(2, 400, 2000)
     assert two == pytest.approx(math.sqrt(2 / 12 / 400) * math.sqrt(2 / math.pi) / 2, rel=0.1)
 
 
@@ -124,28 +126,28 @@ def test_verdicts_are_found_in_little(tmp_path: Any) -> None:
     from taciturn.bench.runner import run_study
     from taciturn.bench.store import Store
 
-    study = STUDIES["li-11"]
+    study = STUDIES["li2022-11"]
 
     class Little(type(study)):  # type: ignore[misc]
         name = "little"
 
         def cells(self, quick: bool) -> list[Cell]:
-            return self.sweep(({**one, "runs": 1} for one in self.settings()), range(2))
+            return self.sweep(({**one, "runs": 1} for one in self.settings(quick)), range(2))
 
     store = Store(str(tmp_path))
     run_study([Little()], store, quick=True, progress=False)
-    results = Results.from_table(store.load("little"))
+    results = store.results("little")
     verdicts = {v.quantity: v for v in Little().verdicts(results)}
-    grows = "Figure 11: cost grows from case 1 to 2 to 3 (a round; {})"
-    assert verdicts[grows.format("messages, as the proof counts")].verdict == li2022.DIFFERS
-    assert verdicts[grows.format("edge bound")].verdict == li2022.AGREES
+    grows = "Figure 11: cost grows from case 1 to 2 to 3 (per round; {})"
+    assert verdicts[grows.format("messages, as the proof counts")].verdict == DIFFERS
+    assert verdicts[grows.format("edge bound")].verdict == AGREES
     assert verdicts["Table II: 100 agents are divided (case 2)"].ours == 110
     few = Results(results.groups[:3])
     assert Little().verdicts(few) == []
     assert Little().plots(few)
 
 
-@pytest.mark.parametrize("name", ["li-4", "li-5", "li-6", "li-7", "li-8", "li-10", "li-12"])
+@pytest.mark.parametrize("name", [f"li2022-{figure}" for figure in (4, 5, 6, 7, 8, 10, 12)])
 def test_nothing_run_gives_nothing(name: str) -> None:
     assert STUDIES[name].verdicts(Results([])) == []
     assert STUDIES[name].plots(Results([])) == []

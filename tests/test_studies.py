@@ -1,21 +1,32 @@
-"""The studies: their cells are sound, the quick ones run, and the verdicts hold what the exact solver says."""
+"""The studies: cells are distinct and sufficient, quick ones run, and the verdicts use the exact solver's values."""
 
 import json
 
 import numpy as np
 import pytest
 
-from taciturn.bench.papers.chen2021 import LIMIT
+from taciturn.bench.catalogue import load_studies
+from taciturn.bench.papers.chen2021.settings import LIMIT
 from taciturn.bench.play import learns
 from taciturn.bench.report import write_report
+from taciturn.bench.results import Cell, Group, Result, Results
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store
-from taciturn.bench.study import Cell, Group, Result, Results, load_studies
 from taciturn.policies import OptimalStopping
 
 STUDIES = {
-    name: study for name, study in load_studies().items() if type(study).__module__.startswith("taciturn.bench.studies")
+    name: study
+    for name, study in load_studies().items()
+    if type(study).__module__.startswith(("taciturn.bench.comparisons.", "taciturn.bench.papers."))
 }
+
+
+def test_every_study_is_found() -> None:
+    papers = {name.partition("-")[0] for name, study in STUDIES.items() if study.figures}
+    assert papers == {"chen2021", "jiang2020", "li2022", "tao2023"}
+    assert len(STUDIES) == 30
+    for name, study in STUDIES.items():
+        assert all(figure.startswith(name.partition("-")[0] + "/") for figure in study.figures)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -42,16 +53,16 @@ def first(name: str, **entries: object) -> Cell:
     [
         first("round-stopping", policy="OptimalStopping"),
         first("federated-training", policy="Fraction"),
-        first("jiang-3-2"),
-        first("jiang-3-5", env="round_stopping_v0", policy="FixedCount"),
-        first("li-4"),
-        first("chen-5", policy="PPCL"),
+        first("jiang2020-3-2"),
+        first("jiang2020-3-5", env="round_stopping_v0", policy="FixedCount"),
+        first("li2022-4"),
+        first("chen2021-5", policy="PPCL"),
         first("social-learning", policy="PrivateSocialLearning"),
-        first("chen-6", policy=LIMIT),
+        first("chen2021-6", policy=LIMIT),
         first("federated-bandit", policy="UCB1"),
-        first("tao-fast"),
-        first("jiang-2", cost="quadratic", num_individuals=100),
-        first("jiang-2-crowd", payment="WINTALL-20"),
+        first("tao2023-fast"),
+        first("jiang2020-2", cost="quadratic", num_individuals=100),
+        first("jiang2020-2-crowd", payment="WINTALL-20"),
         first("elicitation", crowd="mixed", platform="PeerTruthSerum"),
     ],
     ids=lambda cell: cell.study,
@@ -65,11 +76,11 @@ def test_a_cell_gives_its_score_and_the_same_one_again(cell: Cell) -> None:
 
 def test_verdicts_on_wintall() -> None:
     """The payments that the paper reports follow from its own counts; what a deviation gains and where it does not vanish."""
-    crowd = {v.quantity: v for v in STUDIES["jiang-2-crowd"].verdicts(Results([]))}
+    crowd = {v.quantity: v for v in STUDIES["jiang2020-2-crowd"].verdicts(Results([]))}
     for name, cut in (("WINTALL-20", 30.0), ("WINTALL-40", 24.4)):
         assert crowd[f"payment below Flat, {name} (%), from the paper's own counts"].ours == cut
     assert crowd["good answers, WINTALL-40"].verdict == "a model, not a replication"
-    study = STUDIES["jiang-2"]
+    study = STUDIES["jiang2020-2"]
     cells = [
         c
         for c in study.cells(True)
@@ -96,7 +107,7 @@ def test_verdicts_on_wintall() -> None:
 
 
 def test_exact_numbers_in_the_verdicts_are_the_solvers() -> None:
-    verdicts = {v.quantity: v for v in STUDIES["jiang-3-3"].verdicts(Results([]))}
+    verdicts = {v.quantity: v for v in STUDIES["jiang2020-3-3"].verdicts(Results([]))}
     solution = OptimalStopping.solve()
     assert verdicts["lambda*, the optimal rate"].ours == solution.rate
     assert verdicts["thresholds (k*, k0*)"].ours == str(solution.thresholds)
@@ -108,7 +119,7 @@ def test_exact_numbers_in_the_verdicts_are_the_solvers() -> None:
 
 def test_figures_are_reproduced_in_little(tmp_path: "object") -> None:
     """One seed of every configuration of Figures 3.3 and 3.4, to the report."""
-    study = STUDIES["jiang-3-3"]
+    study = STUDIES["jiang2020-3-3"]
 
     class Little(type(study)):  # type: ignore[misc]
         name = "little"
@@ -127,7 +138,7 @@ def test_figures_are_reproduced_in_little(tmp_path: "object") -> None:
     assert page.count("<svg") == 2
     for said in ("0.01203", "does not follow", "mean round time, k=100 (s)", "loss against k=10"):
         assert said in page
-    results = Results.from_table(store.load("little"))
+    results = store.results("little")
     verdicts = {v.quantity: v for v in Little().verdicts(results)}
     ours = verdicts["mean round time, (10, 8) (s)"].ours
     assert isinstance(ours, float)

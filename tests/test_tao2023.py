@@ -1,4 +1,4 @@
-"""The second way of the reproduction of paper 003. Each statistical test's false alarms: below 1e-4, at fixed seeds."""
+"""The noisy share dynamics of Tao et al. 2023. Each statistical test's false-alarm rate is below 1e-4, at fixed seeds."""
 
 import math
 from typing import Any
@@ -7,24 +7,20 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.bench.papers import tao2023
-from taciturn.bench.papers.tao2023 import (
-    BOUND,
-    H,
+from taciturn.bench.papers.tao2023 import share_dynamics
+from taciturn.bench.papers.tao2023.settings import BOUND, H, qualities, signals, society
+from taciturn.bench.papers.tao2023.share_dynamics import (
     agents_needed,
     bit_noise,
     expected_estimate,
     lift,
     mean_dynamics,
     noisy_weights,
-    qualities,
     rectified,
     sigma,
-    signals,
-    society,
     theorem,
 )
-from taciturn.bench.study import Cell
+from taciturn.bench.results import Cell
 from taciturn.envs.social_bandit.world import multiplicative_weights, social_bandit_v0
 from taciturn.policies import PrivateSocialLearning
 from taciturn.wrappers import BitwiseRandomizedResponse
@@ -144,7 +140,7 @@ def test_without_noise_an_estimate_is_never_cut_off(monkeypatch: pytest.MonkeyPa
         moved.append(float(np.abs(estimate - heard).max()))
         return estimate
 
-    monkeypatch.setattr(tao2023, "expected_estimate", watched)
+    monkeypatch.setattr(share_dynamics, "expected_estimate", watched)
     phi = signals(Cell("s", society(300, 20, None, rounds=20), 0))
     for epsilon, cut in ((None, False), (1.0, True)):
         moved.clear()

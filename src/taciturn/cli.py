@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from taciturn.registry import WORLDS, UnknownName, make_policy, make_world, poli
 from taciturn.simulation import simulate
 
 if TYPE_CHECKING:
+    from taciturn.bench.store import Store
     from taciturn.bench.study import Study
 
 __all__ = ["main"]
@@ -82,16 +82,17 @@ def _app() -> Any:
 
     @app.command("list")
     def list_(as_json: Json = False) -> None:
-        """The environments, policies, mechanisms, studies and figures there are."""
+        """List the environments, policies, mechanisms, studies and figures."""
         from taciturn.auditing import named_mechanisms
+        from taciturn.bench.catalogue import figures, load_studies
 
-        studies = _studies()
+        studies = load_studies()
         found = {
             "environments": {entry.id: entry.name for entry in WORLDS},
             "policies": {name: _first_line(policy) for name, policy in policies().items()},
             "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
             "studies": {name: study.title for name, study in studies.items()},
-            "figures": {figure: study.title for figure, study in sorted(_figures(studies).items())},
+            "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
         }
         if as_json:
             print(json.dumps(found))
@@ -155,12 +156,12 @@ def _app() -> Any:
             as_json,
         )
 
-    def runs(name: str, help_: str, argument: Any, folder: str, choose: Callable[[list[str]], "list[Study]"]) -> None:
-        """A command that runs the studies that its arguments choose, and writes their report."""
+    def runs(name: str, help_: str, names_: Any, folder: str) -> None:
+        """A command that runs the studies selected by its arguments and writes their report."""
 
         @app.command(name, help=help_)
         def command(
-            names: list[str] | None = argument,
+            names: list[str] | None = names_,
             out: Out = Path(folder),
             quick: Quick = False,
             backend: Backend = "process",
@@ -168,21 +169,26 @@ def _app() -> Any:
             resume: Resume = False,
             as_json: Json = False,
         ) -> None:
-            _bench(choose(names or []), out, quick, backend, workers, resume, as_json)
+            from taciturn.bench.catalogue import studies_named, studies_of_figures
+
+            chosen = (studies_named if name == "bench" else studies_of_figures)(names or [])
+            _bench(chosen, out, quick, backend, workers, resume, as_json)
 
     runs(
         "bench",
         "Run studies and write their report.",
-        typer.Argument(None, metavar="STUDY", help="Studies to run (default: all)."),
+        typer.Argument(None, metavar="STUDY", help="Studies to run (default: all comparisons)."),
         "results",
-        _chosen_studies,
     )
     runs(
         "reproduce",
-        "Run the papers' figures again, and set the papers' numbers beside ours.",
-        typer.Argument(None, metavar="FIGURE", help="Figures, as 3.3 or 004/3.3 (default: all)."),
+        "Reproduce published figures and compare the papers' claims with the results.",
+        typer.Argument(
+            None,
+            metavar="FIGURE",
+            help="A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); default: all.",
+        ),
         "results/reproduction",
-        _of_figures,
     )
 
     @app.command()
@@ -240,55 +246,17 @@ def _app() -> Any:
 
     @app.command()
     def report(
-        folder: Annotated[Path, typer.Argument(help="A folder that bench or reproduce wrote.")],
+        folder: Annotated[Path, typer.Argument(help="A folder written by bench or reproduce.")],
         as_json: Json = False,
     ) -> None:
         """Write the report of a results folder again."""
+        from taciturn.bench.catalogue import load_studies
         from taciturn.bench.store import Store
 
         store = Store(folder)
-        _report(store, [s for name, s in _studies().items() if name in store.plan()], as_json, {})
+        _report(store, [s for name, s in load_studies().items() if name in store.plan()], as_json, {})
 
     return app
-
-
-def _studies() -> "dict[str, Study]":
-    from taciturn.bench.study import load_studies
-
-    return load_studies()
-
-
-def _chosen_studies(names: list[str]) -> "list[Study]":
-    """The studies of these names; without any, all but those that are figures only."""
-    studies = _studies()
-    return [_named("study", name, studies) for name in names or [n for n, one in studies.items() if not one.figures]]
-
-
-def _of_figures(names: list[str]) -> "list[Study]":
-    """The studies behind these figures; without any, behind all."""
-    known = _figures(_studies())
-    figures = [figure for name in names for figure in _matching(name, known)] or list(known)
-    return list({known[figure].name: known[figure] for figure in figures}.values())
-
-
-def _figures(studies: "dict[str, Study]") -> "dict[str, Study]":
-    return {figure: study for study in studies.values() for figure in study.figures}
-
-
-def _matching(name: str, known: "dict[str, Study]") -> list[str]:
-    """The figures that a name stands for: one, with or without its paper, or all of a paper (`000`) or chapter (`004/3`)."""
-    several = [figure for figure in known if figure.startswith((f"{name}/", f"{name}."))]
-    exact = [figure for figure in known if figure == name or figure.partition("/")[2] == name]
-    if len(exact) > 1:
-        raise ValueError(f"figure {name!r} is in several papers: say {' or '.join(sorted(exact))}")
-    _named("figure", (exact + several or [name])[0], known)
-    return exact or several
-
-
-def _named(kind: str, name: str, known: "dict[str, Study]") -> "Study":
-    if name not in known:
-        raise UnknownName(kind, name, known)
-    return known[name]
 
 
 def _first_line(documented: Any) -> str:
@@ -431,9 +399,8 @@ def _bench(
         raise ValueError(f"{len(summary.failed)} of {summary.planned} cells failed: see {store.failed}")
 
 
-def _report(store: Any, studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
+def _report(store: "Store", studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
     from taciturn.bench.report import print_tables, write_report
-    from taciturn.bench.study import Results
 
     page = write_report(store, store.path, studies)
     if not as_json:
@@ -442,7 +409,7 @@ def _report(store: Any, studies: "list[Study]", as_json: bool, about: dict[str, 
         return
     found: dict[str, Any] = {}
     for study in studies:
-        results = Results.from_table(store.load(study.name))
+        results = store.results(study.name)
         found[study.name] = {
             "title": study.title,
             "groups": [

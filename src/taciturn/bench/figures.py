@@ -1,21 +1,22 @@
-"""Figures: drawn with matplotlib off screen, saved for papers, embedded in the report."""
+"""Figures drawn with matplotlib off screen, saved for papers and embedded in the report."""
 
 import io
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from taciturn.bench import statistics
+from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.store import write_bytes
-from taciturn.bench.study import Results, Study
+from taciturn.bench.study import Plot, Study
 from taciturn.bench.tables import estimate, privacy, relative_scores
 
 # Okabe & Ito 2008, "Color universal design", without the yellow that white paper swallows
@@ -39,19 +40,10 @@ STYLE: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A figure with the name of its files and the sentence under it."""
-
-    name: str
-    figure: Figure
-    caption: str
-
-
 def panels(
     titles: Sequence[str] = ("",), *, width: float = 7.5, height: float = 3.6, columns: int = 2
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with one panel per title, `width` inches wide and `height` a row."""
+    """A figure with one panel per title, `width` inches wide and `height` inches per row."""
     across = min(columns, len(titles))
     down = math.ceil(len(titles) / across)
     with mpl.rc_context(STYLE):
@@ -81,8 +73,14 @@ def save(plot: Plot, folder: Path) -> str:
     return svg[svg.index("<svg") :]
 
 
+def plots_of(study: Study, results: Results) -> list[Plot]:
+    """The study's own plots, or the standard ones."""
+    own = study.plots(results)
+    return standard_plots(study, results) if own is None else own
+
+
 def standard_plots(study: Study, results: Results) -> list[Plot]:
-    """Scores; every curve; score against privacy if some metric is called `epsilon...`; profiles over the facets."""
+    """Scores; every curve; score against privacy loss if there is a metric `epsilon...`; performance profiles over the facets."""
     curves = dict.fromkeys(name for group in results for name in group.curves)
     spent = [name for name in privacy(*results) if len(finite_means(results, name)) > 1]
     plots = [plot_scores(study, results)]
@@ -116,9 +114,9 @@ def plot_scores(study: Study, results: Results) -> Plot:
 
 
 def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "", y_label: str = "") -> Plot:
-    """A curve of every configuration: mean over seeds and 95% bootstrap band, one panel per facet.
+    """One curve per configuration: mean over seeds with a 95% bootstrap band, one panel per facet.
 
-    Seeds whose curves have different x are interpolated linearly on a grid over the range they share.
+    Curves with different x are interpolated linearly on a grid over the range they share.
     """
     parts = study.panels(results)
     figure, axes = panels([title for title, _ in parts])
@@ -130,11 +128,7 @@ def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "",
             label = study.row_label(group, results)
             index = labels.setdefault(label, len(labels))
             x, ys = common_grid(group.curves[name])
-            bands = np.array([statistics.mean(y, resamples=1000) for y in ys.T])
-            (line,) = ax.plot(
-                x, bands[:, 0], color=COLORS[index % len(COLORS)], linestyle=linestyle(index), label=label
-            )
-            ax.fill_between(x, bands[:, 1], bands[:, 2], color=line.get_color(), alpha=0.2, linewidth=0)
+            draw_band(ax, x, ys, label, COLORS[index % len(COLORS)], linestyle(index))
         ax.set_xlabel(x_label or "time")
         ax.set_ylabel(y_label or name.replace("_", " "))
     shared_legend(figure, axes)
@@ -143,7 +137,7 @@ def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "",
 
 
 def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
-    """Score against privacy spent, one colour per value of `study.color`; infinity stands at the right edge."""
+    """Score against privacy loss, one colour per value of `study.color`; an infinite loss is drawn at the right edge."""
     parts = study.panels(results)
     figure, axes = panels([title for title, _ in parts])
     spent = finite_means(results, metric)
@@ -165,17 +159,19 @@ def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
         ax.set_xscale("log" if min(spent) > 0 else "symlog")
         ax.axvline(edge / 2, color="#bbbbbb", linewidth=1)
         ax.text(edge, 1.01, "no privacy", transform=ax.get_xaxis_transform(), ha="center", fontsize=9)
-        ax.set_xlabel(f"{metric.replace('_', ' ')} per agent (less is more private)")
+        ax.set_xlabel(f"{metric.replace('_', ' ')} per agent (lower is more private)")
         ax.set_ylabel(study.score.title)
     shared_legend(figure, axes)
     return Plot(
-        f"{study.name}_privacy", figure, f"What privacy costs: score ({study.score.direction}) against {metric}."
+        f"{study.name}_privacy", figure, f"The price of privacy: score ({study.score.direction}) against {metric}."
     )
 
 
 def plot_profiles(study: Study, results: Results) -> list[Plot]:
-    """Performance profiles over the facets, of scores relative to the reference's mean: none without at least two
-    facets that share their rows and have a positive reference."""
+    """Performance profiles over the facets, of scores relative to the reference's mean.
+
+    None unless at least two facets share their rows and have a positive reference.
+    """
     relative = relative_scores(study, results)
     if not relative:
         return []
@@ -195,8 +191,67 @@ def plot_profiles(study: Study, results: Results) -> list[Plot]:
     return [Plot(f"{study.name}_profile", figure, caption)]
 
 
+def plot_pareto(
+    study: Study,
+    results: Results,
+    metric: str,
+    x_label: str,
+    label: Callable[[Group], str],
+    caption: str,
+    *,
+    name: str = "pareto",
+    height: float = 4.2,
+) -> Plot:
+    """The score, which is to be low, against another metric to be kept low, one panel per facet; a line joins the Pareto front."""
+    parts = study.panels(results)
+    figure, axes = panels([title for title, _ in parts], height=height)
+    known: dict[str, int] = {}
+    for ax, (_, part) in zip(axes, parts, strict=True):
+        scores = [estimate(group.metrics[study.score.metric]) for group in part]
+        points = [(group.mean(metric), score.value) for group, score in zip(part, scores, strict=True)]
+        ax.plot(*zip(*(points[i] for i in pareto_front(points)), strict=True), color="#bbbbbb", linewidth=1.5, zorder=1)
+        for group, (at, _), score in zip(part, points, scores, strict=True):
+            i = known.setdefault(label(group), len(known))
+            color, marker = COLORS[i % len(COLORS)], MARKERS[(i + i // len(COLORS)) % len(MARKERS)]
+            ax.plot(at, score.value, marker, markersize=5, color=color, label=label(group))
+            ax.vlines(at, score.low, score.high, color=color, alpha=0.4, linewidth=3)
+        log_scale(ax, "x", [at for at, _ in points])
+        log_scale(ax, "y", [score.value for score in scores])
+        ax.set_xlabel(x_label)
+        ax.set_ylabel(study.score.title)
+    shared_legend(figure, axes)
+    return Plot(f"{study.name}_{name}", figure, caption)
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Indices of the points (x, y) that no other point improves on in both coordinates, in increasing order of x."""
+    order, best = [], math.inf
+    for i in sorted(range(len(points)), key=lambda i: points[i]):
+        if points[i][1] < best:
+            best = points[i][1]
+            order.append(i)
+    return order
+
+
+def log_scale(ax: Axes, side: Literal["x", "y"], values: Sequence[float]) -> None:
+    """A logarithmic scale with whole-number ticks, if the values span more than a factor of five."""
+    if min(values) > 0 and max(values) > 5 * min(values):
+        ax.set(**{f"{side}scale": "log"})
+        axis = ax.xaxis if side == "x" else ax.yaxis
+        axis.set_major_locator(LogLocator(subs=(1, 3) if max(values) < 300 * min(values) else (1,)))
+        axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def draw_band(ax: Axes, x: Floats, runs: Floats, label: str, color: str | None = None, line: str = "-") -> None:
+    """Mean of the runs [runs, n] with its 95% bootstrap band; one run has none."""
+    bands = np.array([statistics.mean(y, resamples=1000) for y in runs.T])
+    (drawn,) = ax.plot(x, bands[:, 0], color=color, linestyle=line, label=label)
+    ax.fill_between(x, bands[:, 1], bands[:, 2], color=drawn.get_color(), alpha=0.2, linewidth=0)
+
+
 def common_grid(curves: Sequence[tuple[Floats, Floats]], points: int = 200) -> tuple[Floats, Floats]:
-    """Curves `(x, y)` as one `x[n]` and `y[curves, n]`."""
+    """Curves `(x, y)` on one grid: `x[n]` and `y[curves, n]`."""
     first = curves[0][0]
     if all(np.array_equal(first, x) for x, _ in curves):
         return first, np.stack([y for _, y in curves])
@@ -211,12 +266,12 @@ def finite_means(results: Results, metric: str) -> set[float]:
 
 
 def linestyle(index: int) -> str:
-    """A line style that tells the second round of colours from the first."""
+    """A line style that distinguishes the second cycle of colours from the first."""
     return LINES[index // len(COLORS) % len(LINES)]
 
 
 def shared_legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend under all panels."""
+    """One legend below all panels."""
     handles = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     if len(handles) > 1:
         columns = 2 if max(map(len, handles)) > 30 else 3

@@ -1,4 +1,4 @@
-"""How a study's cell becomes a run: `{"env": ..., "env_params": ..., "policy": ..., "policy_params": ...}`."""
+"""Run a cell whose configuration names a world and a policy: `{"env", "env_params", "policy", "policy_params", "privacy"}`."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.auditing import parse_mechanism
-from taciturn.bench.study import Cell, Config, Progress, Result
+from taciturn.bench.results import Cell, Config, Progress, Result
 from taciturn.policies import Learner, Policy
 from taciturn.registry import make_policy, make_world, policies
 from taciturn.simulation import simulate
@@ -16,14 +16,14 @@ DELTA = 1e-5
 
 
 def learns(policy: str) -> bool:
-    """Whether the policy of that name is trained, and so takes a seed."""
+    """Whether the policy of that name is trained, and hence takes a seed."""
     return issubclass(policies().get(policy, Policy), Learner)
 
 
 def config(
     env: str, policy: str, policy_params: Config | None = None, privacy: str | None = None, **env_params: Any
 ) -> Config:
-    """The configuration of a cell; `privacy` names the mechanism on the environment's first channel, or "paper"."""
+    """The configuration of a cell; `privacy` is the mechanism on the world's first channel, or "paper"."""
     found = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
     return found if privacy is None else found | {"privacy": privacy}
 
@@ -37,10 +37,10 @@ def play(
     points: int = 60,
     progress: Progress | None = None,
 ) -> Result:
-    """Run a cell: means over its replicas, and curves of what is recorded at `points` times up to `until`.
+    """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
-    `epsilon` is what the agent who spent most has spent, by zCDP composition at delta = 1e-5; infinite without a mechanism.
-    A learner is trained first, with the cell's seed; its training does not count.
+    `epsilon` is the largest privacy loss of any agent under zCDP composition at delta = 1e-5, infinite without a mechanism.
+    Learners are trained first, with the cell's seed; training is not part of the result.
     """
     population = make_world(cell.config["env"]).population(replicas, **cell.config["env_params"])
     parameters = dict(cell.config["policy_params"])
@@ -57,7 +57,6 @@ def play(
     metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
     curves = {name: (run.times, run.trace[name].mean(axis=1)) for name in names}
     if population.channels:
-        # Of the agent who spent most, user level as the channels say, zCDP composition at DELTA.
         metrics["epsilon"] = (
             math.inf if run.ledger is None else float(run.ledger.total(delta=DELTA, method="zcdp").max())
         )

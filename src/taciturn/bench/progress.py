@@ -1,4 +1,4 @@
-"""A progress bar on stderr, for what lasts over two seconds, and on a terminal only."""
+"""A progress bar on stderr, shown on terminals only and after two seconds."""
 
 import contextlib
 import threading
@@ -11,7 +11,7 @@ AFTER_SECONDS = 2.0
 
 
 def stderr() -> Console:
-    """A console for messages: one line each, however long, and no markup."""
+    """A console for messages: no markup, and one line each, however long."""
     return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -24,8 +24,8 @@ class Bar:
         self.task = display.add_task("", total=total)
 
     def running(self, item: str, fraction: float = 0.0) -> None:
-        """Show which item is worked on and how much of it is done."""
-        # The numbers take about 60 columns; what is left names the item.
+        """Show the current item and the fraction of it that is done."""
+        # The numbers take about 60 columns; the rest is for the item.
         width = max(self.display.console.width - 60, 12)
         shown = item if len(item) <= width else item[: width - 1] + "…"
         self.display.update(self.task, completed=self.done + fraction, description=shown)

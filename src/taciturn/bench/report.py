@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page, figures for papers, and the same tables for a terminal."""
+"""The report: a self-contained HTML page, figures for papers, and the main tables for the terminal."""
 
 import sys
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ from rich.text import Text
 
 from taciturn.bench import figures
 from taciturn.bench.progress import bar, stderr
+from taciturn.bench.results import Results, describe
 from taciturn.bench.store import Store, write_bytes
-from taciturn.bench.study import Results, Study, describe
-from taciturn.bench.tables import Table, origin_table, ranges, verdict_tables
+from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
+from taciturn.bench.tables import origin_table, ranges, tables_of, verdict_tables
 
-BADGES = {"agrees": "good", "does not follow": "bad"}
+BADGES = {AGREES: "good", DIFFERS: "bad"}
 CSS = """
 :root { color-scheme: light dark; --text: #1c2126; --quiet: #5a646e; --page: #f6f7f8; --card: #fff; --line: #dde1e5;
   --accent: #00588f; --good: #11653f; --good-back: #dcf3e6; --bad: #8a3b00; --bad-back: #fdeadb; }
@@ -65,8 +66,7 @@ PAGE = """<!DOCTYPE html>
 <body>
 <header>
 <h1>taciturn {version}: benchmark</h1>
-<p>Agents that learn together without telling each other what they know: how well they do, at which privacy, for how
-many messages.</p>
+<p>Agents that learn together without telling each other what they know: utility, privacy loss and communication.</p>
 {warning}
 {contents}
 </header>
@@ -82,9 +82,9 @@ many messages.</p>
 
 
 def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) -> Path:
-    """Write `report.html`, and `figures/*.pdf` and `*.png` beside it, from the finished cells; return the page's path.
+    """Write `report.html` and `figures/*.pdf` and `*.png` from the finished cells; return the path of the page.
 
-    Studies of which the store holds nothing are left out. Raises StoreError if a cell cannot be read.
+    Studies without finished cells are left out. Raises StoreError if a cell cannot be read.
     """
     out = Path(out_dir)
     (out / "figures").mkdir(parents=True, exist_ok=True)
@@ -93,18 +93,18 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
-            results = Results.from_table(store.load(study.name))
+            results = store.results(study.name)
             if len(results):
                 contents.append(f'<li><a href="#{study.name}">{escape(study.title)}</a></li>')
                 sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
             shown.finished(study.title)
-    quick = "This was a quick run: shorter and with fewer seeds than the studies ask for."
+    quick = "This was a quick run: shorter and with fewer seeds than the full studies."
     page = PAGE.format(
         version=escape(manifest["taciturn"]),
         css=CSS,
         warning=_warning(quick) if manifest["quick"] else "",
         contents=f"<ul>{''.join(contents)}</ul>",
-        sections="".join(sections) or "<p>No cell of these studies has finished.</p>",
+        sections="".join(sections) or "<p>No cell of these studies is finished.</p>",
         origin=_html(origin_table(manifest)),
     )
     write_bytes(out / "report.html", page.encode())
@@ -112,14 +112,14 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
 
 
 def print_tables(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
-    """Print the verdicts and the first table of every study that has results; the report has them all."""
+    """Print the verdicts and the first table of every study that has results; the report has all tables."""
     console = console or Console(width=None if sys.stdout.isatty() else 120)
     for study in studies:
-        results = Results.from_table(store.load(study.name))
+        results = store.results(study.name)
         if not len(results):
             continue
         console.print(Text(f"\n{study.title}", style="bold"))
-        for table in [*verdict_tables(study, results), *study.tables(results)[:1]]:
+        for table in [*verdict_tables(study, results), *tables_of(study, results)[:1]]:
             rich = RichTable(title=Text(table.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
             for index, column in enumerate(table.columns):
                 rich.add_column(Text(column), justify="left" if index in table.words else "right", overflow="fold")
@@ -135,20 +135,20 @@ def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
     finished = sum(len(group.seeds) for group in results)
     seeds = sorted({int(seed) for group in results for seed in group.seeds})
     facts = [f"{len(results)} configurations", f"seeds {ranges(seeds)}", describe(results.constant)]
-    missing = f"{planned - finished} of {planned} cells are missing: they failed, or the run was stopped."
+    missing = f"{planned - finished} of {planned} cells are missing: they failed or the run was stopped."
     parts = [
         f'<section id="{study.name}"><h2>{escape(study.title)}</h2>',
         f"<p>{escape(study.description)}</p>" if study.description else "",
         f"<p class=quiet>{escape('; '.join(filter(None, facts)))}</p>",
         _warning(missing) if finished < planned else "",
-        *(_figure(plot, folder) for plot in study.plots(results)),
-        *(_html(table) for table in [*verdict_tables(study, results), *study.tables(results)]),
+        *(_figure(plot, folder) for plot in figures.plots_of(study, results)),
+        *(_html(table) for table in [*verdict_tables(study, results), *tables_of(study, results)]),
         "</section>",
     ]
     return "\n".join(filter(None, parts))
 
 
-def _figure(plot: figures.Plot, folder: Path) -> str:
+def _figure(plot: Plot, folder: Path) -> str:
     caption = escape(plot.caption)
     svg = figures.save(plot, folder)
     return f'<figure><div class=plot role=img aria-label="{caption}">{svg}</div><figcaption>{caption}</figcaption></figure>'

@@ -1,4 +1,4 @@
-"""Run the cells of studies, here or in worker processes, into a store that survives being killed."""
+"""Run the cells of studies, in this process or in workers, into a store from which an interrupted run can be resumed."""
 
 import contextlib
 import importlib
@@ -21,8 +21,9 @@ from typing import Any, Literal
 from rich.console import Console
 
 from taciturn.bench.progress import Bar, bar, stderr
+from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.store import BenchError, Store, states
-from taciturn.bench.study import Cell, Progress, Result, Study
+from taciturn.bench.study import Study
 
 Backend = Literal["serial", "process", "ray"]
 Task = tuple[Study, Cell]
@@ -34,7 +35,7 @@ ONE_THREAD = dict.fromkeys(
 
 @dataclass
 class Summary:
-    """What a run did: numbers of cells and, for those that raised, where their tracebacks are."""
+    """Outcome of a run: numbers of cells, and the files with the tracebacks of those that failed."""
 
     planned: int
     reused: int
@@ -54,9 +55,9 @@ def run_study(
 ) -> Summary:
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
-    `workers` is the number of processes (default: one per core). A cell that raises is noted in the summary and the
-    others go on. Raises StoreError if the store cannot be used, BenchError if a worker was killed, and
-    KeyboardInterrupt on Ctrl-C, at once: cells in flight are lost, finished ones are kept.
+    `workers` is the number of processes (default: one per core). A cell that raises is listed in the summary and does
+    not stop the others. Raises StoreError if the store cannot be used, BenchError if a worker was killed, and
+    KeyboardInterrupt immediately on Ctrl-C: cells in flight are lost, finished ones are kept.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
@@ -65,14 +66,16 @@ def run_study(
     plan = {study.name: study.cells(quick) for study in studies}
     tasks = [(study, cell) for study in studies for cell in plan[study.name]]
     if len({cell.key for _, cell in tasks}) < len(tasks):
-        raise ValueError("cells must differ in study, configuration or seed, and some are the same")
+        raise ValueError("cells must differ in study, configuration or seed, but some are duplicates")
     console = stderr()
     done = store.begin(studies, plan, quick=quick, resume=resume)
     summary = Summary(planned=len(tasks), reused=len(done))
     if resume:
-        console.print(f"{len(done)} of {len(tasks)} cells are finished already and are not run again")
+        console.print(f"{len(done)} of {len(tasks)} cells are already finished and are not run again")
         if done and len(states(store.manifest())) > 1:
-            console.print("taciturn's code has changed since some of them were run: a fresh --out has all of one state")
+            console.print(
+                "taciturn's code has changed since some of them were run: use a fresh --out for results from one version"
+            )
     tasks = [(study, cell) for study, cell in tasks if cell.key not in done]
     with single_threaded(), bar(console, len(tasks), shown=progress) as shown:
         try:
@@ -113,8 +116,10 @@ def _progress(summary: Summary) -> str:
 
 @contextlib.contextmanager
 def single_threaded() -> Iterator[None]:
-    """One thread for numeric libraries in every worker started inside, and for PyTorch in this process too: the
-    processes share the cores, and sums come out in the same order everywhere."""
+    """One thread for numeric libraries in workers started within this context, and for PyTorch in this process as well.
+
+    The processes share the cores, and sums are evaluated in the same order everywhere.
+    """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
     torch = importlib.import_module("torch") if "torch" in sys.modules else None
@@ -146,12 +151,12 @@ def _serial(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Ce
 
 
 def _process(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell, Outcome]]:
-    """Worker processes, started afresh (spawn) so that no thread or generator state of this process leaks into them."""
+    """Worker processes, spawned so that no thread or generator state of this process leaks into them."""
     others = set(multiprocessing.active_children())
     spawn = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(min(workers, len(tasks)) or 1, mp_context=spawn, initializer=_start_worker)
     try:
-        with _deaf_to_ctrl_c():
+        with _ctrl_c_blocked():
             futures = {executor.submit(_execute, study, cell): cell for study, cell in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result
@@ -164,12 +169,12 @@ def _process(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[C
 
 
 @contextlib.contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes that start inside never hear Ctrl-C, not even while they are born; this one hears it afterwards."""
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Processes started within this context ignore Ctrl-C, even while starting; this process receives it afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # It unblocks Ctrl-C when it starts, so it has to run before.
+    # The resource tracker unblocks Ctrl-C when it starts, so it must be running already.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -179,8 +184,8 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 
 def _start_worker() -> None:
-    """Leave Ctrl-C to the parent, and end when the parent is gone."""
-    # Where signals cannot be blocked.
+    """Leave Ctrl-C to the parent, and exit when the parent is gone."""
+    # For platforms on which signals cannot be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -193,7 +198,7 @@ def _end_with_parent() -> None:
 
 
 def _ray(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell, Outcome]]:
-    """Tasks on a ray cluster: the one in use, the one that RAY_ADDRESS names, or `workers` processes here."""
+    """Tasks on a ray cluster: the one already initialised, the one named by RAY_ADDRESS, or `workers` local processes."""
     try:
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:

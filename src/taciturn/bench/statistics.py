@@ -66,13 +66,15 @@ def probability_of_improvement(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
-    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks: how likely a run of X beats a run of Y (R, section 4.3:
-    the Mann-Whitney statistic). Paired: the share of seeds on which X beats Y; unpaired: of all pairs of runs."""
+    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks: the probability that a run of X beats a run of Y (R, section 4.3).
+
+    Paired: the share of seeds on which X beats Y; unpaired: the share of all pairs of runs (Mann-Whitney statistic).
+    """
     if paired:
         return mean(_wins(*_pair(x, y)), confidence=confidence, resamples=resamples, seed=seed)
     a, b = _checked(x), _checked(y)
     if a.shape[1] != b.shape[1]:
-        raise ValueError(f"x and y must have the same tasks, not {a.shape[1]} and {b.shape[1]}")
+        raise ValueError(f"x and y must have the same number of tasks, not {a.shape[1]} and {b.shape[1]}")
     rng = np.random.default_rng(seed)
     value, draws = 0.0, np.zeros(resamples)
     for task in range(a.shape[1]):
@@ -125,8 +127,10 @@ def _wins(a: Floats, b: Floats) -> Floats:
 
 
 def _resample(x: Floats, resamples: int, seed: int) -> Floats:
-    """Bootstrap samples `[resamples, runs, tasks]`, runs drawn with replacement within each task. The same seed and
-    shape draw the same runs, which keeps pairs together."""
+    """Bootstrap samples `[resamples, runs, tasks]`, runs drawn with replacement within each task.
+
+    The same seed and shape draw the same runs, which keeps pairs together.
+    """
     indices = np.random.default_rng(seed).integers(len(x), size=(resamples, *x.shape))
     draws: Floats = x[indices, np.arange(x.shape[1])]
     return draws

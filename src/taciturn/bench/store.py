@@ -1,4 +1,4 @@
-"""Where results live: one Parquet file per finished cell, written whole or not at all, and a manifest."""
+"""The results folder: one Parquet file per finished cell, written atomically, and a manifest."""
 
 import hashlib
 import importlib
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 import taciturn
-from taciturn.bench.study import Cell, Result, Study
+from taciturn.bench.results import Cell, Result, Results
+from taciturn.bench.study import Study
 
 try:
     import pyarrow as pa
@@ -29,6 +30,7 @@ except ModuleNotFoundError as error:
         "benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn"
     ) from error
 
+Manifest = dict[str, Any]  # what `manifest.json` holds
 SCHEMA = pa.schema(
     [
         ("study", pa.string()),
@@ -42,7 +44,7 @@ SCHEMA = pa.schema(
         ("wall_seconds", pa.float64()),
     ]
 )
-# Libraries whose versions a manifest records, and the extra that installs each ("": none, it is always there).
+# Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
 LIBRARIES = {
     "numpy": "",
     "scipy": "",
@@ -58,7 +60,7 @@ LIBRARIES = {
 
 
 class BenchError(Exception):
-    """What stops a benchmark, in one line for the user."""
+    """An error that stops a benchmark, in one line for the user."""
 
 
 class StoreError(BenchError):
@@ -68,9 +70,9 @@ class StoreError(BenchError):
 class Store:
     """A results folder.
 
-    `manifest.json` says what ran where, `plan.json` which cells each study asks for (those alone are reported),
-    `cells/<key>.parquet` holds a finished cell, `failed/<key>.txt` the traceback of one that raised,
-    `corrupt/` unreadable cells moved aside, `results.parquet` everything at the end.
+    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported);
+    `cells/<key>.parquet` holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps
+    unreadable cells; `results.parquet` collects all cells at the end.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -79,13 +81,13 @@ class Store:
         self.failed = self.path / "failed"
 
     def begin(self, studies: Sequence[Study], plan: dict[str, list[Cell]], *, quick: bool, resume: bool) -> set[str]:
-        """Make the folder ready for a run and return the keys of the planned cells that are finished.
+        """Prepare the folder for a run and return the keys of the planned cells that are already finished.
 
-        Raises StoreError if the folder holds something and `resume` is false, or holds something else than results.
+        Raises StoreError if the folder is not empty and `resume` is false, or if it holds anything but results.
         """
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path} is not a folder")
-        earlier: dict[str, Any] = {}
+        earlier: Manifest = {}
         if self.path.exists() and any(file.name != ".manifest.json.tmp" for file in self.path.iterdir()):
             if not resume:
                 raise StoreError(f"{self.path} is not empty: continue with --resume, or choose another --out")
@@ -116,12 +118,12 @@ class Store:
         return {key for key in keys if self._file(key).exists() and self._readable(key)}
 
     def finish(self) -> None:
-        """Gather all planned cells in `results.parquet` and note the time in the manifest."""
+        """Collect all planned cells in `results.parquet` and record the time in the manifest."""
         self.compact()
         write_json(self.path / "manifest.json", self.manifest() | {"finished": now()})
 
     def write(self, cell: Cell, result: Result, wall_seconds: float) -> None:
-        """Keep a finished cell, whole or not at all. Raises StoreError if the disk refuses."""
+        """Store a finished cell atomically. Raises StoreError if it cannot be written."""
         kind, name = ["metric"] * len(result.metrics), list(result.metrics)
         x: list[Any] = [None] * len(name)
         value = [float(number) for number in result.metrics.values()]
@@ -138,7 +140,7 @@ class Store:
         (self.failed / f"{cell.key}.txt").unlink(missing_ok=True)
 
     def fail(self, cell: Cell, error: BaseException) -> Path:
-        """Keep the traceback of a cell that raised, and return where."""
+        """Store the traceback of a failed cell and return its path."""
         file = self.failed / f"{cell.key}.txt"
         text = "".join(traceback.format_exception(error))
         write_bytes(file, f"{cell.label}\nconfig: {json.dumps(cell.config)}\n\n{text}".encode())
@@ -153,6 +155,10 @@ class Store:
         keys = [key for name, keys in plans.items() if study in (None, name) for key in keys]
         return pa.concat_tables([SCHEMA.empty_table(), *(self._read(key) for key in keys if self._file(key).exists())])
 
+    def results(self, study: str) -> Results:
+        """The same for one study, grouped by configuration."""
+        return Results.from_table(self.load(study))
+
     def compact(self) -> Path:
         """Write `results.parquet`, all planned and finished cells in one file, and return its path."""
         file = self.path / "results.parquet"
@@ -160,14 +166,14 @@ class Store:
         return file
 
     def plan(self) -> dict[str, list[str]]:
-        """Keys of the cells that each study asked for when it last ran."""
+        """Keys of the cells of each study, as planned when it last ran."""
         self.manifest()
         plan: dict[str, list[str]] = self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
         return plan
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """What ran where, with which versions and seeds."""
-        manifest: dict[str, Any] = self._read_json("manifest.json")
+        manifest: Manifest = self._read_json("manifest.json")
         return manifest
 
     def _file(self, key: str) -> Path:
@@ -210,7 +216,7 @@ def parquet(table: pa.Table) -> bytes:
 
 
 def write_bytes(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, to the disk, then renamed. Raises StoreError."""
+    """Write a file atomically: under a temporary name, flushed to disk, then renamed. Raises StoreError."""
     temporary = file.with_name(f".{file.name}.tmp")
     try:
         with temporary.open("wb") as stream:
@@ -224,11 +230,11 @@ def write_bytes(file: Path, data: bytes) -> None:
 
 
 def write_json(file: Path, value: Any) -> None:
-    """Write a JSON file whole or not at all."""
+    """Write a JSON file atomically."""
     write_bytes(file, (json.dumps(value, indent=2) + "\n").encode())
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Manifest:
     """Versions, machine and command of this process."""
     libraries = {}
     for name in LIBRARIES:
@@ -249,7 +255,7 @@ def environment() -> dict[str, Any]:
 
 
 def code() -> str:
-    """Fingerprint of taciturn's own modules: between releases the version does not tell one state of the code from another."""
+    """Fingerprint of taciturn's own modules: the version does not distinguish states of the code between releases."""
     files: dict[str, Path] = {}
     for name in ("taciturn", "taciturn.envs", "taciturn.policies", "taciturn.wrappers"):
         folder = Path(importlib.import_module(name).__path__[0])
@@ -262,7 +268,7 @@ def code() -> str:
 
 
 def commit() -> str:
-    """The commit of the checkout that taciturn is imported from, with "-dirty" if files differ from it; "unknown" elsewhere."""
+    """The commit of the checkout that taciturn is imported from, with "-dirty" if it was modified; "unknown" if there is none."""
     folder = Path(importlib.import_module("taciturn.envs").__path__[0])
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
@@ -272,8 +278,8 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def states(manifest: dict[str, Any]) -> list[str]:
-    """The states of the code that wrote into a folder, in order."""
+def states(manifest: Manifest) -> list[str]:
+    """Fingerprints of the code that wrote into a folder, in order."""
     return list(dict.fromkeys(run.get("code", "unknown") for run in (*manifest["earlier_runs"], manifest)))
 
 

@@ -1,37 +1,28 @@
-"""Tables of results as text, for the report and the terminal."""
+"""Results as tables of text, for the report and the terminal."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from taciturn.bench import statistics
+from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn.bench.store import LIBRARIES, states
-from taciturn.bench.study import Group, Results, Study
+from taciturn.bench.store import LIBRARIES, Manifest, states
+from taciturn.bench.study import Study, Table
 
 NONE = "–"
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells of text. Columns whose numbers are in `words` are aligned to the left, the others, numbers, to the right.
-
-    With `explained`, a row's last text is a sentence about it, shown below the row.
-    """
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    words: frozenset[int] = frozenset({0})
-    explained: bool = False
+def tables_of(study: Study, results: Results) -> list[Table]:
+    """The study's own tables, or the standard ones."""
+    own = study.tables(results)
+    return standard_tables(study, results) if own is None else own
 
 
 def standard_tables(study: Study, results: Results) -> list[Table]:
-    """Utility, privacy, messages and time side by side; how sure that is; every other metric; all facets together."""
+    """Utility, privacy, messages and time side by side; statistical certainty; every other metric; all facets together."""
     score = study.score
 
     def main(group: Group, reference: Group | None) -> dict[str, str]:
@@ -48,7 +39,7 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
     def certainty(group: Group, reference: Group | None) -> dict[str, str]:
         row = {"interquartile mean": estimate_text(statistics.iqm, group.metrics[score.metric])}
         if reference is not None:
-            row["difference to reference"] = compare(statistics.difference, group, reference, score.metric)
+            row["difference from reference"] = compare(statistics.difference, group, reference, score.metric)
             row["P(better than reference)"] = compare(_improvement(study), group, reference, score.metric)
         return row
 
@@ -61,7 +52,13 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         _table(
             "Results", f"{score.title}: {score.direction}. {brackets}; wall time is per cell.", study, results, main
         ),
-        _table("How sure", f"{brackets}; the reference is compared seed by seed.", study, results, certainty),
+        _table(
+            "Statistical certainty",
+            f"{brackets}; comparisons with the reference are paired by seed.",
+            study,
+            results,
+            certainty,
+        ),
         _table("Other measures", f"{brackets}.", study, results, rest),
         _overall(study, results),
     ]
@@ -69,21 +66,21 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
 
 
 def verdict_tables(study: Study, results: Results) -> list[Table]:
-    """What the paper says beside what was computed: one table, or none."""
+    """The paper's claims beside the computed values: one table, or none."""
     verdicts = study.verdicts(results)
     rows = [(v.quantity, _value(v.paper), _value(v.ours), interval(v.interval), v.verdict, v.reason) for v in verdicts]
     columns = ("quantity", "paper", "ours", "95% CI", "verdict")
     return [Table("The paper's claims", columns, rows, words=frozenset({0, 4}), explained=True)] if rows else []
 
 
-def origin_table(manifest: dict[str, Any]) -> Table:
-    """Versions, machine, seeds and how to run it again, from a manifest."""
+def origin_table(manifest: Manifest) -> Table:
+    """Versions, machine, seeds and the command that reproduces the results, from a manifest."""
     libraries = ", ".join(f"{name} {version}" for name, version in manifest["libraries"].items())
     extras = ",".join(sorted({LIBRARIES[name] for name in manifest["libraries"]} - {""}))
     commit = manifest.get("commit", "unknown")
     checkout = "" if commit == "unknown" else f"git checkout {commit.removesuffix('-dirty')} && "
     rows = [
-        ("run again with", f"{checkout}pip install '.[{extras}]' && {manifest['command']}"),
+        ("reproduce with", f"{checkout}pip install '.[{extras}]' && {manifest['command']}"),
         ("taciturn", f"{manifest['taciturn']}, commit {commit}, code {', then '.join(states(manifest))}"),
         ("python", manifest["python"]),
         ("libraries", libraries),
@@ -93,7 +90,7 @@ def origin_table(manifest: dict[str, Any]) -> Table:
         ("finished", manifest["finished"] or "not finished"),
         ("earlier runs in this folder", str(len(manifest["earlier_runs"]))),
     ]
-    return Table("How this was made", ("", ""), rows, words=frozenset({0, 1}))
+    return Table("Provenance", ("", ""), rows, words=frozenset({0, 1}))
 
 
 def _table(
@@ -103,7 +100,7 @@ def _table(
     results: Results,
     row: Callable[[Group, Group | None], dict[str, str]],
 ) -> Table:
-    """One line per configuration of which there is anything to say: its facets, its label, then `row(group, reference)` by column."""
+    """A row per configuration: its facets, its label, then `row(group, reference)` by column; rows without entries are left out."""
     lines, values = [], []
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
@@ -132,11 +129,8 @@ def _overall(study: Study, results: Results) -> Table:
 
 
 def compare(statistic: Callable[[Floats, Floats], Estimate], group: Group, reference: Group, metric: str) -> str:
-    """A paired statistic of a group against the reference, over the seeds that both finished."""
-    if group is reference:
-        return NONE
-    _, ours, theirs = np.intersect1d(group.seeds, reference.seeds, return_indices=True)
-    return estimate_text(statistic, group.metrics[metric][ours], reference.metrics[metric][theirs])
+    """A paired statistic of a group against the reference, over the seeds that both have finished."""
+    return NONE if group is reference else estimate_text(statistic, *group.paired(reference, metric))
 
 
 def _improvement(study: Study) -> Callable[[Floats, Floats], Estimate]:
@@ -145,7 +139,7 @@ def _improvement(study: Study) -> Callable[[Floats, Floats], Estimate]:
 
 
 def estimate_text(statistic: Callable[..., Estimate], *samples: Floats) -> str:
-    """`1.2 [1.1, 1.3]`, or a dash where the statistic has no meaning (an infinite score, a ratio to zero)."""
+    """`1.2 [1.1, 1.3]`, or a dash where the statistic is undefined (an infinite score, a ratio to zero)."""
     try:
         value, low, high = statistic(*samples)
     except ValueError:
@@ -154,18 +148,18 @@ def estimate_text(statistic: Callable[..., Estimate], *samples: Floats) -> str:
 
 
 def mean_text(values: Floats) -> str:
-    """Mean and interval; the mean alone where a value is infinite."""
+    """The same for the mean; without an interval if a value is infinite."""
     value, low, high = estimate(values)
     return f"{number(value)} {interval((low, high))}"
 
 
 def privacy_text(values: Floats) -> str:
-    """Mean privacy spent."""
+    """Mean privacy loss."""
     return number(values.mean()) if np.isfinite(values).all() else "∞ (no privacy)"
 
 
 def privacy(*groups: Group) -> list[str]:
-    """Names of the metrics that say how much privacy an agent spent."""
+    """Names of the metrics that measure an agent's privacy loss."""
     return list(dict.fromkeys(name for group in groups for name in group.metrics if name.startswith("epsilon")))
 
 
@@ -175,7 +169,7 @@ def messages(group: Group) -> list[str]:
 
 
 def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
-    """Scores over the mean of each facet's reference: {row label: [seeds, facets]}, empty where that makes no sense."""
+    """Scores over the mean of each facet's reference, {row label: [seeds, facets]}; empty unless all references are positive."""
     parts = [part for _, part in study.panels(results)]
     references = [study.reference_group(part) for part in parts]
     means = [group.metrics[study.score.metric].mean() if group else math.nan for group in references]
@@ -194,14 +188,14 @@ def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
 
 
 def estimate(values: Floats) -> statistics.Estimate:
-    """Mean and interval; the mean alone where a value is infinite."""
+    """Mean and 95% interval; without an interval if a value is infinite."""
     if np.isfinite(values).all():
         return statistics.mean(values)
     return statistics.Estimate(float(values.mean()), math.nan, math.nan)
 
 
 def number(value: float) -> str:
-    """Four significant digits, or all of a whole number."""
+    """Four significant digits; all digits of a whole number."""
     if math.isnan(value):
         return NONE
     if math.isinf(value):
@@ -212,12 +206,12 @@ def number(value: float) -> str:
 
 
 def interval(bounds: Sequence[float] | None) -> str:
-    """`[low, high]`, or a dash where there is none."""
+    """`[low, high]`, or a dash if there is none."""
     return NONE if bounds is None or math.isnan(bounds[0]) else f"[{number(bounds[0])}, {number(bounds[1])}]"
 
 
 def ranges(seeds: Sequence[int]) -> str:
-    """`0-19, 30`: sorted whole numbers, runs shortened."""
+    """Sorted integers with runs abbreviated: `0-19, 30`."""
     runs: list[list[int]] = []
     for seed in seeds:
         if runs and seed == runs[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""Which way of paying for private data buys what, from whom? Platforms, individuals, cost families and sizes."""
+"""Payment rules for private data: what the platform pays and learns, by population, cost family and size."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from taciturn.bench.figures import COLORS, MARKERS, Plot, panels, plot_scores, shared_legend
-from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.bench.figures import COLORS, MARKERS, panels, plot_scores, shared_legend
+from taciturn.bench.results import Cell, Config, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Study, register
 from taciturn.envs import elicitation_v0
 from taciturn.envs.elicitation.game import Cost, ExponentialCost, LinearCost, QuadraticCost
 from taciturn.envs.elicitation.reporting import KaryReport
@@ -17,7 +18,7 @@ from taciturn.simulation import simulate
 
 THETA = (0.4, 0.3, 0.2, 0.1)
 TARGET = 1.0
-# One marginal cost at the target, so one bound.
+# All have the same marginal cost at the target, hence the same lower bound.
 COSTS: dict[str, Cost] = {
     "quadratic": QuadraticCost(0.01),
     "linear": LinearCost(0.02),
@@ -33,7 +34,7 @@ CROWDS: dict[str, tuple[tuple[str, float], ...]] = {
 
 @lru_cache
 def gain_over_target(platform: str, cost: str, num_individuals: int) -> float:
-    """What somebody gains by leaving the target that all others keep to, exactly; the serum's reference is that of the long run."""
+    """Exact gain of an individual who deviates while all others play the target; the truth serum's reference is its long-run value."""
     law = KaryReport(len(THETA)).law(np.array(THETA), TARGET)
     announced = make_policy(platform).announcement(np.array(THETA), COSTS[cost], TARGET)
     if platform == "PeerTruthSerum":
@@ -46,16 +47,16 @@ def gain_over_target(platform: str, cost: str, num_individuals: int) -> float:
 @register
 class ElicitationStudy(Study):
     name = "elicitation"
-    title = "Elicitation: what each way of paying buys, and from whom"
+    title = "Elicitation: payment rules compared"
     description = (
-        "Four values with theta = (0.4, 0.3, 0.2, 0.1), a target of 1, costs whose derivative there is 0.02. A cell is 20 "
-        "replicas of 20 campaigns. Individuals believe in theta: the confident best response to the announcement, learners "
-        "(fictitious play, with the exact finite game), or a mixture with the truthful and free riders. The score is what a "
-        "unit of shortfall of eps is worth to the platform (1 an individual) and payment together, an individual's mean. "
-        "Amounts of the rules that compare with peers are worked out from theta, which a platform would not know; exploitability is "
-        "the exact gain of an individual who leaves the target that all others keep to, over Theorem 1's bound."
+        "Four values with theta = (0.4, 0.3, 0.2, 0.1), target 1, and costs with derivative 0.02 at the target; 20 replicas of 20 "
+        "campaigns per cell. Individuals know theta. They play the best response to the announcement, learn by fictitious play (with "
+        "the exact finite game), or are a mixture of both with truthful individuals and free riders. The score is the payment plus the "
+        "shortfall in eps, valued at 1 per unit, per individual. Rules that compare individuals with their peers derive their amounts "
+        "from theta, which a real platform would not know. Exploitability is the exact gain of an individual who deviates while all "
+        "others play the target, relative to Theorem 1's bound."
     )
-    score = Score("loss", higher_is_better=False, label="payment and shortfall, an individual's")
+    score = Score("loss", higher_is_better=False, label="payment plus shortfall per individual")
     reference: ClassVar[Config] = {"platform": "Wintall"}
     facets = ("crowd", "cost", "num_individuals")
     color = "platform"
@@ -114,8 +115,8 @@ class ElicitationStudy(Study):
                     alpha=0.7,
                 )
             ax.set_xscale("log")
-            ax.set_xlabel("payment over the bound")
-            ax.set_ylabel("squared error times N")
+            ax.set_xlabel("payment / lower bound")
+            ax.set_ylabel("squared error × N")
         shared_legend(figure, axes)
-        caption = "What is paid and what is learned, every cost family and size: left and below is better."
+        caption = "Payment against estimation error, for every cost family and size; lower left is better."
         return [Plot(f"{self.name}_payment_error", figure, caption), plot_scores(self, results)]

@@ -1,13 +1,15 @@
-"""What do agents gain by talking, what does it cost, and what does it give away? All policies of the federated bandit in one world."""
+"""Federated bandits: regret, communication and privacy loss of all policies in one world."""
 
 import math
 from typing import ClassVar
 
-from taciturn.bench.figures import Plot, plot_privacy, plot_scores
-from taciturn.bench.papers.li2022 import plot_pareto, run
+from taciturn.bench.figures import plot_pareto, plot_privacy, plot_scores
+from taciturn.bench.papers.li2022.cells import run
 from taciturn.bench.play import config
-from taciturn.bench.study import Cell, Config, Floats, Group, Progress, Result, Results, Score, Study, register
-from taciturn.bench.tables import Table, mean_text, number, standard_tables
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.statistics import Floats
+from taciturn.bench.study import Plot, Score, Study, Table, register
+from taciturn.bench.tables import mean_text, number, standard_tables
 
 SHORT = {"participation": "p", "rounds": "R"}
 
@@ -17,10 +19,10 @@ class ComparisonStudy(Study):
     name = "federated-bandit"
     title = "Federated bandits: regret, messages and epsilon side by side"
     description = (
-        "10 agents and 20 arms, whose means are a grid alike for all agents or drawn for each; T = 10^4, or 2,000 if quick. Policies that "
-        "need a graph play on a ring, hybrids on two rings of 5, all others with a server. What is spent is of a message, of all of an "
-        "agent's messages where one reward changes (event), and where all of its rewards may (user): 0 for those that tell nothing. "
-        "Regret is by the means over agents."
+        "10 agents and 20 arms, whose means form a grid shared by all agents or are drawn for each agent; T = 10^4 (quick: 2,000). "
+        "Policies that need a graph play on a ring, hybrids on two rings of 5, all others with a server. Epsilon is given per message, "
+        "for all messages of an agent if one reward changes (event level), and if all of its rewards may change (user level); it is 0 "
+        "for agents that send nothing. Regret is measured by the means averaged over agents."
     )
     score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
     facets = ("env_params.qualities",)
@@ -72,7 +74,7 @@ class ComparisonStudy(Study):
         )
 
     def tables(self, results: Results) -> list[Table]:
-        """What is gained, said and given away side by side, before the standard tables."""
+        """Regret, messages and epsilon side by side, then the standard tables but the first."""
         if not len(results):
             return []
         rows = [
@@ -85,29 +87,31 @@ class ComparisonStudy(Study):
             ]
             for group in results
         ]
-        columns = ("qualities", "policy", "regret per agent", "messages", "of a message", "event level", "user level")
-        note = "Means over seeds, 95% bootstrap intervals in brackets. Epsilon is the worst agent's; messages are of all agents in a run."
+        columns = (
+            "qualities",
+            "policy",
+            "regret per agent",
+            "messages",
+            "epsilon per message",
+            "event level",
+            "user level",
+        )
+        note = "Means over seeds, 95% bootstrap intervals in brackets. Epsilon is the worst agent's; messages are those of all agents."
         first = Table("Side by side", columns, rows, note, frozenset({0, 1}))
         return [first, *standard_tables(self, results)[1:]]
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
             return []
-        talking = Results(group for group in results if group.metrics["messages"].mean() > 0)
-        caption = "Those that talk: regret against messages of all agents; the line joins what nothing beats in both."
+        sending = Results(group for group in results if group.mean("messages") > 0)
+        caption = "Policies that communicate: regret against the messages of all agents, with the Pareto front."
         by_messages = plot_pareto(
-            self,
-            talking,
-            "messages",
-            "messages of all agents",
-            lambda group: self.row_label(group, results),
-            caption,
-            height=5.5,
-        )
+            self, sending, "messages", "messages of all agents", lambda group: self.row_label(group, results), caption, height=5.5
+        )  # fmt: skip
         return [plot_scores(self, results), by_messages, plot_privacy(self, results, "epsilon_event")]
 
 
 def spent(levels: Floats) -> str:
-    """An epsilon, a dash where nothing is told."""
+    """Mean epsilon as text."""
     mean = float(levels.mean())
-    return "nothing told" if mean == 0 else "∞" if math.isinf(mean) else number(mean)
+    return "nothing sent" if mean == 0 else "∞" if math.isinf(mean) else number(mean)

@@ -1,10 +1,11 @@
-"""Can agents of a federated bandit learn by themselves what algorithms are designed for: how to pull, when to talk, what to drop?"""
+"""Federated bandits: reinforcement learners against designed algorithms."""
 
 from typing import Any, ClassVar
 
-from taciturn.bench.figures import Plot, plot_scores
+from taciturn.bench.figures import plot_scores
 from taciturn.bench.play import config, learns, play
-from taciturn.bench.study import Cell, Config, Group, Progress, Result, Results, Score, Study, register
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Study, register
 
 SLOTS, EPOCHS = "federated_bandit_v0", "arm_elimination_v0"
 ALONE = ("UCB1", "KLUCB", "ThompsonSampling")
@@ -15,12 +16,11 @@ class FederatedLearnersStudy(Study):
     name = "federated-bandit-learners"
     title = "Federated bandits: learners against algorithms"
     description = (
-        "5 agents, 10 arms whose means are drawn from [0, 1] for each run. Agents that learn slot by slot (LearnedPulls) "
-        "play 500 slots (quick: 200) with links to the server at 1; a coordinator that learns epoch by epoch "
-        "(LearnedElimination) has 10,000 (1,000) and links at 25. A cell is 20 runs, alike for all policies; a learner is "
-        "first trained with the cell's seed, on runs of its own. UCB1, KL-UCB and Thompson sampling are played by every "
-        "agent alone, at no cost; DDUCB's agents tell all others everything in every slot, which is not priced; the oracle "
-        "sees all."
+        "5 agents and 10 arms with means drawn from [0, 1] for each run. Agents that decide slot by slot (LearnedPulls) play 500 slots "
+        "(quick: 200) with server links at cost 1; a coordinator that decides epoch by epoch (LearnedElimination) has 10,000 (1,000) "
+        "slots and links at cost 25. A cell is 20 runs, the same for all policies; learners are trained first, with the cell's seed, on "
+        "other runs. With UCB1, KL-UCB and Thompson sampling each agent learns alone, at no communication cost; DDUCB's agents share "
+        "everything in every slot, at no price here; the oracle sees all pulls."
     )
     score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
     reference: ClassVar[Config] = {"policy": "UCB1"}

@@ -1,10 +1,11 @@
-"""Which rule learns most per second? The model world, and real training on digits."""
+"""When to end a federated round: stopping rules and learners, in the model and in real training on digits."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from taciturn.bench.figures import Plot, plot_curves, plot_scores
+from taciturn.bench.figures import plot_curves, plot_scores
 from taciturn.bench.play import config, learns, play
-from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.bench.results import Cell, Config, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Study, register
 
 CLASSIC: tuple[tuple[str, Config], ...] = (
     ("OptimalStopping", {}),
@@ -19,7 +20,7 @@ CLASSIC: tuple[tuple[str, Config], ...] = (
 
 
 def learners(quick: bool) -> list[tuple[str, Config]]:
-    """PPO, DQN and tabular Q-learning, with their budgets."""
+    """PPO, DQN and tabular Q-learning, with their training budgets."""
     if quick:
         return [
             ("LearnedStopping", {"algorithm": "PPO", "stages": 2}),
@@ -30,7 +31,7 @@ def learners(quick: bool) -> list[tuple[str, Config]]:
 
 
 def cells(study: Study, worlds: list[tuple[str, Config]], quick: bool, seeds: int, learner_seeds: int) -> list[Cell]:
-    """Every rule in every world; learners with fewer seeds."""
+    """Every rule in every world; learners have fewer seeds."""
     found = []
     for env, params in worlds:
         for policies, count in ((CLASSIC, seeds), (learners(quick), learner_seeds)):
@@ -41,12 +42,10 @@ def cells(study: Study, worlds: list[tuple[str, Config]], quick: bool, seeds: in
 @register
 class RoundStoppingStudy(Study):
     name = "round-stopping"
-    title = "Round stopping: the rate of each rule"
+    title = "Round stopping: reward rates compared"
     description = (
-        "The paper's setting (M=100, t0=3 s, slots of 10 ms, mu=5/8, p=1/500, R(k)=0.04-0.018/(k+1)), with the "
-        "clocks of the model and "
-        "with heavy tails. A cell is 20 sessions of 600 s; a learner is trained with the cell's seed on "
-        "sessions of its own, by playing."
+        "The paper's setting (M = 100, t0 = 3 s, slots of 10 ms, mu = 5/8, p = 1/500, R(k) = 0.04 - 0.018/(k+1)), with geometric and "
+        "with heavy-tailed (Pareto) times. A cell is 20 sessions of 600 s; learners are trained with the cell's seed, in other sessions."
     )
     score = Score("rate", label="rate (reward per second)")
     reference: ClassVar[Config] = {"policy": "OptimalStopping", "policy_params": {}}
@@ -61,9 +60,6 @@ class RoundStoppingStudy(Study):
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         return play(cell, replicas=20, progress=progress)
 
-    def reference_group(self, panel: Results) -> Any:
-        return sole_optimal(panel)
-
     def plots(self, results: Results) -> list[Plot]:
         return [plot_scores(self, results)]
 
@@ -73,13 +69,11 @@ class FederatedTrainingStudy(Study):
     name = "federated-training"
     title = "Federated training on digits: loss against time"
     description = (
-        "Softmax regression on scikit-learn's digits (1,797 images, a fifth held out), federated averaging over "
-        "100 clients, IID and with "
-        "label skew (Dirichlet, 0.3 a class). The clocks are the paper's. Rules that plan do so with the reward curve "
-        "fitted to IID training; "
-        "learners are trained on that model and only then meet real training."
+        "Softmax regression on scikit-learn's digits (1,797 images, a fifth held out), federated averaging over 100 clients, IID and "
+        "with label skew (Dirichlet, 0.3 per class). Computing and upload times are the paper's. Rules that plan use the reward curve "
+        "fitted to IID training; learners are trained in that model and evaluated in real training."
     )
-    score = Score("test_loss", higher_is_better=False, label="held-out cross-entropy at the end (nats)")
+    score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
     reference: ClassVar[Config] = {"policy": "OptimalStopping", "policy_params": {}}
     facets = ("env_params.concentration",)
 
@@ -87,7 +81,7 @@ class FederatedTrainingStudy(Study):
         budget = 120.0 if quick else 300.0
         worlds = [("federated_training_v0", {"concentration": c, "time_budget": budget}) for c in (None, 3.0)]
         kept = cells(self, worlds, quick, 5 if quick else 20, 1 if quick else 10)
-        # One learner is enough to see how what was learned on the model does on data.
+        # One learner suffices to see how what was learned in the model transfers to data.
         return [
             c for c in kept if not learns(c.config["policy"]) or c.config["policy_params"].get("algorithm") == "PPO"
         ]
@@ -96,16 +90,8 @@ class FederatedTrainingStudy(Study):
         budget = cell.config["env_params"]["time_budget"]
         return play(cell, record=["test_loss", "test_accuracy"], until=budget, progress=progress)
 
-    def reference_group(self, panel: Results) -> Any:
-        return sole_optimal(panel)
-
     def plots(self, results: Results) -> list[Plot]:
         return [
             plot_curves(self, results, "test_loss", x_label="time (s)", y_label="held-out cross-entropy (nats)"),
             plot_scores(self, results),
         ]
-
-
-def sole_optimal(panel: Results) -> Any:
-    """The group of the solved rule (not of given thresholds)."""
-    return next((g for g in panel if g.config["policy"] == "OptimalStopping" and not g.config["policy_params"]), None)

@@ -1,10 +1,11 @@
-"""Who learns best from noisy answers? The papers' algorithms, textbook baselines and learners in both worlds of social learning."""
+"""Social learning from noisy answers: the papers' algorithms, textbook baselines and learners in both worlds."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from taciturn.bench.figures import Plot, plot_privacy, plot_scores
+from taciturn.bench.figures import plot_privacy, plot_scores
 from taciturn.bench.play import config, play
-from taciturn.bench.study import Cell, Config, Progress, Result, Results, Score, Study, register
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Study, register
 
 NONE, STRONG, WEAK, KEPT = (
     "NoPrivacy", "BitwiseRandomizedResponse:1", "BitwiseRandomizedResponse:3", "Memoized:BitwiseRandomizedResponse:3",
@@ -30,18 +31,18 @@ LEARNERS = ("SharedPPO", "SocialQ")
 @register
 class SocialLearning(Study):
     name = "social-learning"
-    title = "Social learning: who learns best from noisy answers"
+    title = "Social learning from noisy answers"
     description = (
-        "Gossip: 400 agents, 4 options, to t=30. Rounds: 2,000 agents on a complete graph, 5 options, 400 copies, 50 and 200 rounds, "
-        "in which who does not take up an option holds none. The score is what the options that agents hold are worth less than the "
-        "best one: its mean over ticks, or over rounds and those who hold one. Isolated agents and the oracle listen to nobody, so "
-        "that their privacy is what the world's messages cost all the same; isolated ones remember all they saw, which no other "
-        "policy here does, and catch up in the long run. `Memoized` repeats an answer for as long as a preference stays. Learners are "
-        "trained with the cell's seed, under the privacy that they act under, in replicas of their own; they judge decisions by what "
-        "these leave an agent with, and some runs settle on the second-best option. Privacy is of the agent who spent most in the "
-        "whole run, zCDP at delta = 1e-5, and in gossip also the most that one requester can have got of one agent (summed)."
+        "Gossip: 400 agents, 4 options, to t = 30. Social bandit: 2,000 agents on a complete graph, 5 options, 400 copies, 50 and 200 "
+        "rounds; an agent that does not adopt its option holds none. The score is the mean quality gap to the best option, over ticks "
+        "(gossip), or over rounds and the agents that hold an option. Isolated agents and the oracle ignore all answers, but their "
+        "privacy loss still counts the messages of the world; isolated agents remember everything they saw, unlike any other policy "
+        "here, and catch up in the long run. `Memoized` repeats an answer until the preference changes. Learners are trained with the "
+        "cell's seed, under the privacy they are evaluated with, in separate replicas; they value a decision by the option that it leaves "
+        "the agent with, and some settle on the second-best option. Epsilon is the largest loss of any agent over the "
+        "whole run, zCDP at delta = 1e-5; for gossip also the largest loss to a single requester (basic composition)."
     )
-    score = Score("loss", higher_is_better=False, label="quality lost against the best option")
+    score = Score("loss", higher_is_better=False, label="mean quality gap to the best option")
     reference: ClassVar[Config] = {"policy": "Uniform", "privacy": NONE}
     facets = ("env", "env_params.horizon")
 
@@ -66,7 +67,7 @@ class SocialLearning(Study):
         keep = ("epsilon", "epsilon_per_requester", "messages", "best", "best_share")
         return Result({"loss": loss} | {name: metrics[name] for name in keep if name in metrics})
 
-    def row_label(self, group: Any, results: Results) -> str:
+    def row_label(self, group: Group, results: Results) -> str:
         level = {NONE: "no noise", WEAK: "epsilon = 3", STRONG: "epsilon = 1", KEPT: "epsilon = 3, memoised"}
         return f"{group.config['policy']}, {level[group.config['privacy']]}"
 

@@ -1,1 +1,1 @@
-"""The figures of the papers, run again: one module a paper or chapter."""
+"""Reproductions of published figures and tables, one package per paper."""

@@ -1,53 +1,24 @@
-"""Li & Song 2022 (paper 001) without playing: its structures and its formulas alone, the second way of `li2022`."""
+"""The paper's formulas alone, with every estimate at its expectation: the cross-check of the simulations."""
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
-from taciturn.bench.study import Config, Floats
-from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.bench.papers.li2022.settings import ARMS, CASES, HORIZON, graph
+from taciturn.bench.results import Config
+from taciturn.bench.statistics import Floats
 
-HORIZON = 100_000
-ARMS = 100
 DRAWS = 400
-CASES: dict[str, tuple[str, tuple[int, ...]]] = {
-    "case 1": ("complete", (20,) * 5),
-    "case 2": ("complete", (63, 24, 10, 6, 7)),
-    "case 2 with 53": ("complete", (53, 24, 10, 6, 7)),
-    "case 3": ("complete", (100,)),
-    "case 4": ("random", (20,) * 5),
-    "case 5": ("star", (20,) * 5),
-    "case 6": ("complete", (1,) * 100),
-    "five rings": ("ring", (20,) * 5),
-    "two rings": ("ring", (5,) * 2),
-}
-
-
-def graph(kind: str, num_nodes: int, seed: int = 1) -> Graph:
-    """A graph by its name in the paper; "random" is Erdos and Renyi's, connected; "regular" has degree 4."""
-    if kind == "regular":
-        return Graph.of(nx.random_regular_graph(4, num_nodes, seed=np.random.default_rng(seed)))
-    return random_graph("erdos_renyi" if kind == "random" else kind, num_nodes, seed)
-
-
-def topology(name: str, num_agents: int) -> Any:
-    """What `federated_bandit_v0` takes for "server", a graph's name, or a case of Table II."""
-    if name == "server":
-        return name
-    if name not in CASES:
-        return graph(name, num_agents)
-    kind, sizes = CASES[name]
-    return [graph(kind, size, seed) for seed, size in enumerate(sizes)]
 
 
 def round_cost(name: str, server: float, agent: float) -> tuple[float, float]:
-    """What a round of a case of Table II costs: (by the proof of Theorem 4, by the bound of Theorem 3 within the components).
+    """Cost of a round in a case of Table II: (by the proof of Theorem 4, by the bound of Theorem 3 within the components).
 
-    The first is c2 sum_q sum_i sd(i, sink) + c1 Q, the distances by breadth-first search from each node in turn; the second has every
-    edge in each of the slots it takes, the sink's eccentricity.
+    The first is c2 sum_q sum_i sd(i, sink) + c1 Q, with distances by breadth-first search from every node; the second counts every edge
+    in every slot of the round, of which there are as many as the sink's eccentricity.
     """
     kind, sizes = CASES[name]
     hops = edges = 0
@@ -62,19 +33,19 @@ def round_cost(name: str, server: float, agent: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Course:
-    """What `course` tells: per agent.
+    """Result of `course`, per agent.
 
     Attributes:
         regret: at T.
-        rounds: that were played.
-        told: rewards that entered uploads, of an agent that uploaded each time.
-        left: arms at the end.
-        waited: the part of `regret` that comes of waiting for communication rounds.
+        rounds: rounds played.
+        reported: rewards that entered the uploads of an agent that uploaded every time.
+        left: arms left at the end.
+        waited: the part of `regret` incurred while waiting for communication rounds.
     """
 
     regret: float
     rounds: int
-    told: int
+    reported: int
     left: int
     waited: float
 
@@ -90,25 +61,25 @@ def course(
     delay: int = 0,
     horizon: int = HORIZON,
 ) -> Course:
-    """Algorithm 1 where every estimate is its expectation: after epoch r the arms with Delta_k < 2 C(r) are left.
+    """Algorithm 1 with every estimate replaced by its expectation: after epoch r the arms with Delta_k < 2 C(r) are left.
 
-    Only what an agent plays while it waits is drawn, by its own rewards: the mean of 2,000 draws.
+    Only the arm that an agent plays while it waits is random: the mean of 2,000 draws.
 
     Args:
-        means: that the estimates tend to, float64[K].
+        means: limits of the estimates, float64[K].
         uploading: N.
-        epsilon: inf: no privacy.
+        epsilon: inf for no privacy.
         rounds: R, in which case epochs aim at the smallest gap.
-        gaps: regret of a pull of each arm; None: those of `means`.
-        local: means of single agents, float64[M, K], that their estimates tend to; None: those of `means`.
-        delay: slots that each round makes agents wait.
+        gaps: regret per pull of each arm; None: those of `means`.
+        local: limits of the single agents' own estimates, float64[M, K]; None: `means`.
+        delay: slots that agents wait in each round.
         horizon: T.
     """
     arms, apart = len(means), means.max() - means
     cost = apart if gaps is None else gaps
     smallest = apart[apart > 1e-12].min()
     rng = np.random.Generator(np.random.PCG64(1))
-    active, pulled, time, r, regret, told, waited = np.ones(arms, np.bool_), 0, 0, 0, 0.0, 0, 0.0
+    active, pulled, time, r, regret, reported, waited = np.ones(arms, np.bool_), 0, 0, 0, 0.0, 0, 0.0
     while active.sum() > 1 and (rounds is None or r < rounds):
         number_active = int(active.sum())
         target = 2.0 ** -(r + 1) if rounds is None else smallest ** ((r + 1) / rounds)
@@ -119,10 +90,10 @@ def course(
         slots = number_active * (total - pulled)
         if time + slots + delay > horizon:
             return Course(
-                regret + (horizon - time) * float(cost[active].mean()) + waited, r, told, number_active, waited
+                regret + (horizon - time) * float(cost[active].mean()) + waited, r, reported, number_active, waited
             )
         regret += (total - pulled) * float(cost[active].sum())
-        time, pulled, told, r = time + slots + delay, total, told + slots, r + 1
+        time, pulled, reported, r = time + slots + delay, total, reported + slots, r + 1
         if delay:
             waited += delay * own_choice(
                 means if local is None else local, cost, active, pulled, r, uploading * epsilon, rng
@@ -131,13 +102,13 @@ def course(
         radius += r * math.sqrt(8 * log_all) / (uploading**1.5 * epsilon * total)
         active &= means[active].max() - means < 2 * radius
     best = np.where(active, means, -np.inf).argmax()
-    return Course(regret + (horizon - time) * float(cost[best]) + waited, r, told, int(active.sum()), waited)
+    return Course(regret + (horizon - time) * float(cost[best]) + waited, r, reported, int(active.sum()), waited)
 
 
 def own_choice(
-    means: Floats, cost: Floats, active: Any, pulled: int, r: int, level: float, rng: np.random.Generator
+    means: Floats, cost: Floats, active: NDArray[np.bool_], pulled: int, r: int, level: float, rng: np.random.Generator
 ) -> float:
-    """Mean regret of a slot in which agents play their own best active arm, by `pulled` rewards of each and r noises Lap(1/level)."""
+    """Mean regret per slot of playing one's own best active arm, given `pulled` rewards of each arm and r noise terms Lap(1/level)."""
     rows = np.atleast_2d(means)
     rows = rows[np.arange(2000) % len(rows)]
     noise = math.sqrt(2 * r) / (level * pulled) * rng.standard_normal(rows.shape)
@@ -146,7 +117,7 @@ def own_choice(
 
 
 def instances(qualities: str, arms: int, agents: int = 1, draws: int = DRAWS) -> list[Floats]:
-    """Means of arms, float64[1 or agents, arms] each: the grid alone, or so many draws."""
+    """Means of the arms, float64[1 or agents, arms]: the grid alone, or `draws` random instances."""
     if qualities == "grid":
         return [(np.arange(arms)[None] + 0.5) / arms]
     rng = np.random.Generator(np.random.PCG64(2))
@@ -154,7 +125,7 @@ def instances(qualities: str, arms: int, agents: int = 1, draws: int = DRAWS) ->
 
 
 def expected(setting: Config, draws: int = DRAWS) -> dict[str, float]:
-    """`course` of a configuration: means over instances, and for agents on their own over agents, of what it tells."""
+    """`course` of a configuration: means over instances and, for agents without communication, over agents."""
     params, own = setting["env_params"], setting["policy_params"]
     agents, horizon = params["num_agents"], params["horizon"]
     uploading = math.ceil(own.get("participation", 1.0) * agents - 1e-9)
@@ -173,7 +144,7 @@ def expected(setting: Config, draws: int = DRAWS) -> dict[str, float]:
 
 
 def waiting(name: str, num_agents: int) -> int:
-    """Slots that a round makes agents wait: a graph's diameter less 1, or the largest eccentricity of a sink less 1."""
+    """Slots that agents wait in a round: a graph's diameter minus 1, or the largest eccentricity of a sink minus 1."""
     if name == "server":
         return 0
     if name not in CASES:
@@ -183,7 +154,7 @@ def waiting(name: str, num_agents: int) -> int:
 
 
 def binding_epsilon(uploading: int, arms: int = ARMS, horizon: int = HORIZON) -> float:
-    """The epsilon below which the privacy term of S(r) is the larger one in some epoch, whatever number of arms is left.
+    """The epsilon below which the privacy term of S(r) dominates in some epoch, for some number of remaining arms.
 
     The terms are equal at epsilon = r Dtilde sqrt(2 log(8 K r^2 T)) / (sqrt(N) log(8 |I| r^2 T)).
     """
@@ -196,24 +167,24 @@ def binding_epsilon(uploading: int, arms: int = ARMS, horizon: int = HORIZON) ->
 
 
 def binding_agents(epsilon: float, arms: int = ARMS, horizon: int = HORIZON) -> int:
-    """The largest N at which the privacy term of S(r) binds in some epoch."""
+    """The largest N for which the privacy term of S(r) dominates in some epoch."""
     return math.floor((binding_epsilon(1, arms, horizon) / epsilon) ** 2)
 
 
 def same_ratio(arms: int, horizon: int = HORIZON) -> float:
-    """Regret with R = 4 over that with R = 5, by the formulas, on a grid of so many arms."""
+    """Regret with R = 4 over that with R = 5, by the formulas, on a grid of `arms` arms."""
     means = instances("grid", arms)[0][0]
     four, five = (course(means, 50, 1.0, rounds=rounds, horizon=horizon).regret for rounds in (4, 5))
     return four / five
 
 
 def same_rounds(close: float = 0.05) -> int:
-    """The most arms of a grid with which R = 4 and R = 5 come to the same regret, but for a share."""
+    """The largest number of arms on a grid for which the regrets with R = 4 and R = 5 differ by less than the fraction `close`."""
     return max(arms for arms in range(2, ARMS + 1) if abs(same_ratio(arms) - 1) < close)
 
 
 def bias_slope(arms: int, agents: int, draws: int = 4000) -> float:
-    """E[mu* - mu_(own best arm)] with means drawn for each agent: what playing one's own best arm loses a slot."""
+    """E[mu* - mu_(own best arm)] with means drawn for each agent: the regret per slot of playing one's own best arm."""
     local = np.random.Generator(np.random.PCG64(3)).random((draws, agents, arms))
     mean = local.mean(1)
     chosen = np.take_along_axis(mean, local.argmax(2), 1)
@@ -221,13 +192,13 @@ def bias_slope(arms: int, agents: int, draws: int = 4000) -> float:
 
 
 def diameter_times_edges(name: str, num_nodes: int) -> int:
-    """Theorem 3's links of a round, by networkx."""
+    """Theorem 3's number of links per round, by networkx."""
     whole = nx.from_scipy_sparse_array(graph(name, num_nodes).matrix())
     return int(nx.diameter(whole)) * whole.number_of_edges()
 
 
 def second_eigenvalues(num_nodes: int) -> tuple[float, float, int]:
-    """Of the 4-regular graph: the second largest eigenvalue of the Laplacian, that of the adjacency over d in size, and the diameter."""
+    """For the 4-regular graph: the second largest eigenvalue of the Laplacian, the second largest |eigenvalue| of A/d, and the diameter."""
     whole = graph("regular", num_nodes)
     adjacency = whole.matrix().toarray()
     laplacian = np.diag(whole.degrees) - adjacency

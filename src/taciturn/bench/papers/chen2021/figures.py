@@ -1,0 +1,138 @@
+"""Chen et al. 2021, Figures 1 to 6: the share of agents that prefer the best option, against time."""
+
+from collections.abc import Iterator
+
+from taciturn.bench.figures import plot_curves
+from taciturn.bench.papers.base import PaperStudy, epsilon_of
+from taciturn.bench.papers.chen2021 import verdicts
+from taciturn.bench.papers.chen2021.mean_field import mean_field
+from taciturn.bench.papers.chen2021.settings import (
+    LIMIT,
+    LONG,
+    QUALITIES,
+    cbl,
+    ladder,
+    mean_field_of,
+    ppcl,
+    small_gap_variants,
+)
+from taciturn.bench.play import play
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Verdict, register
+
+
+class Convergence(PaperStudy):
+    """Runs of several settings, and the mean-field limits of those with PPCL's own parameters."""
+
+    score = Score("best", label="final share that prefers the best option")
+    runs = (30, 150)  # with 20 seeds, the paper's 3,000 runs
+
+    def cells(self, quick: bool) -> list[Cell]:
+        limits = [mean_field_of(s) for s in self.settings(quick) if s["policy"] == "PPCL" and not s["policy_params"]]
+        return super().cells(quick) + self.sweep(self.with_runs(limits, quick), [0])
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        params = cell.config["env_params"]
+        horizon = params["horizon"]
+        if cell.config["policy"] == LIMIT:
+            epsilon, size = epsilon_of(cell.config), params["num_agents"]
+            curve = mean_field(params["qualities"], horizon, epsilon=epsilon, num_agents=size)
+            return Result({"best": float(curve[1][-1])}, {"best": curve})
+        return play(cell, replicas=cell.config["runs"], record=["best"], until=horizon, points=round(horizon))
+
+    def row_label(self, group: Group, results: Results) -> str:
+        return super().row_label(group, results).replace(f"{LIMIT}, ", f"{LIMIT}: ")
+
+    def plots(self, results: Results) -> list[Plot]:
+        played = Results(group for group in results if group.config["policy"] != LIMIT)
+        limits = Results(group for group in results if group.config["policy"] == LIMIT)
+        labels = {"x_label": "time (rounds)", "y_label": "share that prefers the best option"}
+        plots = [plot_curves(self, played, "best", **labels)] if len(played) else []
+        if len(limits):
+            figure = plot_curves(self, limits, "best", **labels).figure
+            caption = f"Cross-check: the mean-field limit of {', '.join(self.figures)}, under the noise of the replies."
+            plots.append(Plot(f"{self.name}_limit", figure, caption))
+        return plots
+
+
+@register
+class AgentsStudy(Convergence):
+    name = "chen2021-2"
+    title = "Chen et al. 2021, Figures 1 and 2: number of agents"
+    description = (
+        "PPCL with epsilon = 3 per reply and uniform initial preferences. The text of the paper does not give the N of Figure 2; here 50 "
+        "to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150."
+    )
+    figures = ("chen2021/1", "chen2021/2")
+    facets = ("env_params.qualities",)
+
+    def settings(self, quick: bool) -> list[Config]:
+        return [ppcl(q, num_agents=n) for q in QUALITIES.values() for n in (50, 100, 200, 400, 800)]
+
+    def claims(self, results: Results) -> Iterator[Verdict]:
+        return verdicts.agents(results)
+
+
+@register
+class OptionsStudy(Convergence):
+    name = "chen2021-3"
+    title = "Chen et al. 2021, Figure 3: number of options"
+    description = "N = 400, epsilon = 3; the best quality is 0.9, and each further option is 0.1 worse."
+    figures = ("chen2021/3",)
+
+    def settings(self, quick: bool) -> list[Config]:
+        return [ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8)]
+
+    def claims(self, results: Results) -> Iterator[Verdict]:
+        return verdicts.options(results)
+
+
+@register
+class GapStudy(Convergence):
+    name = "chen2021-4"
+    title = "Chen et al. 2021, Figure 4: quality gap"
+    description = (
+        "N = 400, K = 4, epsilon = 3; the best quality is 0.95, and each further option is one gap worse. Also other readings that might "
+        "be slower: no threshold (alpha = 1: preferences are always reconsidered), with and without noise, and all other options equally "
+        "bad."
+    )
+    figures = ("chen2021/4",)
+    facets = ("policy_params.alpha",)
+
+    def settings(self, quick: bool) -> list[Config]:
+        plain = [ppcl(ladder(0.95, gap, 4), horizon=LONG) for gap in (0.1, 0.2, 0.3)]
+        return plain + [one for gap in (0.1, 0.3) for one in small_gap_variants(gap).values()]
+
+    def claims(self, results: Results) -> Iterator[Verdict]:
+        return verdicts.gaps(results)
+
+
+@register
+class PrivacyStudy(Convergence):
+    name = "chen2021-5"
+    title = "Chen et al. 2021, Figure 5: privacy per reply"
+    description = (
+        "N = 400, K = 4. epsilon is per reply; the tables give an agent's total loss over a run (zCDP, delta = 1e-5) and its largest loss "
+        "to a single requester (basic composition)."
+    )
+    figures = ("chen2021/5",)
+
+    def settings(self, quick: bool) -> list[Config]:
+        return [ppcl(QUALITIES[4], epsilon=level) for level in verdicts.LEVELS]
+
+    def claims(self, results: Results) -> Iterator[Verdict]:
+        return verdicts.privacy(results)
+
+
+@register
+class ComparisonStudy(Convergence):
+    name = "chen2021-6"
+    title = "Chen et al. 2021, Figure 6: PPCL and CBL"
+    description = "N = 400, K = 4. CBL asks one peer and gets a truthful reply; the paper does not give its tau. PPCL's replies are noisy."
+    figures = ("chen2021/6",)
+
+    def settings(self, quick: bool) -> list[Config]:
+        return [ppcl(QUALITIES[4], epsilon=e) for e in (1.0, 3.0, None)] + [cbl(tau) for tau in verdicts.TAUS]
+
+    def claims(self, results: Results) -> Iterator[Verdict]:
+        return verdicts.comparison(results)

@@ -1,0 +1,57 @@
+"""The experiments of Chen et al. 2021 as configurations. All clocks have rate 1, so that a round is a unit of time."""
+
+from collections.abc import Sequence
+
+from taciturn.bench.papers.base import bitwise
+from taciturn.bench.play import config
+from taciturn.bench.results import Config
+
+QUALITIES: dict[int, tuple[float, ...]] = {
+    2: (0.8, 0.2),
+    4: (0.95, 0.65, 0.35, 0.05),
+    8: (0.92, 0.80, 0.68, 0.56, 0.44, 0.32, 0.20, 0.08),
+}
+LIMIT = "mean field"
+SHORT, LONG = 50.0, 150.0
+
+
+def ladder(best: float, gap: float, num_options: int) -> list[float]:
+    """Qualities from the best down, `gap` apart."""
+    return [round(best - gap * k, 10) for k in range(num_options)]
+
+
+def ppcl(
+    qualities: Sequence[float],
+    *,
+    epsilon: float | None = 3.0,
+    num_agents: int = 400,
+    horizon: float = SHORT,
+    **own: float,
+) -> Config:
+    """PPCL; `own` are parameters of the policy."""
+    params = {"num_agents": num_agents, "qualities": list(qualities), "horizon": horizon}
+    return config("gossip_bandit_v0", "PPCL", own, bitwise(epsilon), **params)
+
+
+def cbl(tau: float) -> Config:
+    """CBL with four options."""
+    base = {"num_agents": 400, "qualities": list(QUALITIES[4]), "horizon": SHORT}
+    asks = {"asks": "one", "initial_preferences": "none"}
+    return config("gossip_bandit_v0", "CBL", {"tau": tau}, bitwise(None), **base, **asks)
+
+
+def mean_field_of(setting: Config) -> Config:
+    """The mean-field limit of a setting."""
+    return {**setting, "policy": LIMIT}
+
+
+def small_gap_variants(gap: float) -> dict[str, Config]:
+    """Other readings of Figure 4's experiment."""
+    equal = [0.95] + [round(0.95 - gap, 10)] * 3
+    steps = ladder(0.95, gap, 4)
+    return {
+        "the other options equally bad": ppcl(equal, horizon=LONG),
+        "no threshold": ppcl(steps, horizon=LONG, alpha=1.0),
+        "no threshold, no noise": ppcl(steps, epsilon=None, horizon=LONG, alpha=1.0),
+        "no threshold, no noise, the others equally bad": ppcl(equal, epsilon=None, horizon=LONG, alpha=1.0),
+    }

@@ -1,0 +1,150 @@
+"""Jiang 2020, chapter 3: Figures 3.2 to 3.6, and the numbers of section 3.4."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from taciturn.bench.figures import draw_band, panels, plot_curves, shared_legend
+from taciturn.bench.papers.base import PaperStudy
+from taciturn.bench.papers.jiang2020 import verdicts
+from taciturn.bench.papers.jiang2020.model import PAPER_RULE
+from taciturn.bench.play import config, play
+from taciturn.bench.results import Cell, Config, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Table, Verdict, register
+from taciturn.bench.tables import standard_tables
+from taciturn.envs.federated_training.world import federated_training_v0, fit_hyperbolic
+
+RULES: tuple[tuple[str, Config], ...] = (
+    ("OptimalStopping", {}),
+    ("OptimalStopping", {"thresholds": list(PAPER_RULE)}),
+    ("FixedCount", {"k": 10}),
+    ("WaitForAll", {}),
+)
+
+
+@register
+class RewardCurveStudy(PaperStudy):
+    name = "jiang2020-3-2"
+    title = "Jiang 2020, Figure 3.2: reward of k updates"
+    description = (
+        "Decrease of the held-out cross-entropy when the updates of k out of 100 clients are averaged, over 20 rounds of federated "
+        "averaging. The paper trains a convolutional network on MNIST; here it is softmax regression on scikit-learn's digits, so that "
+        "the shape is comparable but the size is not."
+    )
+    score = Score("r_squared", label="R² of c - a/(k+1)")
+    facets = ("concentration",)
+    figures = ("jiang2020/3.2",)
+
+    def settings(self, quick: bool) -> list[Config]:
+        return [{"concentration": None}, {"concentration": 3.0}]
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        env = federated_training_v0.population(concentration=cell.config["concentration"])
+        curve = env.reward_curve(cell.seed, rounds=20, replicas=1).mean
+        stated, shifted = fit_hyperbolic(curve), fit_hyperbolic(curve, offset=0.0)
+        k = np.arange(1, len(curve))
+        metrics = {"c": stated.c, "a": stated.a, "r_squared": stated.r_squared, "r_squared_shifted": shifted.r_squared}
+        return Result(metrics, {"reward": (k, curve[1:])})
+
+    def plots(self, results: Results) -> list[Plot]:
+        figure, axes = panels([verdicts.clients_of(group) for group in results])
+        for ax, group in zip(axes, results, strict=True):
+            k, runs = group.curves["reward"][0][0], np.array([y for _, y in group.curves["reward"]])
+            draw_band(ax, k, runs, "measured", "#0072b2")
+            mean = runs.mean(0)
+            for offset, label, style in ((1.0, "c - a/(k+1), the paper's form", "--"), (0.0, "c - a/k", ":")):
+                fit = fit_hyperbolic(np.append(0.0, mean), offset=offset)
+                ax.plot(k, fit.c - fit.a / (k + offset), style, color="#d55e00" if offset else "#222222", label=label)
+            ax.set_xlabel("updates k")
+            ax.set_ylabel("R(k), decrease of the loss (nats)")
+            ax.set_ylim(bottom=max(ax.get_ylim()[0], -2 * abs(mean[-1])))
+        shared_legend(figure, axes)
+        caption = "Measured reward curve, mean over seeds with its 95% band, and two fits."
+        return [Plot(f"{self.name}_reward", figure, caption)]
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        return list(verdicts.reward_curve(results))
+
+
+class LossStudy(PaperStudy):
+    """Figures 3.3 to 3.6: training under one distribution of computing and upload times, and the times alone."""
+
+    time_law: ClassVar[str]
+    score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
+    reference: ClassVar[Config] = {"env": "federated_training_v0", "policy": "OptimalStopping", "policy_params": {}}
+
+    def settings(self, quick: bool) -> list[Config]:
+        law, budget = self.time_law, 150.0 if quick else 300.0
+        train = [config("federated_training_v0", name, own, time_law=law, time_budget=budget) for name, own in RULES]
+        # One round per replica, so that no long round is cut off by the end of a session.
+        clock: Config = {"time_law": law, "time_budget": 1e6, "objective": "lagrangian", "lambda_": 0.01}
+        return train + [config("round_stopping_v0", name, own, **clock) for name, own in RULES]
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        if cell.config["env"] == "round_stopping_v0":
+            return play(cell, replicas=1000 if cell.config["policy"] == "WaitForAll" else 5000)
+        return play(cell, record=["test_loss"], until=cell.config["env_params"]["time_budget"], points=100)
+
+    @staticmethod
+    def trained(results: Results) -> Results:
+        """The results of training."""
+        return results.select(env="federated_training_v0")
+
+    def tables(self, results: Results) -> list[Table]:
+        trained = self.trained(results)
+        return standard_tables(self, trained) if len(trained) else []
+
+    def plots(self, results: Results) -> list[Plot]:
+        trained = self.trained(results)
+        if not len(trained):
+            return []
+        labels = {"x_label": "time (s)", "y_label": "held-out cross-entropy (nats)"}
+        whole = plot_curves(self, trained, "test_loss", **labels)
+        first, second = (name.partition("/")[2] for name in self.figures)
+        plots = [Plot(f"{self.name}_all", whole.figure, f"Figure {first}. {whole.caption}")]
+        base = verdicts.rule(results, "federated_training_v0", "FixedCount", k=10)
+        if base is None:
+            return plots
+        figure, (ax,) = panels()
+        for group in trained:
+            if group is base or group.config["policy"] == "WaitForAll":
+                continue
+            relative = verdicts.relative_loss(group, base)
+            draw_band(ax, base.curves["test_loss"][0][0], 100 * relative, self.row_label(group, trained))
+        ax.axhline(0, color="#888888", linestyle="--", linewidth=1)
+        ax.set_xlabel("time (s)")
+        ax.set_ylabel("loss relative to k=10 (%)")
+        shared_legend(figure, [ax])
+        caption = f"Figure {second}: loss relative to k=10; mean over paired seeds with its 95% band."
+        return [*plots, Plot(f"{self.name}_close", figure, caption)]
+
+
+@register
+class GeometricStudy(LossStudy):
+    name = "jiang2020-3-3"
+    title = "Jiang 2020, Figures 3.3 and 3.4: geometric times"
+    description = (
+        "Held-out loss against time with geometric computing and upload times, and the numbers of section 3.4.1. Training is softmax "
+        "regression on digits (the paper: a convolutional network on MNIST). The numbers of the stopping problem are exact, by two methods "
+        "that agree: the solver's dynamic programme, and evaluation of the Markov chain under the rule."
+    )
+    figures = ("jiang2020/3.3", "jiang2020/3.4")
+    time_law = "geometric"
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        return list(verdicts.geometric(results))
+
+
+@register
+class ParetoStudy(LossStudy):
+    name = "jiang2020-3-5"
+    title = "Jiang 2020, Figures 3.5 and 3.6: heavy-tailed times"
+    description = (
+        "The same with Pareto times: uploads (shape 1.454, scale 0.5 slots) and computing (shape 2, scale 250 slots), section 3.4.2. "
+        "Computing times have infinite variance, so that means over few rounds vary widely."
+    )
+    figures = ("jiang2020/3.5", "jiang2020/3.6")
+    time_law = "pareto"
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        return list(verdicts.pareto(results))

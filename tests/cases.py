@@ -74,12 +74,9 @@ CASES: dict[str, Case] = {
 SOLE = [name for name, case in CASES.items() if len(case.population().possible_agents) == 1]
 ONE_ROLE = [name for name, case in CASES.items() if len(case.population().roles) == 1]
 PHASED = [name for name, case in CASES.items() if case.population().turns is not None]
-# Others may end before, or their horizon is no number of steps.
+# Others may end before, or their clock counts no steps.
 RUN_TO_HORIZON = [
-    name
-    for name, case in CASES.items()
-    if "horizon" in {field.name for field in dataclasses.fields(case.world.Params)}
-    and name not in ("gossip", "corridor", "gossip_bandit_v0", "arm_elimination_v0")
+    name for name, case in CASES.items() if case.world._population.clock_unit == "step" and name not in ("gossip", "corridor")
 ]
 IDS = {entry.id: SMALL.get(entry.name, {}) for entry in registry.WORLDS if entry.gymnasium} | {
     "tests/Corridor-v0": {},

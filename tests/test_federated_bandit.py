@@ -256,7 +256,7 @@ def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: in
     """
     env = world(replicas, qualities=[1.0, 1.0], num_arms=2, num_agents=agents, horizon=4000)
     level = policy.uploaders(env.params) * policy.epsilon
-    channel_configs = policy.prescribes(env) if privacy is None else privacy
+    channel_configs = policy.prescribes(env.view()) if privacy is None else privacy
     with pytest.MonkeyPatch.context() as patch:
         noise: list[Array] = []
         upload = FederatedBandit.upload
@@ -412,6 +412,8 @@ def test_a_run_goes_no_farther_than_it_is_asked() -> None:
 
 def test_a_plan_that_does_not_fit_is_refused() -> None:
     class Eager(CDPMAB):
+        fast = CDPMAB.fast
+
         def plan(self, seen: Any, room: Array) -> tuple[Array, Array]:
             pulls, asks = super().plan(seen, room)
             return pulls + 10**6, asks
@@ -475,7 +477,7 @@ def test_a_round_on_a_graph_takes_its_delay() -> None:
     assert (env.state.weight - weight).tolist() == [[[1.0, 0.0]] * 5]
     counted = {kind: step.info[kind][0] for kind in ("adv", "req", "data")}
     assert counted == sharing.counts
-    assert step.info["cost"] == 2 * sum(counted.values()) == 2 * step.info["messages"]
+    assert step.info["cost"] == 2 * sum(counted.values()) == 2 * step.info["transmissions"]
 
 
 def weights_after_rounds(env: FederatedBandit) -> Array:
@@ -514,7 +516,7 @@ def test_messages_on_random_graphs(kind: str) -> None:
     for kind_of, count in sharing.counts.items():
         np.testing.assert_array_equal(run.metrics[kind_of], count * rounds)
     np.testing.assert_array_equal(run.metrics["cost_bound"], sharing.slots * graph.num_edges * rounds)
-    np.testing.assert_array_equal(run.metrics["cost"], run.metrics["messages"])
+    np.testing.assert_array_equal(run.metrics["cost"], run.metrics["transmissions"])
     np.testing.assert_array_equal(run.metrics["broadcast"], 0)
 
 

@@ -109,8 +109,8 @@ def test_uploads_fall_in_the_same_slots() -> None:
     policy = brief(LearnedPulls, every=10)
     policy.train(federated_bandit_v0.population(**INSTANCE, horizon=60))
     population = federated_bandit_v0.population(4, num_agents=3, num_arms=7, horizon=60, server_link_cost=1.0)
-    run = taciturn.simulate(population, policy, seed=2, until=np.arange(1, 61), record=["messages"])
-    sent = np.diff(run.trace["messages"][:, :], axis=0, prepend=0)
+    run = taciturn.simulate(population, policy, seed=2, until=np.arange(1, 61), record=["transmissions"])
+    sent = np.diff(run.trace["transmissions"][:, :], axis=0, prepend=0)
     assert (sent[9::10] > 0).any()
     assert not np.delete(sent, np.arange(9, 60, 10), axis=0).any()
 

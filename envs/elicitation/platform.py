@@ -45,7 +45,7 @@ class PlatformSide(Controlled):
         if self.fixed_target:
             target = np.full((self.num_envs, 1, 1), self.params.target / self._high[0], np.float32)
             checked = np.concatenate([target, checked], -1)
-        step = self._players.play({self.role: checked * self._high})
+        step = self._rollout.play({self.role: checked * self._high})
         more, info = self._follow()
         return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
 

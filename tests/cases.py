@@ -76,7 +76,9 @@ ONE_ROLE = [name for name, case in CASES.items() if len(case.population().roles)
 PHASED = [name for name, case in CASES.items() if case.population().turns is not None]
 # Others may end before, or their clock counts no steps.
 RUN_TO_HORIZON = [
-    name for name, case in CASES.items() if case.world._population.clock_unit == "step" and name not in ("gossip", "corridor")
+    name
+    for name, case in CASES.items()
+    if case.world._population.clock_unit == "step" and name not in ("gossip", "corridor")
 ]
 IDS = {entry.id: SMALL.get(entry.name, {}) for entry in registry.WORLDS if entry.gymnasium} | {
     "tests/Corridor-v0": {},

@@ -52,7 +52,7 @@ from taciturn.policies import (
     Wintall,
 )
 from taciturn.registry import platform_side
-from taciturn.wrappers import Budget, Faulty, KaryRandomizedResponse, Ledger, LossyChannel, Privatize, UnaryEncoding
+from taciturn.wrappers import Budget, Faulty, KaryRandomizedResponse, LossyChannel, Privatize, UnaryEncoding
 
 THETA = (0.4, 0.3, 0.2, 0.1)
 THETAS = [(0.7, 0.3), (0.5, 0.3, 0.2), THETA, (0.3, 0.3, 0.2, 0.1, 0.1), (0.5, 0.1, 0.1, 0.1, 0.1, 0.1)]
@@ -601,18 +601,19 @@ def test_the_ledger_shows_chosen_levels() -> None:
         ledger.total(0.0, "agent", "basic", unit="user"), [[4 * math.log(3), 4 * math.log(3), 0]]
     )
     np.testing.assert_allclose(ledger.total(0.0, "agent", "basic", unit="event"), [[math.log(3), math.log(3), 0]])
-    assert run.metrics["epsilon"] == pytest.approx(2 / 3 * math.log(3))
+    assert run.metrics["level"] == pytest.approx(2 / 3 * math.log(3))
+    assert run.metrics["epsilon_message"] == run.metrics["epsilon_basic"] == pytest.approx(math.log(3))
     assert elicitation_v0.population().reset(seed=0) is not None
     assert population.ledger is ledger
 
 
 def test_who_stays_away_spends_nothing() -> None:
     population = elicitation_v0.population(num_individuals=2)
-    population.reset(seed=0, options={"channels": {"report": ChannelConfig(ledger=Ledger)}})
+    population.reset(seed=0)
     population.step({"platform": population.default_action("platform")})
     info = population.step({"individual": np.array([[[-0.5], [3.0]]], np.float32)}).info
     np.testing.assert_allclose(population.ledger.total(0.0, "agent", "basic"), [[0, math.log(4)]])
-    assert info["epsilon"]["individual"].tolist() == [[0, pytest.approx(math.log(4))]]
+    assert info["levels"]["individual"].tolist() == [[0, pytest.approx(math.log(4))]]
     assert info["messages"].tolist() == [1]
     assert population.channels["report"].messages().tolist() == [[0, 1]]
 
@@ -621,7 +622,7 @@ def test_a_budget_stops_reports() -> None:
     """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid."""
     population = elicitation_v0.population(num_individuals=3, horizon=4)
     population.reset(
-        seed=0, options={"channels": {"report": ChannelConfig(ledger=Ledger, budget=Budget(math.log(10.0)))}}
+        seed=0, options={"channels": {"report": ChannelConfig(budget=Budget(math.log(10.0)))}}
     )
     for campaign in range(4):
         population.step({"platform": population.announce("flat_rate", 1.0, 0.5)})
@@ -636,7 +637,8 @@ def test_no_other_mechanism_and_any_fault() -> None:
         Privatize(population, "report", KaryRandomizedResponse(1.0, 4))
     lossy = Faulty(population, "report", LossyChannel(0.25))
     run = taciturn.simulate(lossy, {"platform": FlatRate(0.5), "individual": Truthful()}, seed=0)
-    heard = run.metrics["messages"][0]
+    assert run.metrics["messages"].tolist() == [800]
+    heard = population.state.past.sum()
     assert 500 < heard < 700
     assert run.metrics["total_payment"][0] == pytest.approx(0.5 * heard)
 

@@ -480,7 +480,7 @@ class TestWorld:
         )
         for name in ("rounds", "mean_duration", "mean_updates", "messages"):
             np.testing.assert_array_equal(ours[name], theirs[name])
-        assert set(ours) == {*theirs, "test_loss", "test_accuracy"}
+        assert set(ours) == {*theirs, "test_loss", "test_accuracy", "epsilon_message", "epsilon_basic", "epsilon_zcdp"}
 
     def test_a_round_is_federated_averaging_by_hand(self) -> None:
         # All clients, one batch an epoch: neither who comes first nor the order of samples matters.

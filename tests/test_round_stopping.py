@@ -679,7 +679,7 @@ def test_any_parameters_make_a_world(chosen: dict[str, Any], seed: int) -> None:
         ({"time_law": "weibull"}, "time_law must be one of 'geometric', 'pareto', not 'weibull'"),
         ({"transmission": (1.0,)}, "transmission must be a flat sequence of 2 numbers"),
         ({"computing": (0, 250)}, r"computing shape must be a finite number > 0, not (np\.float64\()?0\.0"),
-        ({"clients": 3}, "round_stopping has no parameter 'clients'; it has num_clients"),
+        ({"clients": 3}, "round_stopping got an unexpected keyword argument 'clients': it has num_clients"),
     ],
 )
 def test_parameters_are_checked(changed: dict[str, Any], message: str) -> None:

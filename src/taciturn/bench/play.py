@@ -1,6 +1,5 @@
 """Run a cell whose configuration names a world and a policy: `{"env", "env_params", "policy", "policy_params", "privacy"}`."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +11,6 @@ from taciturn.policies import Learner, Policy
 from taciturn.registry import make_policy, make_world, policies
 from taciturn.simulation import simulate
 
-DELTA = 1e-5
 
 
 def learns(policy: str) -> bool:
@@ -39,7 +37,7 @@ def play(
 ) -> Result:
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
-    `epsilon` is the largest privacy loss of any agent under zCDP composition at delta = 1e-5, infinite without a mechanism.
+    What was spent is in the metrics that every run has (`taciturn.privacy.spending`).
     Learners are trained first, with the cell's seed; training is not part of the result.
     """
     population = make_world(cell.config["env"]).population(replicas, **cell.config["env_params"])
@@ -56,8 +54,4 @@ def play(
     run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
     metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
     curves = {name: (run.times, run.trace[name].mean(axis=1)) for name in names}
-    if population.channels:
-        metrics["epsilon"] = (
-            math.inf if run.ledger is None else float(run.ledger.total(delta=DELTA, method="zcdp").max())
-        )
     return Result(metrics, curves)

@@ -95,7 +95,7 @@ class ElicitationStudy(Study):
                 "error_times_n": means["error"] * size,
                 "shortfall": means["shortfall"],
                 "exploitability_over_bound": gain_over_target(platform, cost, size) / bound,
-                "epsilon": means["epsilon"],
+                "level": means["level"],
                 "participation": means["participation"],
             }
         )

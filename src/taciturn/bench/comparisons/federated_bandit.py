@@ -82,7 +82,7 @@ class ComparisonStudy(Study):
                 str(group.config["env_params"]["qualities"]),
                 self.row_label(group, results),
                 mean_text(group.metrics["regret_per_agent"]),
-                number(round(group.metrics["messages"].mean())),
+                number(round(group.metrics["transmissions"].mean())),
                 *(spent(group.metrics[f"epsilon_{level}"]) for level in ("message", "event", "user")),
             ]
             for group in results
@@ -91,7 +91,7 @@ class ComparisonStudy(Study):
             "qualities",
             "policy",
             "regret per agent",
-            "messages",
+            "transmissions",
             "epsilon per message",
             "event level",
             "user level",
@@ -103,10 +103,10 @@ class ComparisonStudy(Study):
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
             return []
-        sending = Results(group for group in results if group.mean("messages") > 0)
+        sending = Results(group for group in results if group.mean("transmissions") > 0)
         caption = "Policies that communicate: regret against the messages of all agents, with the Pareto front."
         by_messages = plot_pareto(
-            self, sending, "messages", "messages of all agents", lambda group: self.row_label(group, results), caption, height=5.5
+            self, sending, "transmissions", "messages over all links", lambda group: self.row_label(group, results), caption, height=5.5
         )  # fmt: skip
         return [plot_scores(self, results), by_messages, plot_privacy(self, results, "epsilon_event")]
 

@@ -32,16 +32,16 @@ class PrivacyPrice(Study):
         for k in (10, 50):
             for level in LEVELS:
                 clip = {} if level is None else {"clip_norm": CLIP}
-                params = {"time_budget": budget, **clip}
+                params = {"horizon": budget, **clip}
                 found.append(config("federated_training_v0", "FixedCount", {"k": k}, level or "NoPrivacy", **params))
         return self.sweep(found, range(5 if quick else 20))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        return play(cell, record=["test_loss"], until=cell.config["env_params"]["time_budget"], progress=progress)
+        return play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], progress=progress)
 
     def plots(self, results: Results) -> list[Plot]:
         return [
             plot_curves(self, results, "test_loss", x_label="time (s)", y_label="held-out cross-entropy (nats)"),
-            plot_privacy(self, results, "epsilon"),
+            plot_privacy(self, results, "epsilon_zcdp"),
             plot_scores(self, results),
         ]

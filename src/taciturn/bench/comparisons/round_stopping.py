@@ -52,9 +52,9 @@ class RoundStoppingStudy(Study):
     facets = ("env_params.time_law",)
 
     def cells(self, quick: bool) -> list[Cell]:
-        laws = [("round_stopping_v0", {"time_law": law, "time_budget": 600.0}) for law in ("geometric", "pareto")]
+        laws = [("round_stopping_v0", {"time_law": law, "horizon": 600.0}) for law in ("geometric", "pareto")]
         if quick:
-            laws = [(env, {**params, "time_budget": 200.0}) for env, params in laws[:1]]
+            laws = [(env, {**params, "horizon": 200.0}) for env, params in laws[:1]]
         return cells(self, laws, quick, 10 if quick else 20, 2 if quick else 10)
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
@@ -79,7 +79,7 @@ class FederatedTrainingStudy(Study):
 
     def cells(self, quick: bool) -> list[Cell]:
         budget = 120.0 if quick else 300.0
-        worlds = [("federated_training_v0", {"concentration": c, "time_budget": budget}) for c in (None, 3.0)]
+        worlds = [("federated_training_v0", {"concentration": c, "horizon": budget}) for c in (None, 3.0)]
         kept = cells(self, worlds, quick, 5 if quick else 20, 1 if quick else 10)
         # One learner suffices to see how what was learned in the model transfers to data.
         return [
@@ -87,7 +87,7 @@ class FederatedTrainingStudy(Study):
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        budget = cell.config["env_params"]["time_budget"]
+        budget = cell.config["env_params"]["horizon"]
         return play(cell, record=["test_loss", "test_accuracy"], until=budget, progress=progress)
 
     def plots(self, results: Results) -> list[Plot]:

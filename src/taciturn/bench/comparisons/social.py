@@ -64,7 +64,7 @@ class SocialLearning(Study):
         metrics = dict(found.metrics)
         worlds = {"gossip_bandit_v0": "popularity_regret", "social_bandit_v0": "pseudo_regret"}
         loss = metrics[worlds[cell.config["env"]]]
-        keep = ("epsilon", "epsilon_per_requester", "messages", "best", "best_share")
+        keep = ("epsilon_message", "epsilon_zcdp", "epsilon_per_requester", "messages", "best", "best_share")
         return Result({"loss": loss} | {name: metrics[name] for name in keep if name in metrics})
 
     def row_label(self, group: Group, results: Results) -> str:
@@ -72,4 +72,4 @@ class SocialLearning(Study):
         return f"{group.config['policy']}, {level[group.config['privacy']]}"
 
     def plots(self, results: Results) -> list[Plot]:
-        return [plot_scores(self, results), plot_privacy(self, results, "epsilon")]
+        return [plot_scores(self, results), plot_privacy(self, results, "epsilon_zcdp")]

@@ -144,7 +144,7 @@ def privacy(results: Results) -> Iterator[Verdict]:
     runs = results.get(ppcl(QUALITIES[4]))
     yield Verdict(
         "Theorem 2: epsilon-LDP for each agent (epsilon = 3, t=50)", "3 per message",
-        f"3 per message, {runs.mean('epsilon'):,.0f} in the run", "holds per message, not per run",
+        f"3 per message, {runs.mean('epsilon_zcdp'):,.0f} in the run", "holds per message, not per run",
         f"every agent replies at every tick of every agent: {runs.mean('replies'):,.0f} replies by t=50 (zCDP, delta = 1e-5). A single "
         f"requester learns at most {runs.mean('epsilon_per_requester'):,.0f} about one agent (basic composition)",
     )  # fmt: skip

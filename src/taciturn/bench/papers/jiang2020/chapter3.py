@@ -75,15 +75,15 @@ class LossStudy(PaperStudy):
 
     def settings(self, quick: bool) -> list[Config]:
         law, budget = self.time_law, 150.0 if quick else 300.0
-        train = [config("federated_training_v0", name, own, time_law=law, time_budget=budget) for name, own in RULES]
+        train = [config("federated_training_v0", name, own, time_law=law, horizon=budget) for name, own in RULES]
         # One round per replica, so that no long round is cut off by the end of a session.
-        clock: Config = {"time_law": law, "time_budget": 1e6, "objective": "lagrangian", "lambda_": 0.01}
+        clock: Config = {"time_law": law, "horizon": 1e6, "objective": "lagrangian", "lambda_": 0.01}
         return train + [config("round_stopping_v0", name, own, **clock) for name, own in RULES]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         if cell.config["env"] == "round_stopping_v0":
             return play(cell, replicas=1000 if cell.config["policy"] == "WaitForAll" else 5000)
-        return play(cell, record=["test_loss"], until=cell.config["env_params"]["time_budget"], points=100)
+        return play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], points=100)
 
     @staticmethod
     def trained(results: Results) -> Results:

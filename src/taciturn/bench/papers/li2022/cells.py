@@ -26,7 +26,7 @@ def run(cell: Cell, points: int) -> Result:
     times = np.linspace(0, params["horizon"], points + 1)[1:]
     names = ["regret_per_agent"] if points else []
     done = simulate(world, policy, seed=cell.seed, until=times if points else None, record=names, privacy=privacy)
-    kept = ["regret_per_agent", "cost", "rounds", "identified", "messages"]
+    kept = ["regret_per_agent", "cost", "rounds", "identified", "transmissions"]
     kept += ["cost_bound"] if params["topology"] != "server" else []
     metrics = {name: float(done.metrics[name].mean()) for name in kept}
     if params["topology"] != "server":
@@ -34,13 +34,17 @@ def run(cell: Cell, points: int) -> Result:
     if params["qualities"] == "heterogeneous":
         metrics["local_regret_per_agent"] = float(done.metrics["local_regret"].mean()) / params["num_agents"]
     metrics["rewards_reported"] = float(world.state.weight.sum(-1).max(1).mean())
-    silent = metrics["messages"] == 0 and not isinstance(policy, CentralisedOracle)
+    silent = metrics["transmissions"] == 0 and not isinstance(policy, CentralisedOracle)
     # The oracle sees the pulls of all agents, which no channel carries.
     if done.ledger is None or silent:
         levels = dict.fromkeys(("message", "event", "user"), 0.0 if silent else math.inf)
     else:
         user = done.ledger.total(by="max", method="basic", unit="user", delta=0)
-        levels = {"message": world.epsilon(), "event": done.metrics["epsilon_max"].mean(), "user": user.mean()}
+        levels = {
+            "message": done.metrics["epsilon_message"].max(),
+            "event": done.metrics["epsilon_basic"].mean(),
+            "user": user.mean(),
+        }
     metrics |= {f"epsilon_{name}": float(level) for name, level in levels.items()}
     return Result(metrics, {name: (times, done.trace[name].mean(axis=1)) for name in names})
 

@@ -154,7 +154,7 @@ def privacy(results: Results) -> Iterator[Verdict]:
     if group is not None:
         yield Verdict(
             "Theorem 5.3: epsilon-LDP for each agent (epsilon = 1, N = 10,000)", "1 per round",
-            f"1 per round, {group.mean('epsilon'):,.0f} in all {group.config['env_params']['horizon']:,}",
+            f"1 per round, {group.mean('epsilon_zcdp'):,.0f} in all {group.config['env_params']['horizon']:,}",
             "holds per round, not per run",
             f"an agent sends about {group.mean('messages') / 10_000:,.0f} messages (zCDP, delta = 1e-5); an agent without an option sends "
             "nothing, which is visible to all",
@@ -242,7 +242,7 @@ def agents_and_shares(results: Results) -> Iterator[Verdict]:
         yield Verdict(
             f"Our own check, {params['num_agents']:,} agents, {params['horizon']:,} rounds: {reading_name(own)}",
             f"{SHARES}: {second.mean('regret'):.3f}", mean, AGREES if near else DIFFERS,
-            f"largest loss of any agent: epsilon = {group.mean('epsilon'):,.0f} (zCDP, delta = 1e-5)", (low, high),
+            f"largest loss of any agent: epsilon = {group.mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5)", (low, high),
         )  # fmt: skip
 
 

@@ -237,7 +237,7 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 1
-    assert "taciturn[bench]" in capsys.readouterr().err
+    assert "pip install '.[bench]'" in capsys.readouterr().err
 
 
 def test_run_with_privacy_tells_what_was_spent(run: Run) -> None:

@@ -18,7 +18,7 @@ from taciturn.bench.report import print_tables, write_report
 from taciturn.bench.results import Cell, Results
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
-from taciturn.bench.tables import interval, number, ranges, standard_tables
+from taciturn.bench.tables import interval, number, ranges, standard_tables, tables_of
 
 EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect"}
 
@@ -139,6 +139,20 @@ def test_tables_compare_with_the_reference_of_their_panel(dummies: ModuleType, s
     silent = replace(results.groups[0], metrics={"reward": results.groups[0].metrics["reward"]})
     fewer = standard_tables(study, Results([silent, *results.groups[1:]]))
     assert [len(table.rows) for table in fewer[:3]] == [len(main.rows), len(certainty.rows), len(rest.rows) - 1]
+
+
+def test_the_report_supplies_the_standard_tables_and_plots_unless_a_study_has_its_own(
+    dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, results = dummies.Noise(), store.results("noise")
+    assert study.tables(results) is study.plots(results) is None
+    assert tables_of(study, results) == standard_tables(study, results)
+    assert [plot.name for plot in figures.plots_of(study, results)] == [
+        plot.name for plot in figures.standard_plots(study, results)
+    ]
+    for name in ("tables", "plots"):
+        monkeypatch.setattr(dummies.Noise, name, lambda study, results: [])
+    assert tables_of(study, results) == figures.plots_of(study, results) == []
 
 
 def test_one_seed_has_a_dash_for_an_interval(dummies: ModuleType, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """The studies: cells are distinct and sufficient, quick ones run, and the verdicts use the exact solver's values."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from taciturn.bench.catalogue import load_studies
+from taciturn.bench.catalogue import figures, load_studies, matching
 from taciturn.bench.papers.chen2021.settings import LIMIT
 from taciturn.bench.play import learns
 from taciturn.bench.report import write_report
@@ -27,6 +29,15 @@ def test_every_study_is_found() -> None:
     assert len(STUDIES) == 30
     for name, study in STUDIES.items():
         assert all(figure.startswith(name.partition("-")[0] + "/") for figure in study.figures)
+
+
+def test_the_docs_name_every_paper_and_nothing_unknown() -> None:
+    page = (Path(__file__).parent.parent / "docs/command_line.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`([a-z]+20\d\d(?:/[\w.-]+)?)`", page))
+    known = figures(STUDIES)
+    assert {figure.partition("/")[0] for name in names for figure in matching(name, known)} == {
+        figure.partition("/")[0] for figure in known
+    }
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -47,19 +47,13 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         shown = {score.metric, *privacy(group), *messages(group)}
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
-    brackets = "Means over seeds; 95% bootstrap intervals in brackets"
+    means = "Means over seeds; 95% bootstrap intervals in brackets"
+    note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
+    paired = f"{means}; comparisons with the reference are paired by seed."
     tables = [
-        _table(
-            "Results", f"{score.title}: {score.direction}. {brackets}; wall time is per cell.", study, results, main
-        ),
-        _table(
-            "Statistical certainty",
-            f"{brackets}; comparisons with the reference are paired by seed.",
-            study,
-            results,
-            certainty,
-        ),
-        _table("Other measures", f"{brackets}.", study, results, rest),
+        _table("Results", note, study, results, main),
+        _table("Statistical certainty", paired, study, results, certainty),
+        _table("Other measures", f"{means}.", study, results, rest),
         _overall(study, results),
     ]
     return [table for table in tables if table.rows and len(table.columns) > len(table.words)]

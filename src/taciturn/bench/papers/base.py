@@ -14,19 +14,21 @@ class PaperStudy(Study):
     """Published figures: a curve per setting, and the paper's claims about them.
 
     `seeds` and `runs` hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of
-    every configuration.
+    every configuration. Unless `partial`, `claims` needs results of every setting.
     """
 
     seeds: ClassVar[tuple[int, int]] = (5, 20)
     runs: ClassVar[tuple[int, int] | None] = None
+    partial: ClassVar[bool] = False
+
+    @staticmethod
+    def claims(results: Results) -> Iterable[Verdict]:
+        """The paper's claims beside the computed values."""
+        return ()
 
     def settings(self, quick: bool) -> list[Config]:
         """The configurations of the figures, without "runs"."""
         raise NotImplementedError
-
-    def claims(self, results: Results) -> Iterable[Verdict]:
-        """The verdicts, given results of every setting."""
-        return []
 
     def cells(self, quick: bool) -> list[Cell]:
         return self.sweep(self.with_runs(self.settings(quick), quick), range(self.seeds[not quick]))
@@ -37,8 +39,8 @@ class PaperStudy(Study):
         return [{**config, **own} for config in configs]
 
     def verdicts(self, results: Results) -> list[Verdict]:
-        complete = all(results.find(one) is not None for one in self.settings(quick=False))
-        return list(self.claims(results)) if complete else []
+        ready = self.partial or all(results.find(one) is not None for one in self.settings(quick=False))
+        return list(self.claims(results)) if ready else []
 
 
 def bitwise(epsilon: float | None) -> str:

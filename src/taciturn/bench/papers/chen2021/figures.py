@@ -1,7 +1,5 @@
 """Chen et al. 2021, Figures 1 to 6: the share of agents that prefer the best option, against time."""
 
-from collections.abc import Iterator
-
 from taciturn.bench.figures import plot_curves
 from taciturn.bench.papers.base import PaperStudy, epsilon_of
 from taciturn.bench.papers.chen2021 import verdicts
@@ -18,7 +16,7 @@ from taciturn.bench.papers.chen2021.settings import (
 )
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
-from taciturn.bench.study import Plot, Score, Verdict, register
+from taciturn.bench.study import Plot, Score, register
 
 
 class Convergence(PaperStudy):
@@ -64,13 +62,11 @@ class AgentsStudy(Convergence):
         "to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150."
     )
     figures = ("chen2021/1", "chen2021/2")
+    claims = staticmethod(verdicts.agents)
     facets = ("env_params.qualities",)
 
     def settings(self, quick: bool) -> list[Config]:
         return [ppcl(q, num_agents=n) for q in QUALITIES.values() for n in (50, 100, 200, 400, 800)]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.agents(results)
 
 
 @register
@@ -79,12 +75,10 @@ class OptionsStudy(Convergence):
     title = "Chen et al. 2021, Figure 3: number of options"
     description = "N = 400, epsilon = 3; the best quality is 0.9, and each further option is 0.1 worse."
     figures = ("chen2021/3",)
+    claims = staticmethod(verdicts.options)
 
     def settings(self, quick: bool) -> list[Config]:
         return [ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8)]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.options(results)
 
 
 @register
@@ -97,14 +91,12 @@ class GapStudy(Convergence):
         "bad."
     )
     figures = ("chen2021/4",)
+    claims = staticmethod(verdicts.gaps)
     facets = ("policy_params.alpha",)
 
     def settings(self, quick: bool) -> list[Config]:
         plain = [ppcl(ladder(0.95, gap, 4), horizon=LONG) for gap in (0.1, 0.2, 0.3)]
         return plain + [one for gap in (0.1, 0.3) for one in small_gap_variants(gap).values()]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.gaps(results)
 
 
 @register
@@ -116,12 +108,10 @@ class PrivacyStudy(Convergence):
         "to a single requester (basic composition)."
     )
     figures = ("chen2021/5",)
+    claims = staticmethod(verdicts.privacy)
 
     def settings(self, quick: bool) -> list[Config]:
         return [ppcl(QUALITIES[4], epsilon=level) for level in verdicts.LEVELS]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.privacy(results)
 
 
 @register
@@ -130,9 +120,7 @@ class ComparisonStudy(Convergence):
     title = "Chen et al. 2021, Figure 6: PPCL and CBL"
     description = "N = 400, K = 4. CBL asks one peer and gets a truthful reply; the paper does not give its tau. PPCL's replies are noisy."
     figures = ("chen2021/6",)
+    claims = staticmethod(verdicts.comparison)
 
     def settings(self, quick: bool) -> list[Config]:
         return [ppcl(QUALITIES[4], epsilon=e) for e in (1.0, 3.0, None)] + [cbl(tau) for tau in verdicts.TAUS]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.comparison(results)

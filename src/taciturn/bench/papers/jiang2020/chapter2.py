@@ -15,7 +15,7 @@ from taciturn.bench.papers.base import PaperStudy
 from taciturn.bench.papers.jiang2020 import verdicts
 from taciturn.bench.papers.jiang2020.crowd import PAYMENTS, WORKERS, fitted, scores
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
-from taciturn.bench.study import Plot, Score, Table, Verdict, register
+from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.envs import elicitation_v0
 from taciturn.envs.elicitation.game import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
 from taciturn.policies import FiniteBestResponse, TargetQuality, Wintall
@@ -63,6 +63,8 @@ class WintallStudy(PaperStudy):
     color = "cost"
     facets = ("theta", "num_individuals")
     figures = ("jiang2020/2.theorems",)
+    claims = staticmethod(verdicts.theorems)
+    partial = True
 
     def settings(self, quick: bool) -> list[Config]:
         return [
@@ -122,10 +124,6 @@ class WintallStudy(PaperStudy):
             plots.append(Plot(f"{self.name}_{name}", figure, caption))
         return plots
 
-    def verdicts(self, results: Results) -> list[Verdict]:
-        bound = elicitation_v0.payment_lower_bound(THETAS["four values"], TARGET, COSTS["quadratic"])
-        return list(verdicts.theorems(results, bound))
-
 
 @register
 class CrowdStudy(PaperStudy):
@@ -143,6 +141,8 @@ class CrowdStudy(PaperStudy):
     reference: ClassVar[Config] = {"payment": "Flat"}
     color = "payment"
     figures = ("jiang2020/2.1", "jiang2020/2.2", "jiang2020/2.3", "jiang2020/2.4")
+    claims = staticmethod(verdicts.crowd)
+    partial = True
 
     def settings(self, quick: bool) -> list[Config]:
         return [{"payment": name} for name in PAYMENTS]
@@ -175,6 +175,3 @@ class CrowdStudy(PaperStudy):
         shared_legend(figure, [left, right])
         caption = "Figures 2.3 and 2.4 in the model; a point is one draw of the experiment."
         return [Plot(f"{self.name}_scores", figure, caption)]
-
-    def verdicts(self, results: Results) -> list[Verdict]:
-        return list(verdicts.crowd(results))

@@ -10,7 +10,7 @@ from taciturn.bench.papers.jiang2020 import verdicts
 from taciturn.bench.papers.jiang2020.model import PAPER_RULE
 from taciturn.bench.play import config, play
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
-from taciturn.bench.study import Plot, Score, Table, Verdict, register
+from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.federated_training.world import federated_training_v0, fit_hyperbolic
 
@@ -34,6 +34,8 @@ class RewardCurveStudy(PaperStudy):
     score = Score("r_squared", label="R² of c - a/(k+1)")
     facets = ("concentration",)
     figures = ("jiang2020/3.2",)
+    claims = staticmethod(verdicts.reward_curve)
+    partial = True
 
     def settings(self, quick: bool) -> list[Config]:
         return [{"concentration": None}, {"concentration": 3.0}]
@@ -62,14 +64,12 @@ class RewardCurveStudy(PaperStudy):
         caption = "Measured reward curve, mean over seeds with its 95% band, and two fits."
         return [Plot(f"{self.name}_reward", figure, caption)]
 
-    def verdicts(self, results: Results) -> list[Verdict]:
-        return list(verdicts.reward_curve(results))
-
 
 class LossStudy(PaperStudy):
     """Figures 3.3 to 3.6: training under one distribution of computing and upload times, and the times alone."""
 
     time_law: ClassVar[str]
+    partial = True
     score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
     reference: ClassVar[Config] = {"env": "federated_training_v0", "policy": "OptimalStopping", "policy_params": {}}
 
@@ -129,10 +129,8 @@ class GeometricStudy(LossStudy):
         "that agree: the solver's dynamic programme, and evaluation of the Markov chain under the rule."
     )
     figures = ("jiang2020/3.3", "jiang2020/3.4")
+    claims = staticmethod(verdicts.geometric)
     time_law = "geometric"
-
-    def verdicts(self, results: Results) -> list[Verdict]:
-        return list(verdicts.geometric(results))
 
 
 @register
@@ -144,7 +142,5 @@ class ParetoStudy(LossStudy):
         "Computing times have infinite variance, so that means over few rounds vary widely."
     )
     figures = ("jiang2020/3.5", "jiang2020/3.6")
+    claims = staticmethod(verdicts.pareto)
     time_law = "pareto"
-
-    def verdicts(self, results: Results) -> list[Verdict]:
-        return list(verdicts.pareto(results))

@@ -12,6 +12,8 @@ from taciturn.bench.papers.jiang2020.model import PAPER_RULE, slowest_pareto_rou
 from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import AGREES, DIFFERS, Verdict
+from taciturn.envs import elicitation_v0
+from taciturn.envs.elicitation.game import QuadraticCost
 
 IN_ORDER, TIE, NEW, LIMIT = "in order, not in size", "a tie", "not reported", "in the limit only"
 MODEL = "a model, not a replication"
@@ -19,8 +21,9 @@ MODEL = "a model, not a replication"
 # Chapter 2.
 
 
-def theorems(results: Results, bound: float) -> Iterator[Verdict]:
-    """Theorems 1 and 2; `bound` is the corrected Theorem 1's for four values, quadratic cost and target 1."""
+def theorems(results: Results) -> Iterator[Verdict]:
+    """Theorems 1 and 2."""
+    bound = elicitation_v0.payment_lower_bound((0.4, 0.3, 0.2, 0.1), 1.0, QuadraticCost(1.0))
     yield Verdict(
         "Theorem 1 as printed, g' A (target 1, four values, g = eps^2)", "lower bound", 2 * 0.6 / (5 * 1.4), DIFFERS,
         f"the proof, (2.19) and WINTALL's own payment have g' / A, here {bound:.4f}: a misprint",

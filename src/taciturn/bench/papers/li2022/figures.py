@@ -1,6 +1,5 @@
 """Li & Song 2022, section VII: regret per agent against time, cost and privacy."""
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from taciturn.bench.figures import (
@@ -32,7 +31,7 @@ from taciturn.bench.papers.li2022.settings import (
     on_graph,
 )
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
-from taciturn.bench.study import Plot, Score, Verdict, register
+from taciturn.bench.study import Plot, Score, register
 
 
 class FederatedFigure(PaperStudy):
@@ -83,6 +82,7 @@ class PrivacyStudy(FederatedFigure):
         "all of its rewards may change (user level)."
     )
     figures = ("li2022/4",)
+    claims = staticmethod(verdicts.privacy)
 
     def settings(self, quick: bool) -> list[Config]:
         return [
@@ -90,9 +90,6 @@ class PrivacyStudy(FederatedFigure):
             for qualities in verdicts.BOTH
             for setting in (*(at_epsilon(e, qualities) for e in LEVELS), at_epsilon(0.1, qualities, noise=False))
         ]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.privacy(results)
 
     def plots(self, results: Results) -> list[Plot]:
         shown = [at_epsilon(e, qualities) for qualities in verdicts.BOTH for e in (0.1, 0.3, 0.5, 1.0, UNBOUNDED)]
@@ -131,12 +128,10 @@ class ParticipationStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 5: participation"
     description = "CDP-MAB with epsilon = 1; N = ceil(pM) of 50 agents upload in a round, drawn anew each time."
     figures = ("li2022/5",)
+    claims = staticmethod(verdicts.participation)
 
     def settings(self, quick: bool) -> list[Config]:
         return [constrained(p, None, qualities) for qualities in verdicts.BOTH for p in SHARES]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.participation(results)
 
 
 @register
@@ -148,15 +143,13 @@ class RoundsStudy(FederatedFigure):
         "limit on rounds."
     )
     figures = ("li2022/6",)
+    claims = staticmethod(verdicts.rounds)
 
     def settings(self, quick: bool) -> list[Config]:
         return [constrained(None, r, qualities) for qualities in verdicts.BOTH for r in (*ROUNDS, None)]
 
     def row_label(self, group: Group, results: Results) -> str:
         return rounds_of(group)
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.rounds(results)
 
 
 @register
@@ -165,6 +158,7 @@ class ConstraintsStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 7: participation and rounds together"
     description = "CDP-MAB with epsilon = 1 and every pair (p, R), and without a limit on R. An upload costs c1 = 25."
     figures = ("li2022/7",)
+    claims = staticmethod(verdicts.constraints)
     runs = (5, 10)
     points = 0
 
@@ -180,9 +174,6 @@ class ConstraintsStudy(FederatedFigure):
         pareto = plot_pareto(self, results, "cost", "communication cost", rounds_of, caption)
         return [pareto, plot_scores(self, results)]
 
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.constraints(results)
-
 
 @register
 class RewardsStudy(FederatedFigure):
@@ -193,6 +184,7 @@ class RewardsStudy(FederatedFigure):
         "communication. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/8",)
+    claims = staticmethod(verdicts.heterogeneity)
     runs = (20, 100)
 
     def settings(self, quick: bool) -> list[Config]:
@@ -200,9 +192,6 @@ class RewardsStudy(FederatedFigure):
 
     def row_label(self, group: Group, results: Results) -> str:
         return str(group.config["policy"])
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.heterogeneity(results)
 
 
 @register
@@ -215,6 +204,7 @@ class GraphsStudy(FederatedFigure):
         "2 ln M / M, the regular one has degree 4."
     )
     figures = ("li2022/10", "li2022/table-1")
+    claims = staticmethod(verdicts.graphs)
     color = "env_params.topology"
     runs = (5, 20)
 
@@ -232,9 +222,6 @@ class GraphsStudy(FederatedFigure):
         more = [plot_pareto(self, results, "cost", label, structure_of, caption)] if len(results) else []
         return super().plots(results) + more
 
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.graphs(results)
-
 
 @register
 class ComponentsStudy(FederatedFigure):
@@ -246,6 +233,7 @@ class ComponentsStudy(FederatedFigure):
         "and the uploads, as the proof of Theorem 4 does, `cost_bound` every edge of a component in every slot."
     )
     figures = ("li2022/11", "li2022/table-2")
+    claims = staticmethod(verdicts.components)
     color = "env_params.topology"
     runs = (3, 5)
 
@@ -266,9 +254,6 @@ class ComponentsStudy(FederatedFigure):
                 plots.append(plot_pareto(self, results, metric, label, structure_of, caption, name=name))
         return plots
 
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.components(results)
-
 
 @register
 class StructuresStudy(FederatedFigure):
@@ -279,6 +264,7 @@ class StructuresStudy(FederatedFigure):
         "the graphs of its figure: rings have the longest delays. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/12",)
+    claims = staticmethod(verdicts.structures)
     color = "env_params.topology"
     runs = (20, 100)
 
@@ -287,6 +273,3 @@ class StructuresStudy(FederatedFigure):
 
     def row_label(self, group: Group, results: Results) -> str:
         return f"{group.config['policy']}, {structure_of(group)}"
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.structures(results)

@@ -1,7 +1,6 @@
 """Tao et al. 2023, Figures 2 to 4: the time-averaged regret of equation 1 against the rounds."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -30,7 +29,7 @@ from taciturn.bench.papers.tao2023.share_dynamics import noisy_weights
 from taciturn.bench.papers.tao2023.tables import needed_table, noise_table, theorem_table
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
-from taciturn.bench.study import Plot, Score, Table, Verdict, register
+from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.social_bandit.world import multiplicative_weights, regret
 
@@ -42,6 +41,7 @@ class Regret(PaperStudy):
     seeds = (2, 20)
     shown: ClassVar[tuple[str, ...]] = ("N", "M", "ε", "g")
     bound: ClassVar[float | None] = BOUND
+    partial = True
 
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
         """The settings of the figure, for these N."""
@@ -149,9 +149,6 @@ class Regret(PaperStudy):
         """Tables that explain the curves."""
         return []
 
-    def verdicts(self, results: Results) -> list[Verdict]:
-        return list(self.claims(results))
-
 
 @register
 class AgentsStudy(Regret):
@@ -162,6 +159,7 @@ class AgentsStudy(Regret):
         "The paper has 30 repetitions; here 20 seeds. Copies end at uniformly random agents, as Theorem 5.1 says of its random walks."
     )
     figures = ("tao2023/2",)
+    claims = staticmethod(verdicts.agents)
     facets = ("options", "growth")
     shown = ("N",)
 
@@ -172,9 +170,6 @@ class AgentsStudy(Regret):
         settings = [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in SIZES]
         return [noise_table(settings), needed_table(), theorem_table()]
 
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.agents(results)
-
 
 @register
 class OptionsStudy(Regret):
@@ -182,6 +177,7 @@ class OptionsStudy(Regret):
     title = "Tao et al. 2023, Figure 3: number of options"
     description = "epsilon = 1 per message, g(N) = ln² N, 10,000 rounds."
     figures = ("tao2023/3",)
+    claims = staticmethod(verdicts.options)
     facets = ("env_params.num_agents",)
     shown = ("M",)
 
@@ -190,9 +186,6 @@ class OptionsStudy(Regret):
 
     def explanations(self, results: Results) -> list[Table]:
         return [noise_table([Setting(n, m) for n in SIZES for m in (10, 20, 30)])]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.options(results)
 
 
 @register
@@ -204,6 +197,7 @@ class PrivacyStudy(Regret):
         "delta = 1e-5)."
     )
     figures = ("tao2023/4",)
+    claims = staticmethod(verdicts.privacy)
     facets = ("env_params.num_agents",)
     shown = ("ε",)
 
@@ -212,9 +206,6 @@ class PrivacyStudy(Regret):
 
     def explanations(self, results: Results) -> list[Table]:
         return [noise_table([Setting(n, epsilon=e) for n in SIZES for e in LEVELS if e is not None])]
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.privacy(results)
 
 
 @register
@@ -227,6 +218,7 @@ class VariantsStudy(Regret):
         "number of messages that cost privacy by T; one estimate for all agents, from all copies, is no longer distributed."
     )
     figures = ("tao2023/variants",)
+    claims = staticmethod(verdicts.variants)
     facets = ("env_params.horizon",)
 
     def played(self, quick: bool) -> list[Config]:
@@ -277,9 +269,6 @@ class VariantsStudy(Regret):
         )
         return [Table("Which reading reproduces the paper's curves", columns, rows, note)]
 
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.variants(results)
-
 
 @register
 class FastStudy(Regret):
@@ -290,18 +279,15 @@ class FastStudy(Regret):
         "Theorem 5.2's bound of 6 delta exceeds 1 there."
     )
     figures = ("tao2023/fast",)
+    claims = staticmethod(verdicts.fast)
     shown = ("ε",)
     bound = None
-    tried: ClassVar[tuple[float | None, ...]] = (1.0, 2.0, None)
 
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
         """The same in quick runs: it is fast."""
         found = []
-        for epsilon in self.tried:
+        for epsilon in verdicts.FAST_LEVELS:
             one = society(2000, 5, epsilon, rounds=500)
             one["env_params"]["copies"] = 400
             found.append({**one, "policy_params": {"beta": 0.65, "mu": 0.05}})
         return found
-
-    def claims(self, results: Results) -> Iterator[Verdict]:
-        return verdicts.fast(results, [Setting(2000, 5, epsilon) for epsilon in self.tried], math.log(0.65 / 0.35))

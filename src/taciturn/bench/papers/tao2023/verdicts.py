@@ -34,6 +34,7 @@ from taciturn.bench.study import AGREES, DIFFERS, Verdict
 from taciturn.envs.social_bandit.world import copies_of_paper
 
 VACUOUS = "true, but vacuous"
+FAST_LEVELS = (1.0, 2.0, None)
 # The settings that the paper's claims compare, as arguments of `society`.
 COMPARED: tuple[Config, ...] = (
     *({"num_agents": n} for n in SIZES),
@@ -246,18 +247,19 @@ def agents_and_shares(results: Results) -> Iterator[Verdict]:
         )  # fmt: skip
 
 
-def fast(results: Results, settings: list[Setting], delta: float) -> Iterator[Verdict]:
-    """A setting where the algorithm learns: selection of `delta` per round, with 2,000 agents and 400 copies."""
-    for setting in settings:
+def fast(results: Results) -> Iterator[Verdict]:
+    """A setting where the algorithm learns: beta = 0.65, with 2,000 agents, 5 options and 400 copies."""
+    for epsilon in FAST_LEVELS:
+        setting = Setting(2000, 5, epsilon)
         values, second = (setting.final_regret(results, policy) for policy in (AGENTS, SHARES))
         if not values.size:
             continue
         mean, low, high = statistics.mean(values)
         without = uniform_regret(setting.m)
         limit = next((g.mean("regret") for g in results.select(policy=LIMIT)), math.nan)
-        lifted, _ = lift(qualities(setting.m), sigma(setting.epsilon, setting.n / 2, 200), delta)
+        lifted, _ = lift(qualities(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
         yield Verdict(
-            f"Regret at epsilon = {level_text(setting.epsilon)}; without learning: {without:.3f}", "not reported", mean,
+            f"Regret at epsilon = {level_text(epsilon)}; without learning: {without:.3f}", "not reported", mean,
             "learns" if mean < without - 0.05 else "does not learn",
             f"{share_text(second)}; equation 34: {limit:.3f}. Noise sustains a total share of {lifted:.2f} on the inferior options",
             (low, high),

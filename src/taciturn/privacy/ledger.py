@@ -8,7 +8,7 @@ its own, so what holds of a whole population is its worst agent's total (paralle
 import csv
 import io
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
@@ -353,7 +353,7 @@ class Ledger:
         return _reduced(np.broadcast_to(total, (self.num_envs, self.agents[role])).copy(), by)
 
     def table(
-        self, delta: float = 1e-6, methods: Collection[Method] = ("basic", "advanced", "zcdp", "rdp")
+        self, delta: float = 1e-6, methods: Sequence[Method] = ("basic", "advanced", "zcdp", "rdp")
     ) -> list[dict[str, Any]]:
         """One row for each channel and mechanism, then one for all channels of a role together; plain values.
 
@@ -379,7 +379,7 @@ class Ledger:
                 rows.append(labels | self._summary(every, role, delta, methods) | {"note": ""})
         return rows
 
-    def csv(self, delta: float = 1e-6, methods: Collection[Method] = ("basic", "advanced", "zcdp", "rdp")) -> str:
+    def csv(self, delta: float = 1e-6, methods: Sequence[Method] = ("basic", "advanced", "zcdp", "rdp")) -> str:
         """`table` as comma-separated text."""
         rows = self.table(delta, methods)
         text = io.StringIO()
@@ -389,7 +389,7 @@ class Ledger:
         return text.getvalue()
 
     def _summary(
-        self, accounts: list[Account | Levels], role: str, delta: float, methods: Collection[Method]
+        self, accounts: list[Account | Levels], role: str, delta: float, methods: Sequence[Method]
     ) -> dict[str, Any]:
         shape = (self.num_envs, self.agents[role])
         messages = _added(accounts, shape)

@@ -1,7 +1,7 @@
 """What a run has spent so far, under names that mean the same in `info`, `Run.metrics`, studies and the command line."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +19,7 @@ def spending(
     channels: Iterable[SendingChannel],
     ledger: Ledger | None,
     *,
-    methods: Collection[Method] = ("basic", "zcdp"),
+    methods: Sequence[Method] = ("basic", "zcdp"),
     delta: float = 1e-5,
     num_envs: int = 1,
 ) -> dict[str, Array]:
@@ -72,7 +72,7 @@ def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Array:
     return np.zeros(num_envs, np.int64) if total is None else total
 
 
-def _spent_by(role: str, ledger: Ledger, methods: Collection[Method], delta: float) -> dict[str, Array]:
+def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Array]:
     """The epsilons of one role's agents, float64[B]."""
     accounts = ledger.sent_by(role)
     most = [account.most_sent() for account in accounts]

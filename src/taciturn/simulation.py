@@ -73,7 +73,7 @@ def simulate(
         from taciturn.wrappers.privatize import private_config
 
         options["channels"] = {channel: private_config(mechanism) for channel, mechanism in privacy.items()}
-    options["channels"] = join(getattr(env, "channel_configs", {}), options.get("channels", {}))
+    options["channels"] = join(getattr(env, "added_configs", {}), options.get("channels", {}))
     chosen = [name for name, channel in population.channels.items() if channel.chosen]
     if chosen:
         from taciturn.privacy.ledger import Ledger

@@ -4,28 +4,27 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from taciturn.privacy import checks
 from taciturn.privacy.base import Calibrated, PrivacyLoss
 from taciturn.privacy.samplers import Grid, exact_bernoulli_exp, load_opendp
+from taciturn.validation import Array, number
 
 __all__ = [
     "Exponential",
 ]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Exponential(Calibrated):
     """Selects option k with probability proportional to exp(epsilon u_k / (2 sensitivity)): McSherry & Talwar 2007.
 
-    Drawn as the argmax of scores plus Gumbel noise ("fast", "opendp"), or by rejection from the uniform law ("exact").
+    The selection is the argmax of scores plus Gumbel noise ("fast", "opendp"), or comes from rejection sampling of uniform options
+    ("exact").
 
     Args:
-        epsilon: > 0, of one selection.
-        sensitivity: greatest change of any score between adjacent inputs; None takes that which comes with each message.
+        epsilon: of one selection, > 0.
+        sensitivity: the largest change of any score between adjacent inputs; None uses the sensitivity passed with each message.
         sampler: "fast", "exact" or "opendp".
     """
 
@@ -36,11 +35,11 @@ class Exponential(Calibrated):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=checks.number("epsilon", self.epsilon))
+        self._set(epsilon=number("epsilon", self.epsilon, above=0))
         self._check()
 
     def _scores(self, name: str, scores: Any, sensitivity: Any) -> tuple[Array, Array]:
-        """Scores [..., K] and the temperature that divides them; the exact sampler's are whole numbers."""
+        """Scores [..., K] and the temperature that divides them, both integers for the exact sampler."""
         scores = checks.reals(name, scores)
         if scores.ndim == 0 or scores.shape[-1] == 0:
             raise ValueError(f"{name} must be an array [..., K] with K >= 1, not of shape {scores.shape}")
@@ -57,11 +56,11 @@ class Exponential(Calibrated):
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
     def probabilities(self, scores: Any, sensitivity: Any = None) -> Array:
-        """float64[..., K]: the law of the selection."""
+        """The probability of each option, float64[..., K]."""
         return np.exp(self._log_probabilities("scores", scores, sensitivity))
 
     def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        """x[..., K]: scores; returns int64[...], the option selected."""
+        """The selected options, int64[...], for scores x[..., K]."""
         scores, temperature = self._scores("x", x, sensitivity)
         if self.sampler == "fast":
             return (scores / temperature + rng.gumbel(size=scores.shape)).argmax(-1)
@@ -70,7 +69,9 @@ class Exponential(Calibrated):
         if self.sampler == "opendp":
             dp = load_opendp()
             space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
-            measure = dp.zero_concentrated_divergence()  # Gumbel noise; its max-divergence variant is permute-and-flip
+            measure = (
+                dp.zero_concentrated_divergence()
+            )  # selects by Gumbel noise; the variant for max-divergence is permute-and-flip
             chosen = [
                 dp.m.make_noisy_max(*space, measure, scale=float(t))(row.tolist())
                 for row, t in zip(flat, each, strict=True)
@@ -91,7 +92,7 @@ class Exponential(Calibrated):
         raise TypeError("Exponential selects an option: it has no variance")
 
     def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Pure epsilon, and rho = epsilon^2/8: its range is bounded by epsilon (Cesar & Rogers 2021)."""
+        """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers 2021)."""
         checks.sensitivities(sensitivity)
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
 

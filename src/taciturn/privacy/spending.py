@@ -6,10 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from taciturn.privacy.accounts import Account, Levels
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import METHODS, Method, message_epsilon
-from taciturn.privacy.ledger import Account, Ledger, Levels
+from taciturn.privacy.ledger import Ledger
 from taciturn.validation import Array, choice, number
 
 __all__ = ["spending"]

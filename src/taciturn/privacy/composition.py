@@ -7,6 +7,7 @@ equations to what each row has sent.
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -259,9 +260,16 @@ def message_epsilon(loss: PrivacyLoss, delta: Array) -> Array:
     """Epsilon of one message at each delta, [R]."""
     if math.isfinite(loss.epsilon) or not delta.any():
         return np.full(delta.shape, loss.epsilon)
-    if loss.kind == "gaussian":
-        return gaussian_epsilon(math.sqrt(2 * loss.rho), delta)
-    return rdp_epsilon(loss.rdp(ORDERS), delta)
+    if loss.kind != "gaussian":
+        return rdp_epsilon(loss.rdp(ORDERS), delta)
+    mu = math.sqrt(2 * loss.rho)
+    return np.full(1, _gaussian_epsilon(mu, float(delta[0]))) if delta.size == 1 else gaussian_epsilon(mu, delta)
+
+
+@lru_cache(65536)
+def _gaussian_epsilon(mu: float, delta: float) -> float:
+    """`gaussian_epsilon` of numbers: environments ask again at every step."""
+    return float(gaussian_epsilon(mu, delta))
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ class Memoized(Mechanism):
     def __post_init__(self) -> None:
         inner: Any = self.mechanism
         if not isinstance(inner, Mechanism) or inner.stateful:
-            raise ValueError(f"mechanism must have no state, not {inner!r}")
+            raise ValueError(f"mechanism must be one without state, not {inner!r}")
         self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
 
     def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:

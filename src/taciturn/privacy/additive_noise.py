@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.base import Calibrated, PrivacyLoss
@@ -40,7 +41,7 @@ class _Additive(Calibrated):
     @abstractmethod
     def _measurement(self, dp: Any, scale: float) -> Any: ...
 
-    def units(self, bound: Array, **values: Any) -> tuple[Array, Array, list[Array]]:
+    def units(self, bound: Array, **values: Array) -> tuple[Array, Array, list[Array]]:
         """(unit, noise scale in units, values in units). The unit is 1, or for the exact sampler a step of its grid."""
         scale = checks.scale(bound, self.multiplier)
         if self.sampler != "exact":
@@ -48,12 +49,12 @@ class _Additive(Calibrated):
         grid = Grid.of(bound, self.multiplier)
         return grid.step, grid.scale, [grid.round(name, value) for name, value in values.items()]
 
-    def scale(self, x: Any, sensitivity: Any = None) -> Array:
+    def scale(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; it broadcasts against x."""
         unit, scale, _ = self.units(self.bound(sensitivity, np.asarray(x)))
         return unit * scale
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         """x[...]: numbers; returns float64 of the same shape."""
         x = checks.reals("x", x)
         unit, scale, (x,) = self.units(self.bound(sensitivity, x), x=x)
@@ -64,12 +65,14 @@ class _Additive(Calibrated):
             return noisy
         return (x + self.noise(scale, x.shape, rng)) * unit
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         x = checks.reals("x", x)
         unit, scale, _ = self.units(self.bound(sensitivity, x), x=x)
         return np.broadcast_to(self._spread * (unit * scale) ** 2, x.shape).copy()
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         """For each number; the ratio of a message is the sum over its numbers."""
         y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
         _, scale, (y, x0, x1) = self.units(self.bound(sensitivity, y), y=y, x0=x0, x1=x1)
@@ -110,7 +113,7 @@ class Laplace(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """Pure epsilon, rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form RDP (Mironov 2017, Proposition 6)."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
@@ -220,7 +223,7 @@ class Gaussian(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """Not pure; rho = sensitivity^2 / (2 sigma^2), and the Renyi divergence of order alpha is alpha rho."""
         checks.sensitivities(sensitivity)
         rho = 1 / (2 * self.noise_multiplier**2)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.validation import Array, choice, number
@@ -42,7 +43,7 @@ class PrivacyLoss:
     rho: float
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
 
-    def rdp(self, alpha: Any) -> Array:
+    def rdp(self, alpha: ArrayLike) -> Array:
         """Upper bound on the Renyi divergence of order alpha > 1 between adjacent inputs (Mironov 2017), float64 of alpha's shape.
 
         Randomised response, Laplace and Gaussian noise have a closed form; for all others it is min(alpha rho, epsilon).
@@ -113,15 +114,17 @@ class Mechanism(ABC):
     stateful: ClassVar[bool] = False
     epsilon: float
 
-    def _set(self, **values: Any) -> None:
+    def _set(self, **values: ArrayLike) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @abstractmethod
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         """The messages sent for private values x; `sensitivity` is a number, or an array over the leading axes of x."""
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
         """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K], with the law of a sum over `perturb`.
 
         num_messages: the number of all messages, if some senders hold no value (a vector of zeros); default: histogram.sum(-1).
@@ -129,28 +132,36 @@ class Mechanism(ABC):
         """
         raise TypeError(f"{type(self).__name__} has no closed law for sums of messages: use perturb for each message")
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         """Unbiased estimate of the private value, from a message, or of their sum, from a sum of `num_messages` messages; float64."""
         return checks.reals("y", y).copy()
 
     @abstractmethod
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         """Variance of each number in `debias(perturb(x))`, float64."""
 
     @abstractmethod
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """What one message costs. Noise scales with the sensitivity, so the cost does not depend on it."""
 
     @abstractmethod
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         """log P(y | x0) - log P(y | x1) for each message, or for each number where messages are numbers."""
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Any:
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: ArrayLike | None = None) -> Any:
         """New state for agents of `shape`, to be passed to `step`; None for a mechanism without state."""
         checks.agents(shape)
 
     def step(
-        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
+        self,
+        x: ArrayLike,
+        rng: np.random.Generator,
+        state: Any = None,
+        *,
+        where: Array | None = None,
+        sensitivity: ArrayLike | None = None,
     ) -> Array:
         """`perturb` for one round in which the agents marked in `where` send (default: all); updates `state` in place.
 
@@ -172,7 +183,7 @@ class Calibrated(Mechanism):
             self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
-    def bound(self, sensitivity: Any, x: Array) -> Array:
+    def bound(self, sensitivity: ArrayLike | None, x: Array) -> Array:
         """The sensitivity of each of the messages x."""
         own = self.sensitivity if self.sensitivity is not None else sensitivity
         if own is None:
@@ -188,19 +199,23 @@ class NoPrivacy(Mechanism):
     closed_counts: ClassVar[bool] = True
     epsilon: float = field(default=math.inf, init=False)
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         return checks.numbers("x", x).copy()
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
         return checks.counts(histogram, num_messages)[0]
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         return np.zeros(checks.numbers("x", x).shape)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         return PrivacyLoss(self.kind, math.inf, math.inf)
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         """For each number: 0 where x0 = x1, +-inf where y reveals which it is, NaN where y is neither."""
         y, x0, x1 = (checks.numbers(name, value) for name, value in (("y", y), ("x0", x0), ("x1", x1)))
         y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)

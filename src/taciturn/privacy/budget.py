@@ -11,7 +11,7 @@ from taciturn.privacy.accounts import Account
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.composition import ORDERS
 from taciturn.privacy.ledger import Ledger
-from taciturn.validation import Array, choice, number
+from taciturn.validation import Bools, Floats, choice, number
 
 __all__ = ["Budget", "BudgetSpent"]
 
@@ -75,9 +75,9 @@ class Budget:
         """`limit`, with an allowance for rounding."""
         return self.limit * (1 + ROUNDING)
 
-    def _divergences(self) -> Array:
+    def _divergences(self) -> Floats:
         """The divergence that (epsilon, delta) allows at each of ORDERS: `rdp_epsilon` solved for the divergence."""
-        allowed: Array = self.epsilon - np.log1p(-1 / ORDERS) + (math.log(self.delta) + np.log(ORDERS)) / (ORDERS - 1)
+        allowed: Floats = self.epsilon - np.log1p(-1 / ORDERS) + (math.log(self.delta) + np.log(ORDERS)) / (ORDERS - 1)
         return allowed
 
     def cost(self, loss: PrivacyLoss) -> float:
@@ -86,7 +86,7 @@ class Budget:
             return _divergence(loss, self.order)
         return float(loss.epsilon if self.method == "basic" else loss.rho)
 
-    def _cost_of_levels(self, epsilon: Array, rho: Array) -> Array:
+    def _cost_of_levels(self, epsilon: Floats, rho: Floats) -> Floats:
         """Cost of messages at chosen levels, from their sums; their divergence of order alpha is at most alpha rho."""
         if self.method == "rdp":
             return self.order * rho
@@ -97,7 +97,7 @@ class Budget:
         cost = self.cost(loss)
         return math.inf if cost == 0 else float(math.floor(self._room / cost))
 
-    def spent(self, ledger: Ledger, channel: str | None = None) -> Array:
+    def spent(self, ledger: Ledger, channel: str | None = None) -> Floats:
         """What agents have spent on a channel (None: on all), in the unit of `limit`.
 
         Returns:
@@ -121,7 +121,7 @@ class Budget:
                 total = total + self._cost_of_levels(account.epsilon, account.zcdp * account.squares)
         return total
 
-    def allows(self, ledger: Ledger, loss: PrivacyLoss | Array, channel: str | None = None) -> Array:
+    def allows(self, ledger: Ledger, loss: PrivacyLoss | Floats, channel: str | None = None) -> Bools:
         """Which agents can afford one more message.
 
         Args:
@@ -160,8 +160,8 @@ class Budget:
         return everybody
 
     def admit(
-        self, ledger: Ledger, loss: PrivacyLoss | Array, senders: Array, channel: str | None = None
-    ) -> tuple[Array, Array]:
+        self, ledger: Ledger, loss: PrivacyLoss | Floats, senders: Bools, channel: str | None = None
+    ) -> tuple[Bools, Bools]:
         """Decide which agents may send, before anything is sent or charged.
 
         Args:

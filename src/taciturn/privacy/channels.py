@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Protocol
 
-from taciturn.validation import Array
+from taciturn.validation import Ints
 
 __all__ = ["CountedChannel", "Observer", "Payload", "SendingChannel", "Unit"]
 
@@ -39,11 +39,11 @@ class CountedChannel(Protocol):
         """Whether each event enters at most one message, so that messages compose in parallel at event level."""
 
     @property
-    def everyone(self) -> Array:
+    def everyone(self) -> Ints:
         """int64[B]: messages that every sender has sent."""
 
     @property
-    def each(self) -> Array | None:
+    def each(self) -> Ints | None:
         """int64[B, N]: messages beyond those, by sender; None if there are none."""
 
     @property

@@ -67,11 +67,12 @@ def binary(name: str, value: Any) -> Bools:
 def one_hot(name: str, value: Any) -> Bools:
     """A 0/1 array [..., K] with at most one 1 in each vector, as booleans."""
     bits = binary(name, value)
+    ones: Array
     if bits.shape[-1] < 64:  # NumPy's sum along a short axis is ten times slower
-        ones = sum((bits[..., k] for k in range(bits.shape[-1])), start=np.zeros(bits.shape[:-1], np.uint8))
+        ones = np.asarray(sum((bits[..., k] for k in range(bits.shape[-1])), start=np.zeros(bits.shape[:-1], np.uint8)))
     else:
-        ones = np.count_nonzero(bits, axis=-1)
-    if (np.asarray(ones) > 1).any():
+        ones = np.asarray(np.count_nonzero(bits, axis=-1))
+    if (ones > 1).any():
         raise ValueError(f"{name} must hold at most one 1 in each vector [..., K]: the claim is for one-hot vectors")
     return bits
 

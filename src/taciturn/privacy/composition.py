@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from taciturn.privacy.base import PrivacyLoss
-from taciturn.validation import Array, missing_extra
+from taciturn.validation import Array, Floats, missing_extra
 
 __all__ = [
     "LOCAL",
@@ -36,7 +36,7 @@ __all__ = [
 Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 425)
+ORDERS: Floats = 1 + np.geomspace(1e-3, 1e6, 425)
 """Orders at which Renyi divergences are converted to epsilon. They lie 5% apart, which raises epsilon by less than 0.1%."""
 
 LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
@@ -49,7 +49,7 @@ TAIL = 1e-4  # share of delta spent on truncating tails
 FOURIER = 1e-14  # part of delta reserved for rounding errors of fast Fourier transforms, ten times the largest observed
 
 
-def basic_epsilon(counts: Array, epsilons: Array) -> Array:
+def basic_epsilon(counts: Array, epsilons: Array) -> Floats:
     """Basic composition, the sum of k_i epsilon_i (Dwork & Roth 2014, Section 3.5).
 
     Args:
@@ -62,7 +62,7 @@ def basic_epsilon(counts: Array, epsilons: Array) -> Array:
     return _times(counts, np.broadcast_to(epsilons, counts.shape)).sum(-1)
 
 
-def advanced_epsilon(total: Array, drift: Array, squares: Array, delta: float | Array) -> Array:
+def advanced_epsilon(total: Floats, drift: Floats, squares: Floats, delta: float | Floats) -> Floats:
     """Advanced composition of pure messages with different epsilons: Kairouz, Oh & Viswanath (2015).
 
     Args:
@@ -79,7 +79,7 @@ def advanced_epsilon(total: Array, drift: Array, squares: Array, delta: float | 
     return np.minimum(total, np.minimum(second, third))
 
 
-def rdp_epsilon(divergence: Array, delta: float | Array, orders: Array = ORDERS) -> Array:
+def rdp_epsilon(divergence: Floats, delta: float | Floats, orders: Floats = ORDERS) -> Floats:
     """Epsilon of a Renyi divergence curve: Canonne, Kamath & Steinke (2020), Proposition 12 (of arXiv 2004.00010v4).
 
     Args:
@@ -96,7 +96,7 @@ def rdp_epsilon(divergence: Array, delta: float | Array, orders: Array = ORDERS)
     return np.where((divergence == 0).all(-1), 0.0, np.maximum(epsilon.min(-1), 0.0))
 
 
-def zcdp_epsilon(rho: Array, delta: float | Array) -> Array:
+def zcdp_epsilon(rho: Array, delta: float | Floats) -> Floats:
     """Epsilon of rho-zCDP: `rdp_epsilon` of the divergence alpha rho of order alpha (Bun & Steinke 2016).
 
     The rho of several messages add up (Bun & Steinke 2016, Lemma 1.7). `rho` is [R]; inf is allowed.
@@ -105,7 +105,7 @@ def zcdp_epsilon(rho: Array, delta: float | Array) -> Array:
     return rdp_epsilon(rho[:, None] * ORDERS, delta)
 
 
-def gaussian_delta(mu: Array, epsilon: Array) -> Array:
+def gaussian_delta(mu: Array, epsilon: Array) -> Floats:
     """The exact delta of a Gaussian mechanism with mu = sensitivity / sigma: Balle & Wang (2018), Theorem 8."""
     from scipy.special import log_ndtr
 
@@ -113,7 +113,7 @@ def gaussian_delta(mu: Array, epsilon: Array) -> Array:
     return np.exp(above) * -np.expm1(np.minimum(below - above, 0))
 
 
-def gaussian_epsilon(mu: float | Array, delta: float | Array) -> Array:
+def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
     """Epsilon of a Gaussian mechanism with mu = sensitivity / sigma at `delta` > 0: `gaussian_delta` inverted by bisection.
 
     Gaussian mechanisms compose to a Gaussian mechanism whose mu^2 is the sum of theirs (Dong, Roth & Su 2022). `mu` and `delta` broadcast;
@@ -256,7 +256,7 @@ def _pure(epsilon: float) -> PrivacyLoss:
     return PrivacyLoss("pure", epsilon, epsilon**2 / 2)
 
 
-def message_epsilon(loss: PrivacyLoss, delta: Array) -> Array:
+def message_epsilon(loss: PrivacyLoss, delta: Floats) -> Floats:
     """Epsilon of one message at each delta, [R]."""
     if math.isfinite(loss.epsilon) or not delta.any():
         return np.full(delta.shape, loss.epsilon)
@@ -280,12 +280,12 @@ class MessageCounts:
     counts: Array
     parallel: bool
 
-    def add(self, values: Array) -> Array:
+    def add(self, values: Array) -> Floats:
         """The sum over messages of values [L] or [R, L]; their maximum if parallel. [R]."""
         parts = _times(self.counts, np.broadcast_to(values, self.counts.shape))
         return parts.max(-1) if self.parallel else parts.sum(-1)
 
-    def curves(self) -> Array:
+    def curves(self) -> Floats:
         """Renyi divergences at ORDERS, [R, A]."""
         curves = np.stack([loss.rdp(ORDERS) for loss in self.losses])
         if self.parallel:
@@ -296,7 +296,7 @@ class MessageCounts:
             total[(self.counts > 0).astype(np.float64) @ ~finite > 0] = math.inf
         return total
 
-    def singles(self, delta: Array) -> Array:
+    def singles(self, delta: Floats) -> Floats:
         """Epsilon of one message of each kind, [R, L], at delta [R]."""
         return np.stack([message_epsilon(loss, delta) for loss in self.losses], -1)
 
@@ -320,7 +320,7 @@ class History:
     """
 
     groups: list[MessageCounts]
-    chosen: Array
+    chosen: Floats
 
     def __getitem__(self, rows: Any) -> "History":
         return History([replace(g, counts=g.counts[rows]) for g in self.groups], self.chosen[rows])
@@ -330,18 +330,18 @@ class History:
         groups = [replace(g, counts=g.counts.max(0, keepdims=True)) for g in self.groups]
         return History(groups, self.chosen.max(0, keepdims=True))
 
-    def add(self, value: Callable[[PrivacyLoss], float]) -> Array:
+    def add(self, value: Callable[[PrivacyLoss], float]) -> Floats:
         """The sum of a number over all messages, without those at chosen levels, [R]."""
         parts = [g.add(np.array([float(value(loss)) for loss in g.losses])) for g in self.groups]
         return np.sum([np.zeros(len(self.chosen)), *parts], axis=0)
 
-    def basic(self, delta: float) -> Array:
+    def basic(self, delta: float) -> Floats:
         """Basic composition; delta is divided equally among the messages that are not pure."""
         impure = self.add(lambda loss: math.isinf(loss.epsilon))
         each = delta / np.maximum(impure, 1)
         return np.sum([self.chosen[:, 0], *(g.add(g.singles(each)) for g in self.groups)], axis=0)
 
-    def advanced(self, delta: float) -> Array:
+    def advanced(self, delta: float) -> Floats:
         """Advanced composition; half of delta is divided equally among the messages that are not pure."""
         impure = self.add(lambda loss: math.isinf(loss.epsilon))
         each = delta / 2 / np.maximum(impure, 1)
@@ -353,11 +353,11 @@ class History:
         )
         return advanced_epsilon(total, drift, squares, np.where(impure > 0, delta / 2, delta))
 
-    def zcdp(self, delta: float) -> Array:
+    def zcdp(self, delta: float) -> Floats:
         """Composition of zero-concentrated differential privacy."""
         return zcdp_epsilon(self.add(lambda loss: loss.rho) + self.chosen[:, 3], delta)
 
-    def rdp(self, delta: float) -> Array:
+    def rdp(self, delta: float) -> Floats:
         """Composition of Renyi differential privacy; the divergence at chosen levels is at most min(alpha rho, epsilon)."""
         chosen = np.minimum(self.chosen[:, [3]] * ORDERS, self.chosen[:, [0]])
         return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
@@ -367,7 +367,7 @@ class History:
         sent = [pair for g in self.groups for pair in g.sent(row)] + [(_pure(float(self.chosen[row, 0])), 1)]
         return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
 
-    def bound(self, delta: float, method: Method) -> Array:
+    def bound(self, delta: float, method: Method) -> Floats:
         """Epsilon of each row: the smallest bound by `method` or a simpler one; for `pld` without the distributions (see `tightened`)."""
         if len(self.chosen) > ROWS_AT_ONCE:
             parts = range(0, len(self.chosen), ROWS_AT_ONCE)
@@ -380,7 +380,7 @@ class History:
         bound = np.minimum(bound, self.zcdp(delta))
         return bound if method == "zcdp" else np.minimum(bound, self.rdp(delta))
 
-    def tightened(self, bound: Array, delta: float, worst: int) -> Array:
+    def tightened(self, bound: Floats, delta: float, worst: int) -> Floats:
         """The bounds after privacy loss distributions of the `worst` rows, and of one row that dominates all others."""
         bound = bound.copy()
         rows = np.flatnonzero(np.isfinite(bound) & (bound > 0))

@@ -1,9 +1,10 @@
 """The exponential mechanism: a private choice among options by their scores."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.base import Calibrated, PrivacyLoss
@@ -38,7 +39,7 @@ class Exponential(Calibrated):
         self._set(epsilon=number("epsilon", self.epsilon, above=0))
         self._check()
 
-    def _scores(self, name: str, scores: Any, sensitivity: Any) -> tuple[Array, Array]:
+    def _scores(self, name: str, scores: ArrayLike, sensitivity: ArrayLike | None) -> tuple[Array, Array]:
         """Scores [..., K] and the temperature that divides them, both integers for the exact sampler."""
         scores = checks.reals(name, scores)
         if scores.ndim == 0 or scores.shape[-1] == 0:
@@ -50,16 +51,16 @@ class Exponential(Calibrated):
         grid = Grid.of(bound, 2 / self.epsilon)
         return grid.round(name, scores), grid.scale
 
-    def _log_probabilities(self, name: str, scores: Any, sensitivity: Any) -> Array:
+    def _log_probabilities(self, name: str, scores: ArrayLike, sensitivity: ArrayLike | None) -> Array:
         scores, temperature = self._scores(name, scores, sensitivity)
         logits = (scores - scores.max(-1, keepdims=True)) / temperature
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
-    def probabilities(self, scores: Any, sensitivity: Any = None) -> Array:
+    def probabilities(self, scores: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         """The probability of each option, float64[..., K]."""
         return np.exp(self._log_probabilities("scores", scores, sensitivity))
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         """The selected options, int64[...], for scores x[..., K]."""
         scores, temperature = self._scores("x", x, sensitivity)
         if self.sampler == "fast":
@@ -85,18 +86,20 @@ class Exponential(Calibrated):
             open_ = open_[~accepted]
         return selected.reshape(scores.shape[:-1])
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         raise TypeError("Exponential selects an option: there is nothing to debias")
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         raise TypeError("Exponential selects an option: it has no variance")
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers 2021)."""
         checks.sensitivities(sensitivity)
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         """[...] for selections y[...] and scores x0, x1 of [..., K]."""
         first, second = checks.together(
             1, x0=self._log_probabilities("x0", x0, sensitivity), x1=self._log_probabilities("x1", x1, sensitivity)

@@ -18,7 +18,7 @@ from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.channels import CountedChannel, Observer, Unit
 from taciturn.privacy.composition import LOCAL, METHODS, History, MessageCounts, Method, group
 from taciturn.privacy.stateful import Memoized, TreeAggregation
-from taciturn.validation import Array, Floats, Ints, choice, integer, number
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = ["Ledger"]
 
@@ -101,7 +101,7 @@ class Ledger:
         account.add(everyone, each)
 
     def charge_levels(
-        self, channel: str, epsilons: Array, *, kind: str = "pure", zcdp: float = 0.5, events: int | None = None
+        self, channel: str, epsilons: Floats, *, kind: str = "pure", zcdp: float = 0.5, events: int | None = None
     ) -> None:
         """Count one message of each agent, at a pure epsilon that the agent has chosen.
 
@@ -129,7 +129,7 @@ class Ledger:
             self._levels[channel, kind, zcdp, events] = account
         account.add(epsilons)
 
-    def reset(self, where: Array | None = None) -> None:
+    def reset(self, where: Bools | None = None) -> None:
         """Forget what was spent in the replicas marked in `where` bool[B] (default: all), where new agents begin."""
         where = np.ones(self.num_envs, np.bool_) if where is None else where
         if not _is_array(where, (self.num_envs,), "b"):
@@ -165,7 +165,7 @@ class Ledger:
         """The accounts of all channels on which a role's agents send."""
         return [a for name, sender in self.senders.items() if sender == role for a in self.accounts_of(name)]
 
-    def messages(self, channel: str) -> Array:
+    def messages(self, channel: str) -> Ints:
         """Messages of each agent on a channel, int64[B, N]."""
         shape = self._shape(channel)
         return _added(self.accounts_of(channel), shape)
@@ -358,7 +358,7 @@ def _note(channel: CountedChannel, kind: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _added(accounts: Iterable[Account | Levels], shape: tuple[int, int]) -> Array:
+def _added(accounts: Iterable[Account | Levels], shape: tuple[int, int]) -> Ints:
     """Messages on all accounts, int64[B, N]."""
     total = np.zeros(shape, np.int64)
     for account in accounts:
@@ -366,7 +366,7 @@ def _added(accounts: Iterable[Account | Levels], shape: tuple[int, int]) -> Arra
     return total
 
 
-def _distinct(columns: list[Array], size: int) -> tuple[Array, Array]:
+def _distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
     """Where each distinct row of `columns` first occurs, int[R], and which of the distinct rows each row is, int[size]."""
     rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
     for column in columns:
@@ -375,7 +375,7 @@ def _distinct(columns: list[Array], size: int) -> tuple[Array, Array]:
     return rows, code
 
 
-def _reduced(total: Array, by: str | float) -> Array:
+def _reduced(total: Floats, by: str | float) -> Floats:
     if by == "agent":
         return total
     if by == "mean":

@@ -5,9 +5,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.base import Mechanism, PrivacyLoss
@@ -49,7 +50,7 @@ class _Bits(Mechanism):
         """p - q, computed as p (1 - q) (1 - e^-epsilon) to avoid cancellation."""
         return self.p * -math.expm1(-self.epsilon) * math.exp(-np.logaddexp(0, self.logits[1]))
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         """Zeros and ones of the shape and dtype of x[..., K], which holds one-hot vectors or vectors of zeros."""
         bits = checks.one_hot("x", x)
         if self.sampler == "fast":
@@ -69,24 +70,26 @@ class _Bits(Mechanism):
         data = np.frombuffer(answer(np.packbits(bits).tobytes()), dtype=np.uint8)
         return np.unpackbits(data, count=bits.size).reshape(bits.shape)
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
         """Option k: Binomial(histogram[k], p) + Binomial(num_messages - histogram[k], q), independent over k."""
         histogram, total = checks.counts(histogram, num_messages)
         return rng.binomial(histogram, self.p) + rng.binomial(total[..., None] - histogram, self.q)
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         """(y - n q) / (p - q), where y[..., K] is the sum of n = `num_messages`[...] messages."""
         y = checks.reals("y", y)
         if y.ndim == 0:
             raise ValueError("y must be an array [..., K], not a number")
         return (y - checks.totals(num_messages, y.shape[:-1])[..., None] * self.q) / self.gap
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         """p(1-p) / (p-q)^2 where the bit is 1, q(1-q) / (p-q)^2 where it is 0."""
         one, zero = (math.exp(-np.logaddexp(0, a) - np.logaddexp(0, -a)) for a in self.logits)
         return np.where(checks.one_hot("x", x), one, zero) / self.gap**2
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2 / 4.
 
         Two one-hot vectors differ in two bits. The log-likelihood ratio of a bit lies in [log (1-p)/(1-q), log p/q], an interval of width
@@ -97,7 +100,9 @@ class _Bits(Mechanism):
         one, zero = self.logits
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         """[...] for y, x0, x1 of [..., K]."""
         answer, one, zero = checks.together(
             1, y=checks.binary("y", y), x0=checks.one_hot("x0", x0), x1=checks.one_hot("x1", x1)
@@ -158,7 +163,7 @@ class UnaryEncoding(_Bits):
         return (self.epsilon / 2, -self.epsilon / 2) if self.variant == "symmetric" else (0.0, -self.epsilon)
 
 
-def k_ary_response(values: Any, budget: Any, num_values: int, rng: np.random.Generator) -> Array:
+def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: np.random.Generator) -> Array:
     """Each of `values` with probability e / (e + M), and otherwise a uniform draw from all M values; int64.
 
     So P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP. `budget` is e >= 0, a number or
@@ -223,7 +228,7 @@ class KaryRandomizedResponse(Mechanism):
         """P(other), of each other value."""
         return 1 / (self.budget + self.num_values)
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         """Reports, int64 of the shape of x, which holds integers in [0, M)."""
         values = checks.integers("x", x, at_least=0, below=self.num_values)
         if self.sampler == "fast":
@@ -235,7 +240,9 @@ class KaryRandomizedResponse(Mechanism):
         answer = load_opendp().m.make_randomized_response(list(range(self.num_values)), self.p)
         return np.array([answer(int(value)) for value in values.flat], np.int64).reshape(values.shape)
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
         """Binomial(histogram[k], e/(e+M)) messages keep the value k; all others are uniform over the M values."""
         histogram, total = checks.counts(histogram, num_messages)
         if histogram.shape[-1] != self.num_values or (total != histogram.sum(-1)).any():
@@ -245,7 +252,7 @@ class KaryRandomizedResponse(Mechanism):
         kept = rng.binomial(histogram, self.budget / (self.budget + self.num_values))
         return kept + rng.multinomial(total - kept.sum(-1), np.full(self.num_values, 1 / self.num_values))
 
-    def debias(self, y: Any, num_messages: Any = None) -> Array:
+    def debias(self, y: ArrayLike, num_messages: ArrayLike | None = None) -> Array:
         """(count - n q) / (p - q), [..., M], with p - q = e / (e+M).
 
         y is either messages [...], integers that each count as a one-hot vector (n = 1), or counts [..., M] of n = `num_messages`[...]
@@ -261,18 +268,20 @@ class KaryRandomizedResponse(Mechanism):
             total = checks.totals(num_messages, counts.shape[:-1])
         return (counts - total[..., None] * self.q) * (self.budget + self.num_values) / self.budget
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         """[..., M] for x[...]: p(1-p) / (p-q)^2 at the value x, and q(1-q) / (p-q)^2 at all others."""
         held = checks.integers("x", x, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
         p, q = self.p, self.q
         return np.where(held, p * (self.num_values - 1) * q, q * (1 - q)) / (self.budget * q) ** 2
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """Pure epsilon = log(1+e), rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form Renyi divergence."""
         parameters = {"epsilon": self.epsilon, "num_values": self.num_values}
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         y, x0, x1 = (
             checks.integers(name, v, at_least=0, below=self.num_values)
             for name, v in (("y", y), ("x0", x0), ("x1", x1))

@@ -21,8 +21,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from taciturn.validation import Array, missing_extra
+from taciturn.validation import Array, Bools, Ints, missing_extra
 
 __all__ = [
     "Grid",
@@ -80,7 +81,7 @@ def _more_bits(rng: np.random.Generator) -> int:
     return int(rng.integers(0, 2**48))
 
 
-def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: np.random.Generator) -> Bools:
     """bool[shape], each True with exactly the probability p in [0, 1) given by its binary digits, digits(n) = floor(2^n p).
 
     Each compares p with a uniform number, of which only as many bits are drawn as the comparison needs; 16 nearly always suffice (von
@@ -111,7 +112,7 @@ def _decide_geometric(number: int, rng: np.random.Generator) -> int:
         bits, number = bits + 48, (number << 48) | _more_bits(rng)
 
 
-def _geometric(size: int, rng: np.random.Generator) -> Array:
+def _geometric(size: int, rng: np.random.Generator) -> Ints:
     """int64[size] with P(V >= v) = e^-v, by inversion."""
     drawn = rng.integers(0, 2**64, size=size, dtype=np.uint64)
     place = np.searchsorted(_POWERS, drawn, side="right")
@@ -121,7 +122,7 @@ def _geometric(size: int, rng: np.random.Generator) -> Array:
     return geometric
 
 
-def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: np.random.Generator) -> Array:
+def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: np.random.Generator) -> Bools:
     """bool, True with probability exp(-numerator / denominator): Canonne, Kamath & Steinke 2020, Algorithm 1.
 
     Both are integers with 0 <= numerator and 0 < denominator <= 2^53; the denominator may be a single number.
@@ -140,7 +141,7 @@ def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: np.rand
 
 
 def _rejection(
-    propose: Callable[[Array | int, int], tuple[Array, Array]], scale: Any, shape: tuple[int, ...], name: str
+    propose: Callable[[Array | int, int], tuple[Array, Array]], scale: ArrayLike, shape: tuple[int, ...], name: str
 ) -> Array:
     """int64[shape] of accepted proposals, each at its own scale."""
     scales = np.asarray(scale)
@@ -157,7 +158,7 @@ def _rejection(
     return drawn.reshape(shape)
 
 
-def discrete_laplace(scale: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def discrete_laplace(scale: ArrayLike, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
     """int64[shape] with P(x) = (e^(1/t) - 1) / (e^(1/t) + 1) e^(-|x|/t): Canonne, Kamath & Steinke 2020, Algorithm 2.
 
     t = `scale` holds integers in [1, 2^26) and broadcasts to `shape`.
@@ -173,7 +174,7 @@ def discrete_laplace(scale: Any, shape: tuple[int, ...], rng: np.random.Generato
     return _rejection(propose, scale, shape, "scale")
 
 
-def discrete_gaussian(sigma: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def discrete_gaussian(sigma: ArrayLike, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
     """int64[shape] with P(x) proportional to e^(-x^2 / 2 sigma^2): Canonne, Kamath & Steinke 2020, Algorithm 3 with t = sigma.
 
     A discrete Laplace draw x is accepted with probability exp(-(|x| - sigma)^2 / 2 sigma^2). `sigma` holds integers in [1, 2^26) and

@@ -11,7 +11,7 @@ from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import METHODS, Method, message_epsilon
 from taciturn.privacy.ledger import Ledger
-from taciturn.validation import Array, choice, number
+from taciturn.validation import Array, Floats, Ints, choice, number
 
 __all__ = ["spending"]
 
@@ -63,8 +63,8 @@ def spending(
     return {"messages": messages} | first
 
 
-def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Array:
-    total: Array | None = None
+def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Ints:
+    total: Ints | None = None
     for channel in channels:
         sent = channel.everyone * channel.num_senders
         if channel.each is not None:
@@ -73,7 +73,7 @@ def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Array:
     return np.zeros(num_envs, np.int64) if total is None else total
 
 
-def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Array]:
+def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Floats]:
     """The epsilons of one role's agents, float64[B]."""
     accounts = ledger.sent_by(role)
     most = [account.most_sent() for account in accounts]
@@ -91,7 +91,7 @@ def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float
     return spent
 
 
-def _basic(accounts: list[Account | Levels], most: list[Array], num_envs: int) -> Array:
+def _basic(accounts: list[Account | Levels], most: list[Ints], num_envs: int) -> Floats:
     """Basic composition of pure messages, for the agent that spent most: float64[B].
 
     Where agents differ on one account at most, it is the agent that spent most there.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.additive_noise import Laplace, laplace_loss
@@ -22,7 +23,7 @@ __all__ = [
 class TreeState:
     """State of `TreeAggregation` for agents of `shape`: log2(horizon) + 2 numbers each."""
 
-    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: ArrayLike | None) -> None:
         self.shape, self.horizon, self.sensitivity = shape, horizon, sensitivity
         self.time: Ints = np.zeros(shape, np.int64)  # number of values so far
         self.fresh: Bools = np.zeros(
@@ -31,7 +32,7 @@ class TreeState:
         self.total: Array | None = None  # [*shape, *payload]: true sums
         self.noise: Array | None = None  # [*shape, *payload, levels]: noise of the blocks in the last answer
 
-    def reset(self, where: Any = None) -> None:
+    def reset(self, where: Array | None = None) -> None:
         """Begin new streams where `where`, booleans over the leading axes, is true (default: everywhere)."""
         chosen = checks.mask(where, self.shape)
         self.time, self.fresh = np.where(chosen, 0, self.time), np.where(chosen, False, self.fresh)
@@ -95,13 +96,13 @@ class TreeAggregation(Mechanism):
         """The law of one block's noise."""
         return Laplace(self.epsilon / self.levels(horizon), self.sensitivity, self.sampler)
 
-    def _streams(self, name: str, x: Any) -> Array:
+    def _streams(self, name: str, x: ArrayLike) -> Array:
         x = checks.reals(name, x)
         if x.ndim == 0 or not 1 <= x.shape[-1] <= (self.horizon or math.inf):
             raise ValueError(f"{name} must be streams [..., T] with 1 <= T <= {self.horizon or 'any'}, not {x.shape}")
         return x
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         """The noisy sums of the first 1, ..., T values of whole streams x[..., T]; float64[..., T]."""
         x = self._streams("x", x)
         block = self._block(x.shape[-1])
@@ -114,7 +115,9 @@ class TreeAggregation(Mechanism):
             time = time - _last_block(time)
         return sums * unit
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> TreeState:
+    def start(
+        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: ArrayLike | None = None
+    ) -> TreeState:
         """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of shape."""
         horizon = self._horizon(horizon)
         block, agents = self._block(horizon), checks.agents(shape)
@@ -122,7 +125,13 @@ class TreeAggregation(Mechanism):
         return TreeState(agents, horizon, sensitivity)
 
     def step(
-        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
+        self,
+        x: ArrayLike,
+        rng: np.random.Generator,
+        state: Any = None,
+        *,
+        where: Array | None = None,
+        sensitivity: ArrayLike | None = None,
     ) -> Array:
         """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
 
@@ -153,7 +162,7 @@ class TreeAggregation(Mechanism):
         noise[rows, :, ended] = drawn
         return (state.total + state.noise.sum(-1)) * unit
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b = levels * sensitivity / epsilon."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
@@ -161,13 +170,15 @@ class TreeAggregation(Mechanism):
         unit, scale, _ = block.units(block.bound(sensitivity, x[..., :1]), x=x)
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by one of epsilon."""
         checks.sensitivities(sensitivity)
         nodes = 1 if self.horizon is None else self.levels()
         return laplace_loss(self.epsilon, nodes=nodes, exact=self.sampler == "exact")
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""
         y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
         block = self._block(y.shape[-1])
@@ -194,7 +205,7 @@ class MemoizedState:
         self.values: Array | None = None  # [*shape, ...]: the values that were answered
         self.answers: Array | None = None  # [*shape, ...]
 
-    def reset(self, where: Any = None) -> None:
+    def reset(self, where: Array | None = None) -> None:
         """Forget the answers where `where`, booleans over the leading axes, is true (default: everywhere)."""
         chosen = checks.mask(where, self.shape)
         self.known, self.fresh = np.where(chosen, False, self.known), np.where(chosen, False, self.fresh)
@@ -223,15 +234,23 @@ class Memoized(Mechanism):
             raise ValueError(f"mechanism must be one without state, not {inner!r}")
         self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
         return self.mechanism.perturb(x, rng, sensitivity)
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> MemoizedState:
+    def start(
+        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: ArrayLike | None = None
+    ) -> MemoizedState:
         """State without answers, for agents of `shape`."""
         return MemoizedState(checks.agents(shape))
 
     def step(
-        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
+        self,
+        x: ArrayLike,
+        rng: np.random.Generator,
+        state: Any = None,
+        *,
+        where: Array | None = None,
+        sensitivity: ArrayLike | None = None,
     ) -> Array:
         """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are none)."""
         if not isinstance(state, MemoizedState):
@@ -243,7 +262,7 @@ class Memoized(Mechanism):
         differs = (x != values).any(tuple(range(axes, x.ndim)))
         fresh = np.asarray(chosen & (differs | ~state.known))
         rows, size = np.flatnonzero(fresh), fresh.size
-        if np.ndim(sensitivity):
+        if sensitivity is not None and np.ndim(sensitivity):
             sensitivity = np.broadcast_to(checks.aligned("sensitivity", sensitivity, fresh), state.shape).ravel()[rows]
         drawn = self.mechanism.perturb(x.reshape(size, *x.shape[axes:])[rows], rng, sensitivity)
         if state.answers is None:
@@ -254,16 +273,18 @@ class Memoized(Mechanism):
         values.reshape(size, *x.shape[axes:])[rows] = x.reshape(size, *x.shape[axes:])[rows]
         return state.answers.copy()
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         return self.mechanism.debias(y, num_messages)
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
         return self.mechanism.variance(x, sensitivity)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
         """Cost of one new answer."""
         return self.mechanism.loss(sensitivity)
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+    ) -> Array:
         """The log-likelihood ratio of first answers."""
         return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)

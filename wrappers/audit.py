@@ -84,39 +84,27 @@ def audit(
     caller must know that the two messages are adjacent: messages further apart than the sensitivity that the world states refute nothing.
     `white` relies on the mechanism's own law and cannot see noise that is used for two messages; `black` with `unit="event"` can.
     """
-    if population_of(mechanism) is None:
-        return audit_transcripts(
-            mechanism,
-            pair,
-            trials,
-            confidence,
-            seed,
-            method,
-            claimed=claimed,
-            delta=delta,
-            sensitivity=sensitivity,
-            log_likelihood_ratio=log_likelihood_ratio,
-            held_out=held_out,
-            batch=batch,
-            name=name,
-            progress=progress,
-        )
-    runs = CanaryRuns.of(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta)
-    if method == "one-run" and trials != runs.senders:
-        raise ValueError(f"trials must be the number of senders, {runs.senders}, in one run, not {trials!r}")
+    runs = None
+    if population_of(mechanism) is not None:
+        runs = CanaryRuns.of(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta)
+        if method == "one-run" and trials != runs.senders:
+            raise ValueError(f"trials must be the number of senders, {runs.senders}, in one run, not {trials!r}")
+        log_likelihood_ratio = log_likelihood_ratio or (runs.log_likelihood_ratio if runs.memoryless else None)
+        batch, name = RUNS if batch is None else batch, name or f"{runs.env.name}: {', '.join(runs.pair)}"
     found = audit_transcripts(
-        runs,
-        (0, 1),
+        mechanism if runs is None else runs,
+        pair if runs is None else (0, 1),
         trials,
         confidence,
         seed,
         method,
         claimed=claimed,
         delta=delta,
-        log_likelihood_ratio=log_likelihood_ratio or (runs.log_likelihood_ratio if runs.memoryless else None),
+        sensitivity=sensitivity,
+        log_likelihood_ratio=log_likelihood_ratio,
         held_out=held_out,
-        batch=RUNS if batch is None else batch,
-        name=name or f"{runs.env.name}: {', '.join(runs.pair)}",
+        batch=batch,
+        name=name,
         progress=progress,
     )
-    return found if claimed is not None else replace(found, claimed=runs.claimed)
+    return found if runs is None or claimed is not None else replace(found, claimed=runs.claimed)

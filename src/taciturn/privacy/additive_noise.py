@@ -10,15 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Calibrated, PrivacyLoss
+from taciturn.privacy.base import Calibrated, PrivacyLoss, Sensitivity
 from taciturn.privacy.samplers import GRID_BITS, Grid, discrete_gaussian, discrete_laplace, load_opendp
 from taciturn.validation import Array, number
 
-__all__ = [
-    "Gaussian",
-    "Laplace",
-    "gaussian_delta",
-]
+__all__ = ["Gaussian", "Laplace", "gaussian_delta"]
 
 
 class _Additive(Calibrated):
@@ -49,12 +45,12 @@ class _Additive(Calibrated):
         grid = Grid.of(bound, self.multiplier)
         return grid.step, grid.scale, [grid.round(name, value) for name, value in values.items()]
 
-    def scale(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def scale(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; it broadcasts against x."""
         unit, scale, _ = self.units(self.bound(sensitivity, np.asarray(x)))
         return unit * scale
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         """x[...]: numbers; returns float64 of the same shape."""
         x = checks.reals("x", x)
         unit, scale, (x,) = self.units(self.bound(sensitivity, x), x=x)
@@ -65,13 +61,13 @@ class _Additive(Calibrated):
             return noisy
         return (x + self.noise(scale, x.shape, rng)) * unit
 
-    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         x = checks.reals("x", x)
         unit, scale, _ = self.units(self.bound(sensitivity, x), x=x)
         return np.broadcast_to(self._spread * (unit * scale) ** 2, x.shape).copy()
 
     def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
     ) -> Array:
         """For each number; the ratio of a message is the sum over its numbers."""
         y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
@@ -95,10 +91,6 @@ class Laplace(_Additive):
     sensitivity: float | None = None
     sampler: str = "fast"
 
-    def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
-        self._check()
-
     @property
     def multiplier(self) -> float:
         return 1 / self.epsilon
@@ -113,7 +105,7 @@ class Laplace(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """Pure epsilon, rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form RDP (Mironov 2017, Proposition 6)."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
@@ -223,7 +215,7 @@ class Gaussian(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """Not pure; rho = sensitivity^2 / (2 sigma^2), and the Renyi divergence of order alpha is alpha rho."""
         checks.sensitivities(sensitivity)
         rho = 1 / (2 * self.noise_multiplier**2)

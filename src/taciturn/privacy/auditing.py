@@ -104,21 +104,10 @@ def audit_transcripts(
     correct = int((says_second & second[held:]).sum() + (says_first & ~second[held:]).sum())
     guesses = int(says_second.sum() + says_first.sum())
     certificate = certify_one_run if method == "one-run" else certify
-    return AuditResult(
-        name=name or str(getattr(mechanism, "__name__", type(mechanism).__name__)),
-        method=method,
-        claimed=float(claimed),
-        certified=certificate(correct, guesses, certifying, alpha, delta),
-        cap=math.log(certifying / -math.log(alpha)),
-        trials=trials,
-        certifying=certifying,
-        confidence=confidence,
-        guesses=guesses,
-        correct=correct,
-        threshold=(low, high),
-        delta=delta,
-        seed=seed,
-    )
+    certified, cap = certificate(correct, guesses, certifying, alpha, delta), math.log(certifying / -math.log(alpha))
+    name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    numbers = (trials, certifying, confidence, guesses, correct, (low, high), delta, seed)
+    return AuditResult(name, method, float(claimed), certified, cap, *numbers)
 
 
 def trials_for(

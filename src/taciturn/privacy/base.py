@@ -11,12 +11,9 @@ from numpy.typing import ArrayLike
 from taciturn.privacy import checks
 from taciturn.validation import Array, choice, number
 
-__all__ = [
-    "Calibrated",
-    "Mechanism",
-    "NoPrivacy",
-    "PrivacyLoss",
-]
+__all__ = ["Calibrated", "Mechanism", "NoPrivacy", "PrivacyLoss", "Sensitivity"]
+
+Sensitivity = ArrayLike | None
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ class Mechanism(ABC):
             object.__setattr__(self, name, value)
 
     @abstractmethod
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         """The messages sent for private values x; `sensitivity` is a number, or an array over the leading axes of x."""
 
     def perturb_counts(
@@ -137,20 +134,20 @@ class Mechanism(ABC):
         return checks.reals("y", y).copy()
 
     @abstractmethod
-    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         """Variance of each number in `debias(perturb(x))`, float64."""
 
     @abstractmethod
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """What one message costs. Noise scales with the sensitivity, so the cost does not depend on it."""
 
     @abstractmethod
     def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
     ) -> Array:
         """log P(y | x0) - log P(y | x1) for each message, or for each number where messages are numbers."""
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: ArrayLike | None = None) -> Any:
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None) -> Any:
         """New state for agents of `shape`, to be passed to `step`; None for a mechanism without state."""
         checks.agents(shape)
 
@@ -161,7 +158,7 @@ class Mechanism(ABC):
         state: Any = None,
         *,
         where: Array | None = None,
-        sensitivity: ArrayLike | None = None,
+        sensitivity: Sensitivity = None,
     ) -> Array:
         """`perturb` for one round in which the agents marked in `where` send (default: all); updates `state` in place.
 
@@ -177,13 +174,17 @@ class Calibrated(Mechanism):
     sensitivity: float | None
     sampler: str
 
+    def __post_init__(self) -> None:
+        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._check()
+
     def _check(self) -> None:
         """Check `sensitivity` and `sampler`."""
         if self.sensitivity is not None:
             self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
-    def bound(self, sensitivity: ArrayLike | None, x: Array) -> Array:
+    def bound(self, sensitivity: Sensitivity, x: Array) -> Array:
         """The sensitivity of each of the messages x."""
         own = self.sensitivity if self.sensitivity is not None else sensitivity
         if own is None:
@@ -199,7 +200,7 @@ class NoPrivacy(Mechanism):
     closed_counts: ClassVar[bool] = True
     epsilon: float = field(default=math.inf, init=False)
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         return checks.numbers("x", x).copy()
 
     def perturb_counts(
@@ -207,14 +208,14 @@ class NoPrivacy(Mechanism):
     ) -> Array:
         return checks.counts(histogram, num_messages)[0]
 
-    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         return np.zeros(checks.numbers("x", x).shape)
 
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         return PrivacyLoss(self.kind, math.inf, math.inf)
 
     def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
     ) -> Array:
         """For each number: 0 where x0 = x1, +-inf where y reveals which it is, NaN where y is neither."""
         y, x0, x1 = (checks.numbers(name, value) for name, value in (("y", y), ("x0", x0), ("x1", x1)))

@@ -7,22 +7,6 @@ import numpy as np
 
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = [
-    "agents",
-    "aligned",
-    "binary",
-    "counts",
-    "integers",
-    "mask",
-    "numbers",
-    "one_hot",
-    "reals",
-    "scale",
-    "sensitivities",
-    "together",
-    "totals",
-]
-
 MOST = 2**48  # entries of a histogram are smaller, so that their sums fit into int64
 
 

@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Mechanism, PrivacyLoss
+from taciturn.privacy.base import Mechanism, PrivacyLoss, Sensitivity
 from taciturn.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
 from taciturn.validation import Array, choice, integer, number
 
-__all__ = [
-    "BitwiseRandomizedResponse",
-    "KaryRandomizedResponse",
-    "UnaryEncoding",
-    "k_ary_response",
-]
+__all__ = ["BitwiseRandomizedResponse", "KaryRandomizedResponse", "UnaryEncoding", "k_ary_response"]
 
 
 class _Bits(Mechanism):
@@ -50,7 +45,7 @@ class _Bits(Mechanism):
         """p - q, computed as p (1 - q) (1 - e^-epsilon) to avoid cancellation."""
         return self.p * -math.expm1(-self.epsilon) * math.exp(-np.logaddexp(0, self.logits[1]))
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         """Zeros and ones of the shape and dtype of x[..., K], which holds one-hot vectors or vectors of zeros."""
         bits = checks.one_hot("x", x)
         if self.sampler == "fast":
@@ -84,12 +79,12 @@ class _Bits(Mechanism):
             raise ValueError("y must be an array [..., K], not a number")
         return (y - checks.totals(num_messages, y.shape[:-1])[..., None] * self.q) / self.gap
 
-    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         """p(1-p) / (p-q)^2 where the bit is 1, q(1-q) / (p-q)^2 where it is 0."""
         one, zero = (math.exp(-np.logaddexp(0, a) - np.logaddexp(0, -a)) for a in self.logits)
         return np.where(checks.one_hot("x", x), one, zero) / self.gap**2
 
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2 / 4.
 
         Two one-hot vectors differ in two bits. The log-likelihood ratio of a bit lies in [log (1-p)/(1-q), log p/q], an interval of width
@@ -101,7 +96,7 @@ class _Bits(Mechanism):
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
 
     def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
     ) -> Array:
         """[...] for y, x0, x1 of [..., K]."""
         answer, one, zero = checks.together(
@@ -228,7 +223,7 @@ class KaryRandomizedResponse(Mechanism):
         """P(other), of each other value."""
         return 1 / (self.budget + self.num_values)
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         """Reports, int64 of the shape of x, which holds integers in [0, M)."""
         values = checks.integers("x", x, at_least=0, below=self.num_values)
         if self.sampler == "fast":
@@ -268,19 +263,19 @@ class KaryRandomizedResponse(Mechanism):
             total = checks.totals(num_messages, counts.shape[:-1])
         return (counts - total[..., None] * self.q) * (self.budget + self.num_values) / self.budget
 
-    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         """[..., M] for x[...]: p(1-p) / (p-q)^2 at the value x, and q(1-q) / (p-q)^2 at all others."""
         held = checks.integers("x", x, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
         p, q = self.p, self.q
         return np.where(held, p * (self.num_values - 1) * q, q * (1 - q)) / (self.budget * q) ** 2
 
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """Pure epsilon = log(1+e), rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form Renyi divergence."""
         parameters = {"epsilon": self.epsilon, "num_values": self.num_values}
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
 
     def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
     ) -> Array:
         y, x0, x1 = (
             checks.integers(name, v, at_least=0, below=self.num_values)

@@ -9,21 +9,16 @@ from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.additive_noise import Laplace, laplace_loss
-from taciturn.privacy.base import Mechanism, PrivacyLoss
+from taciturn.privacy.base import Mechanism, PrivacyLoss, Sensitivity
 from taciturn.validation import Array, Bools, Ints, choice, integer, number
 
-__all__ = [
-    "Memoized",
-    "MemoizedState",
-    "TreeAggregation",
-    "TreeState",
-]
+__all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
 
 
 class TreeState:
     """State of `TreeAggregation` for agents of `shape`: log2(horizon) + 2 numbers each."""
 
-    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: ArrayLike | None) -> None:
+    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Sensitivity) -> None:
         self.shape, self.horizon, self.sensitivity = shape, horizon, sensitivity
         self.time: Ints = np.zeros(shape, np.int64)  # number of values so far
         self.fresh: Bools = np.zeros(
@@ -102,7 +97,7 @@ class TreeAggregation(Mechanism):
             raise ValueError(f"{name} must be streams [..., T] with 1 <= T <= {self.horizon or 'any'}, not {x.shape}")
         return x
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         """The noisy sums of the first 1, ..., T values of whole streams x[..., T]; float64[..., T]."""
         x = self._streams("x", x)
         block = self._block(x.shape[-1])
@@ -116,7 +111,7 @@ class TreeAggregation(Mechanism):
         return sums * unit
 
     def start(
-        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: ArrayLike | None = None
+        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
     ) -> TreeState:
         """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of shape."""
         horizon = self._horizon(horizon)
@@ -131,7 +126,7 @@ class TreeAggregation(Mechanism):
         state: Any = None,
         *,
         where: Array | None = None,
-        sensitivity: ArrayLike | None = None,
+        sensitivity: Sensitivity = None,
     ) -> Array:
         """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
 
@@ -162,7 +157,7 @@ class TreeAggregation(Mechanism):
         noise[rows, :, ended] = drawn
         return (state.total + state.noise.sum(-1)) * unit
 
-    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b = levels * sensitivity / epsilon."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
@@ -170,14 +165,14 @@ class TreeAggregation(Mechanism):
         unit, scale, _ = block.units(block.bound(sensitivity, x[..., :1]), x=x)
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by one of epsilon."""
         checks.sensitivities(sensitivity)
         nodes = 1 if self.horizon is None else self.levels()
         return laplace_loss(self.epsilon, nodes=nodes, exact=self.sampler == "exact")
 
     def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
     ) -> Array:
         """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""
         y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
@@ -234,11 +229,11 @@ class Memoized(Mechanism):
             raise ValueError(f"mechanism must be one without state, not {inner!r}")
         self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: ArrayLike | None = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         return self.mechanism.perturb(x, rng, sensitivity)
 
     def start(
-        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: ArrayLike | None = None
+        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
     ) -> MemoizedState:
         """State without answers, for agents of `shape`."""
         return MemoizedState(checks.agents(shape))
@@ -250,7 +245,7 @@ class Memoized(Mechanism):
         state: Any = None,
         *,
         where: Array | None = None,
-        sensitivity: ArrayLike | None = None,
+        sensitivity: Sensitivity = None,
     ) -> Array:
         """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are none)."""
         if not isinstance(state, MemoizedState):
@@ -276,15 +271,15 @@ class Memoized(Mechanism):
     def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         return self.mechanism.debias(y, num_messages)
 
-    def variance(self, x: ArrayLike, sensitivity: ArrayLike | None = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         return self.mechanism.variance(x, sensitivity)
 
-    def loss(self, sensitivity: ArrayLike | None = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """Cost of one new answer."""
         return self.mechanism.loss(sensitivity)
 
     def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: ArrayLike | None = None
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
     ) -> Array:
         """The log-likelihood ratio of first answers."""
         return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)

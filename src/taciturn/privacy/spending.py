@@ -35,15 +35,16 @@ def spending(
     - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on all channels, of the
       agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
-    Every epsilon is inf where a message was sent on a channel without a mechanism. A mechanism with memory (`Memoized`,
-    `TreeAggregation`) charges fewer messages than are sent: `messages` counts what was sent, the epsilons count what was charged.
+    Every epsilon is inf where a message was sent on a channel without a mechanism. Totals count every charged message, also on `disjoint`
+    channels. Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent,
+    the epsilons count what was charged.
 
     Args:
         channels: the population's channels, which count the messages.
         ledger: what was charged for them; None: no channel has a mechanism.
-        methods: compositions, as `Ledger.total` has them: each takes the least bound that it or a simpler method proves.
+        methods: how messages compose, as for `Ledger.total`: each gives the smallest bound that it or a simpler method proves.
         delta: in [0, 1).
-        num_envs: replicas, B; needed only where there are neither channels nor a ledger to say it.
+        num_envs: number of replicas, B; used only if there are neither channels nor a ledger.
 
     Returns:
         Arrays by name, in the order above.

@@ -16,8 +16,9 @@ from common import record
 from parallel_view import OPTIONS, Votes
 
 from taciturn.envs.core import Channel, World
+from taciturn.privacy.budget import Budget
 from taciturn.privacy.composition import Method
-from taciturn.privacy.ledger import Budget, Ledger
+from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
 
 AGENTS, REPEATS, TURNS = 5000, 21, 50

@@ -433,7 +433,7 @@ def test_one_run_in_which_everyone_is_a_canary() -> None:
         ({"pair": {"vote": ([0, 1], 1)}}, "pair must be two messages of one shape on channel 'vote'"),
         ({"pair": {"vote": ("a", "b")}}, "pair must be two messages of one shape on channel 'vote'"),
         ({"pair": {"vote": (0, 1)}}, r"pair must hold messages of shape \(3,\), not \(\)"),
-        ({"pair": OPINIONS, "policy": Mute()}, "steps must let agent 0 be heard on channel 'opinion'"),
+        ({"pair": OPINIONS, "policy": Mute()}, "steps must be enough for a message of agent 0 on channel 'opinion'"),
         ({"method": "one-run"}, "trials must be the number of senders, 4, in one run, not 100"),
         ({"trials": 3}, "trials must be an integer >= 4, not 3"),
     ],
@@ -681,19 +681,22 @@ def test_adjacent_messages(
     for message, one in zip(adjacent_messages(site, LAPLACE), expected, strict=True):
         np.testing.assert_allclose(message, one)
     monkeypatch.setattr(Talk, "stated", None)
-    with pytest.raises(ValueError, match="env must bound what is said on channel 'talk'"):
+    with pytest.raises(ValueError, match="env must state the sensitivity of messages on channel 'talk'"):
         adjacent_messages(site, LAPLACE)
 
 
 @pytest.mark.parametrize(
     ("site", "named"),
     [
-        (Site(consensus_v0.population(), Random()), "channel must be one of opinion, vote, not left open"),
+        (Site(consensus_v0.population(), Random()), "channel must be one of opinion, vote, not None"),
         (Site(consensus_v0.population(), Random(), "gossip"), "channel must be one of opinion, vote, not 'gossip'"),
-        (Site(consensus_v0.population(), Mute(), "opinion"), "steps must let agent 0 be heard on channel 'opinion'"),
+        (
+            Site(consensus_v0.population(), Mute(), "opinion"),
+            "steps must be enough for a message of agent 0 on channel 'opinion'",
+        ),
         (
             Site(federated_training_v0.population(clip_norm=1.0), FixedCount(5), steps=1),
-            "steps must let somebody speak on channel 'update', not 1",
+            "steps must be enough for a message on channel 'update', not 1",
         ),
     ],
 )

@@ -621,9 +621,7 @@ def test_who_stays_away_spends_nothing() -> None:
 def test_a_budget_stops_reports() -> None:
     """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid."""
     population = elicitation_v0.population(num_individuals=3, horizon=4)
-    population.reset(
-        seed=0, options={"channels": {"report": ChannelConfig(budget=Budget(math.log(10.0)))}}
-    )
+    population.reset(seed=0, options={"channels": {"report": ChannelConfig(budget=Budget(math.log(10.0)))}})
     for campaign in range(4):
         population.step({"platform": population.announce("flat_rate", 1.0, 0.5)})
         info = population.step({"individual": np.full((1, 3, 1), 2.0, np.float32)}).info

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from taciturn.envs.core import Array, Channel, ChannelConfig, Streams
 from taciturn.privacy import composition
+from taciturn.privacy.budget import Budget, BudgetSpent
 from taciturn.privacy.composition import (
     ORDERS,
     Method,
@@ -30,7 +31,7 @@ from taciturn.privacy.composition import (
     rdp_epsilon,
     zcdp_epsilon,
 )
-from taciturn.privacy.ledger import Budget, BudgetSpent, Ledger
+from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
@@ -666,7 +667,8 @@ def test_the_table_survives_its_export() -> None:
 )
 def test_the_table_says_what_its_numbers_do_not(mechanism: Any, note: str) -> None:
     ledger = make()
-    ledger.channels["vote"].install(ChannelConfig(mechanism), ledger)
+    channel: Any = ledger.channels["vote"]
+    channel.install(ChannelConfig(mechanism), ledger)
     ledger.charge("vote", mechanism.loss())
     assert [row["note"] for row in ledger.table()] == [note, "nothing is hidden", "nothing is hidden", ""]
 

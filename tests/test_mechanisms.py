@@ -425,7 +425,7 @@ def test_counts_of_many_shapes(mechanism: Any) -> None:
         assert (counted >= 0).all()
         assert (counted <= histogram.sum(-1, keepdims=True)).all()
     assert (NoPrivacy().perturb_counts(histogram, generator()) == histogram).all()
-    with pytest.raises(TypeError, match="no law of summed messages"):
+    with pytest.raises(TypeError, match="no closed law for sums of messages"):
         Laplace(1.0).perturb_counts(histogram, generator())
 
 

@@ -103,7 +103,7 @@ def test_simulate_installs_for_one_run() -> None:
 def test_gaussian_noise_has_its_size() -> None:
     """The variance of a perturbed zero update is that of the mechanism; 10 x 650 x rounds draws, 6 standard errors (1e-8)."""
     env = federated_training_v0.population(1, **CLIENTS)
-    env.reset(seed=0, options={"channels": {"update": ChannelConfig(NOISE, None, Ledger)}})
+    env.reset(seed=0, options={"channels": {"update": ChannelConfig(NOISE)}})
     y, delivered = env.channels["update"].send(np.zeros((1, 10, 650)), None, 2.0, norm=2)
     expected = float(NOISE.variance(0.0, 2.0))
     assert delivered.all()
@@ -113,7 +113,7 @@ def test_gaussian_noise_has_its_size() -> None:
 def test_laplace_takes_the_sum_of_changes() -> None:
     """A Euclidean sensitivity of 2 over 650 numbers is up to 2 sqrt(650) in sum, which is what Laplace noise must hide."""
     env, law = federated_training_v0.population(1, **CLIENTS), Laplace(1.0)
-    env.reset(seed=0, options={"channels": {"update": ChannelConfig(law, None, Ledger)}})
+    env.reset(seed=0, options={"channels": {"update": ChannelConfig(law)}})
     y, _ = env.channels["update"].send(np.zeros((1, 10, 650)), None, 2.0, norm=2)
     expected = float(law.variance(0.0, 2.0 * 650**0.5))
     # A Laplace variate's square has variance 5 times its variance squared.
@@ -195,7 +195,7 @@ def test_what_was_answered_before_costs_nothing() -> None:
         (Memoized(BitwiseRandomizedResponse(1.0)), 2),
         (TreeAggregation(1.0, horizon=8, sensitivity=1.0), 1),
     ):
-        env.reset(seed=0, options={"channels": {"vote": ChannelConfig(law, None, Ledger)}})
+        env.reset(seed=0, options={"channels": {"vote": ChannelConfig(law)}})
         one_hot = np.eye(3, dtype=np.int64)[np.zeros((2, 4), np.int64)]
         x = one_hot if cost == 2 else np.ones((2, 4))
         for time in range(5):
@@ -231,7 +231,7 @@ def test_updates_without_a_bound_cannot_be_private() -> None:
     env.reset(seed=0)
     state = env.state
     with pytest.raises(ValueError, match="clip_norm must be a number"):
-        env.reset(seed=1, options={"channels": {"update": ChannelConfig(NOISE, None, Ledger)}})
+        env.reset(seed=1, options={"channels": {"update": ChannelConfig(NOISE)}})
     assert env.state is state
     Privatize(env, "update", NoPrivacy())
 

@@ -218,7 +218,7 @@ def test_levels_that_agents_choose(other: bool) -> None:
 
 
 def test_what_is_remembered_is_sent_again_but_not_charged_again() -> None:
-    channel = Channel("vote", "one_hot", observer="server", unit="event", num_senders=4)
+    channel: Any = Channel("vote", "one_hot", observer="server", unit="event", num_senders=4)
     config = ChannelConfig(Memoized(BitwiseRandomizedResponse(0.5)))
     ledger = Ledger(2, 4, [channel])
     channel.install(config, ledger)

@@ -524,7 +524,7 @@ REFUSED: list[tuple[Any, Any, dict[str, Any], str]] = [
     (UNBOUNDED, LAPLACE, {"bounds": (0, [1, 2, 3])}, "bounds must be"),
     (UNBOUNDED, LAPLACE, {"bounds": ("a", "b")}, "bounds must be"),
     (Box(-1, 1), LAPLACE, {"bounds": (2, 3)}, "bounds must overlap"),
-    (Box(-1, 1), LAPLACE, {"bounds": (1, 1)}, "bounds must leave more than one value"),
+    (Box(-1, 1), LAPLACE, {"bounds": (1, 1)}, "bounds must contain more than one value"),
     (Box(-1, 1), LAPLACE, {"sensitivity": 0}, "sensitivity must be"),
     (Box(-1, 1), LAPLACE, {"sensitivity": math.nan}, "sensitivity must be"),
     (Box(-1, 1), LAPLACE, {"sensitivity": "1"}, "sensitivity must be"),

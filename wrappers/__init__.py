@@ -1,6 +1,7 @@
-"""What stands between a policy and a world: privacy, faults, and adaptors to RL libraries."""
+"""Wrappers between a policy and a world: privacy, faults, audits, and adaptors to RL libraries."""
 
-from taciturn.privacy.ledger import Budget, BudgetSpent, Ledger
+from taciturn.privacy.budget import Budget, BudgetSpent
+from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,

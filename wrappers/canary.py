@@ -1,4 +1,4 @@
-"""Runs of an environment in which an agent's messages are known: what the auditor makes transcripts of."""
+"""Runs of an environment in which a canary sends known messages, from which the auditor makes transcripts."""
 
 import math
 from collections.abc import Mapping
@@ -11,26 +11,27 @@ from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_
 from taciturn.envs.core.channel import Fault
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.ledger import Ledger
+from taciturn.validation import Bools
 from taciturn.wrappers.channels import population_of
 
-__all__ = ["Canary", "Runs", "play"]
+__all__ = ["Canary", "CanaryRuns", "play"]
 
 
 class Canary(Fault):
-    """Has agents say on a channel what an audit chose, and keeps what arrives of it. It strikes after all other faults.
+    """Replaces what some agents send on a channel by messages of the audit, and records what arrives. It acts after all other faults.
 
     Args:
-        said: the two messages, [2, ...].
-        world: which of them an agent says, int[B, n].
-        agents: which of the channel's senders they are, int[n].
-        unit: `user`: in every message; `event`: in its first, and the first of the two in all others.
+        messages: the two messages, [2, ...].
+        world: which of the two an agent sends, int[B, n].
+        agents: the canaries, by their places among the channel's senders, int[n].
+        unit: `user`: an agent sends that message every time. `event`: only the first time, and the first of the two messages afterwards.
     """
 
     order: ClassVar[int] = 4
 
-    def __init__(self, said: Array, world: Array, agents: Array, unit: Unit) -> None:
-        self.said, self.world, self.agents, self.unit = said, world, agents, unit
-        self._heard: list[tuple[Array, Array]] = []
+    def __init__(self, messages: Array, world: Array, agents: Array, unit: Unit) -> None:
+        self.messages, self.world, self.agents, self.unit = messages, world, agents, unit
+        self._delivered: list[tuple[Array, Array]] = []
 
     def start(self, shape: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
         return {"sends": np.zeros(shape, np.int64)}
@@ -40,26 +41,26 @@ class Canary(Fault):
         return who
 
     def corrupt(self, x: Array, payload: Payload, memory: dict[str, Array], rng: np.random.Generator) -> Array:
-        if self.said.shape[1:] != x.shape[2:]:
-            raise ValueError(f"pair must hold messages of shape {x.shape[2:]}, not {self.said.shape[1:]}")
+        if self.messages.shape[1:] != x.shape[2:]:
+            raise ValueError(f"pair must hold messages of shape {x.shape[2:]}, not {self.messages.shape[1:]}")
         differs = self.unit == "user" or memory["sends"][:, self.agents] <= 1
-        x = x.astype(np.result_type(x, self.said))
-        x[:, self.agents] = self.said[np.where(differs, self.world, 0)]
+        x = x.astype(np.result_type(x, self.messages))
+        x[:, self.agents] = self.messages[np.where(differs, self.world, 0)]
         return x
 
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        self._heard.append((y[:, self.agents], sent[:, self.agents]))
+        self._delivered.append((y[:, self.agents], sent[:, self.agents]))
         return y, sent
 
-    def heard(self) -> tuple[Array, Array]:
-        """Each agent's messages that arrived, in order and then padding, [B n, sends, ...]; which they are, bool[B n, sends]."""
+    def delivered(self) -> tuple[Array, Bools]:
+        """The messages of each agent that arrived, in order and then padding, [B n, sends, ...]; which are messages, bool[B n, sends]."""
         rows = self.world.size
-        if not self._heard:
+        if not self._delivered:
             return np.zeros((rows, 0)), np.zeros((rows, 0), np.bool_)
-        messages = np.stack([y.reshape(rows, *y.shape[2:]) for y, _ in self._heard], 1)
-        arrived = np.stack([sent.reshape(rows) for _, sent in self._heard], 1)
+        messages = np.stack([y.reshape(rows, *y.shape[2:]) for y, _ in self._delivered], 1)
+        arrived = np.stack([sent.reshape(rows) for _, sent in self._delivered], 1)
         order = np.argsort(~arrived, axis=1, kind="stable")
         arrived = np.take_along_axis(arrived, order, 1)
         return messages[np.arange(rows)[:, None], order], arrived
@@ -73,7 +74,7 @@ def play(
     seed: int,
     steps: int | None,
 ) -> Population[Any]:
-    """A population like `env` of so many replicas, with `channel_configs` on its channels, after so many turns (None: at its end)."""
+    """A population like `env` with `num_envs` replicas and `channel_configs` installed, after `steps` turns (None: at its end)."""
     population = type(env)(env.params, num_envs)
     population.reset(seed=seed, options={"channels": channel_configs})
     begin(population, policies)
@@ -82,23 +83,23 @@ def play(
 
 
 @dataclass
-class Runs:
-    """What makes transcripts of runs of a population, and what its ledger claims of them.
+class CanaryRuns:
+    """Makes transcripts of runs of a population, and notes what its ledger claims.
 
-    Called with a world (0 or 1), a Generator and a count, it plays so many replicas, in which `agent` says the message of that world;
-    called with a world for every sender, int[senders], it plays a single replica, in which all of them do. A transcript holds, channel by
-    channel, as many messages as the first runs brought: 1 and the message's numbers, or zeros where none arrived.
+    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas in which `agent` sends the message of that world.
+    Called with a world for each sender, int[senders], it plays a single replica in which every sender is a canary. For each channel, a
+    transcript has room for as many messages as arrived in the first runs: a 1 and the numbers of the message, or zeros where none arrived.
 
     Attributes:
-        env: the population that is played, bare.
-        channel_configs: what stands on its channels.
+        env: the population that is played, without wrappers.
+        channel_configs: what is installed on its channels.
         policies: who acts, `{role: policy}`.
         pair: `{channel: [2, ...]}`, the messages of the two worlds.
         steps: turns to play; None: until the end.
         agent: the canary, by its place among the senders.
-        unit: as `Canary` takes it.
+        unit: as for `Canary`.
         delta: of the claim.
-        claimed: the largest claim so far, inf where nothing was private.
+        claimed: the largest claim so far; inf if no channel had a mechanism.
     """
 
     env: Population[Any]
@@ -113,14 +114,14 @@ class Runs:
     _layout: dict[str, tuple[int, tuple[int, ...], Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, env: Any, pair: Any, policy: Any, steps: Any, agent: Any, unit: Any, delta: float) -> "Runs":
-        """Check what `audit` was given; ValueError if it cannot be played."""
+    def of(cls, env: Any, pair: Any, policy: Any, steps: Any, agent: Any, unit: Any, delta: float) -> "CanaryRuns":
+        """Check the arguments of `audit`; ValueError if they cannot be played."""
         population = population_of(env)
         assert population is not None
         if policy is None:
             raise ValueError("policy must be given for an environment to be audited, not None")
         policies = as_policies(population, policy)
-        channel_configs = join(population.channel_configs, getattr(env, "layer_configs", {}))
+        channel_configs = join(population.channel_configs, getattr(env, "added_configs", {}))
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
             channel_configs = join(population.channel_configs, channel_configs)
@@ -160,7 +161,7 @@ class Runs:
 
     @property
     def senders(self) -> int:
-        """How many send."""
+        """How many agents send."""
         return self.env.channels[next(iter(self.pair))].num_senders
 
     @property
@@ -171,7 +172,7 @@ class Runs:
 
     @property
     def memoryless(self) -> bool:
-        """Whether messages are perturbed one by one, so that their log-likelihood ratios add up."""
+        """Whether each message is perturbed independently, so that log-likelihood ratios add up."""
         laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
         return all(law is not None and not law.stateful for law in laws)
 
@@ -179,7 +180,7 @@ class Runs:
         everybody = np.ndim(world) > 0
         agents = np.arange(self.senders) if everybody else np.array([self.agent])
         worlds = np.reshape(world, (1, -1)) if everybody else np.full((count, 1), world)
-        canaries = {name: Canary(said, worlds, agents, self.unit) for name, said in self.pair.items()}
+        canaries = {name: Canary(two, worlds, agents, self.unit) for name, two in self.pair.items()}
         channel_configs = join(
             self.channel_configs, {name: ChannelConfig(faults=(canary,)) for name, canary in canaries.items()}
         )
@@ -188,7 +189,7 @@ class Runs:
         return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
 
     def _claim(self, population: Population[Any], agents: Array) -> float:
-        """The most that any of the agents has spent, or may with one event."""
+        """The largest total of any of the agents; at event level, the cost of one message on each channel."""
         ledger = population.ledger
         if ledger is None:
             return math.inf
@@ -202,11 +203,13 @@ class Runs:
 
     def _columns(self, name: str, canary: Canary) -> Array:
         """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]."""
-        messages, arrived = canary.heard()
+        messages, arrived = canary.delivered()
         if name not in self._layout:
             kept = int(arrived.sum(1).max(initial=0))
             if kept == 0:
-                raise ValueError(f"steps must let agent {self.agent} be heard on channel {name!r}, not {self.steps!r}")
+                raise ValueError(
+                    f"steps must be enough for a message of agent {self.agent} on channel {name!r}, not {self.steps!r}"
+                )
             self._layout[name] = kept, messages.shape[2:], messages.dtype
         kept, shape, _ = self._layout[name]
         columns = np.zeros((len(arrived), kept, 1 + math.prod(shape)))
@@ -217,12 +220,13 @@ class Runs:
         return columns.reshape(len(columns), -1)
 
     def log_likelihood_ratio(self, transcripts: Array, first: Any = 0, second: Any = 1) -> Array:
-        """log P(transcript | first world) - log P(transcript | second world), [trials], as the mechanisms have it.
+        """log P(transcript | first world) - log P(transcript | second world), [trials], by the laws of the mechanisms.
 
-        Noise is supposed to be scaled to the distance of the pair, which is what worlds state where the pair is as far apart as can be.
+        The noise is assumed to be scaled to the distance between the two messages. That is the sensitivity a world states, if the messages
+        are as far apart as it allows.
         """
         total, start = np.zeros(len(transcripts)), 0
-        for name, said in self.pair.items():
+        for name, two in self.pair.items():
             law: Any = self.channel_configs[name].mechanism
             kept, shape, dtype = self._layout[name]
             width = kept * (1 + math.prod(shape))
@@ -232,8 +236,8 @@ class Runs:
             if self.unit == "event":
                 counts[:, 1:] = False
             norm: Any = {"laplace": 1, "exponential": np.inf}.get(law.kind, 2)
-            reach = float(np.linalg.norm((said[1] - 1.0 * said[0]).ravel(), norm)) or 1.0
-            worlds = (np.broadcast_to(x, (len(part), kept, *x.shape)) for x in (said[first], said[second]))
+            reach = float(np.linalg.norm((two[1] - 1.0 * two[0]).ravel(), norm)) or 1.0
+            worlds = (np.broadcast_to(x, (len(part), kept, *x.shape)) for x in (two[first], two[second]))
             ratios = law.log_likelihood_ratio(part[:, :, 1:].reshape(-1, kept, *shape).astype(dtype), *worlds, reach)
             with np.errstate(invalid="ignore"):
                 total += np.where(counts, ratios.reshape(len(part), kept, -1).sum(-1), 0.0).sum(1)

@@ -1,4 +1,4 @@
-"""Put something on a channel of this suite's environments, whatever their interface."""
+"""Install a mechanism or a fault on a channel of this suite's environments, in any interface."""
 
 import copy
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Options = dict[str, Any]
 
 
 class Layer:
-    """What wrappers share, whatever the interface: put before its wrapper class, it keeps the arguments that `env.spec` needs."""
+    """A base that records the arguments of a wrapper for `env.spec`. It must come before the wrapper class of the interface."""
 
     def __init__(self, env: Any, **arguments: Any) -> None:
         super().__init__(env)  # type: ignore[call-arg]  # the interface's wrapper comes next
@@ -26,7 +26,7 @@ class Layer:
 
     @classmethod
     def around(cls, env: Any, **arguments: Any) -> Any:
-        """`env` in the subclass that wraps its interface; None if there is none."""
+        """`env` wrapped in the subclass for its interface; None if there is none."""
         for kind in (gymnasium.vector.VectorEnv, gymnasium.Env, pettingzoo.ParallelEnv, pettingzoo.AECEnv):
             if isinstance(env, kind):
                 return next(one for one in cls.__subclasses__() if issubclass(one, kind))(env, **arguments)
@@ -43,27 +43,27 @@ def population_of(env: Any) -> Population[Any] | None:
 def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
     """The environment with `config` on one of its channels, in the same interface; `env` itself is not changed.
 
-    It is installed when the result is reset, and a reset of `env` itself does not install it. Such wrappers nest in any order.
+    A reset of the result installs `config`; a reset of `env` does not. Such wrappers can be nested in any order.
 
     Args:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of this suite.
         channel: the channel's name.
-        config: what to add to what stands there.
+        config: what to add to what is installed there.
 
     Raises:
-        ValueError: an environment that is none of these, an unknown channel, a second mechanism, or one that the world cannot use.
+        ValueError: `env` is none of these, the channel is unknown or would get a second mechanism, or the world cannot use `config`.
     """
     population = population_of(env)
     if population is None:
         raise ValueError(
-            f"env must be an environment of this suite, not {env!r}: others have no channels, PrivatizeObservation and the like take them"
+            f"env must be an environment of this suite, not {env!r}: for others there are PrivatizeObservation, -Reward and -Action"
         )
     if isinstance(env, Controlled):
         others = {role: copy.copy(policy) for role, policy in env.others.items()}
         return Controlled(on_channel(env.inner, channel, config), env.role, others)
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
-    standing = join(population.channel_configs, getattr(env, "layer_configs", {}))
+    standing = join(population.channel_configs, getattr(env, "added_configs", {}))
     population.check_channel(channel, join(standing, {channel: config})[channel])
     if isinstance(env, Population):
         wrapped = copy.copy(env)
@@ -78,12 +78,12 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
 
 
 class _OnChannel(Layer):
-    """Adds its config to the options of a reset; in vector environments what is installed stays through autoresets."""
+    """Adds its config to the options of each reset; in vector environments it stays installed through autoresets."""
 
     def __init__(self, env: Any, channel: str, config: ChannelConfig) -> None:
         super().__init__(env, channel=channel, config=config)
         self._layer = {channel: config}
-        self.layer_configs: Mapping[str, ChannelConfig] = join(getattr(env, "layer_configs", {}), self._layer)
+        self.added_configs: Mapping[str, ChannelConfig] = join(getattr(env, "added_configs", {}), self._layer)
 
     def reset(self, seed: Any = None, options: Options | None = None) -> Any:
         given = dict(options or {})
@@ -94,7 +94,7 @@ class _OnChannel(Layer):
 
     @property
     def ledger(self) -> Any:
-        """What the run since the last reset has spent (`taciturn.wrappers.Ledger`); None before the first, or without a mechanism."""
+        """The `taciturn.wrappers.Ledger` of the run since the last reset; None before the first reset, or without a mechanism."""
         population = population_of(self)
         assert population is not None
         return population.ledger

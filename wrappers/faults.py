@@ -1,11 +1,11 @@
-"""What goes wrong on a channel: agents who are away or lie, messages that are lost or late.
+"""Faults of a channel: agents that are absent or lie, messages that are lost or late.
 
-However wrappers nest, a message meets the faults of its channel in one order: its sender may be away (`Churn`) or lie (`Byzantine`); then
-it is perturbed by the channel's mechanism and charged; then it may be lost (`LossyChannel`) or late (`Stragglers`). Faults of one class
-follow one another in the order of their `repr`. Each draws from a stream of its own, `fault/<channel>/<class>/<index>` (of how many of
-its class come before it), so that two runs with the same seed differ by the fault only.
+However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`) or lie (`Byzantine`); then the
+channel's mechanism perturbs the message and the ledger charges it; then it may be lost (`LossyChannel`) or late (`Stragglers`). Faults of
+the same class act in the order of their `repr`. Each fault draws from a random stream of its own, `fault/<channel>/<class>/<index>`, where
+the index counts the faults of its class before it, so that two runs with the same seed differ only by the fault.
 
-Time is counted in a replica's sends: a send is an occasion on which at least one of its agents would speak, had nothing gone wrong.
+Time is counted in sends of a replica: occasions on which at least one of its agents would send a message if nothing went wrong.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ Memory = dict[str, Array]
 def Faulty(env: Any, channel: str, fault: Fault) -> Any:
     """The environment with a fault on one of its channels, in the same interface; `env` itself is not changed.
 
-    The fault is installed when the result is reset, and a reset of `env` itself installs none. A channel takes several faults, and a
-    mechanism beside them: wrappers nest in any order, to the same effect.
+    A reset of the result installs the fault; a reset of `env` does not. A channel can have several faults and a mechanism; the order in
+    which wrappers are nested makes no difference.
 
     Args:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of this suite.
@@ -36,7 +36,7 @@ def Faulty(env: Any, channel: str, fault: Fault) -> Any:
         fault: what goes wrong.
 
     Raises:
-        ValueError: an environment that is none of these, an unknown channel, or something that is no fault.
+        ValueError: `env` is none of these, the channel is unknown, or `fault` is not a fault.
     """
     if not isinstance(fault, Fault):
         raise ValueError(f"fault must be one of taciturn.wrappers' faults, not {fault!r}")
@@ -45,10 +45,10 @@ def Faulty(env: Any, channel: str, fault: Fault) -> Any:
 
 @dataclass(frozen=True)
 class Churn(Fault):
-    """Agents come and go. Who is away sends nothing, and is charged nothing.
+    """Agents leave and come back. An absent agent sends nothing and is charged nothing.
 
-    All are there at a reset. At each send, before it, who is there leaves with probability `leave`, else who is away comes back with
-    probability `join`: after many sends a share join / (join + leave) is there.
+    At a reset all agents are present. Before each send, a present agent leaves with probability `leave` and an absent one comes back with
+    probability `join`, so that in the long run a share join / (join + leave) of the agents is present.
 
     Args:
         leave: in [0, 1].
@@ -75,20 +75,21 @@ class Churn(Fault):
 
 @dataclass(frozen=True)
 class Byzantine(Fault):
-    """Some agents lie, always the same ones of a replica until its next reset: round(fraction * N) of its N agents, drawn at random.
+    """Some agents lie: round(fraction * N) of the N agents of a replica, drawn at random at each reset.
 
-    A lie is a message like any other, within the bounds of honest ones; it is perturbed and charged as they are. By payload:
+    A lie stays within the bounds of honest messages, and is perturbed and charged like them. By payload:
 
     - `bounded`, `stream`: numbers in `bounds` = (low, high). `flip`: low + high - x; `constant`: high; `random`: uniform.
     - `categorical`: integers low .. high of `bounds`. `flip`: low + high - x; `constant`: high; `random`: uniform.
-    - `one_hot`, `scores`: a number for each option. `flip`: `scores` upside down (max + min - x), `one_hot` for the next option, after
-      the last the first; `constant`: for the last option, the one-hot or the scores sorted upwards; `random`: the numbers shuffled.
-    - `vector`: `flip`: -x; `constant`: x's Euclidean norm in the direction (1, ..., 1); `random`: in a uniformly random direction.
+    - `one_hot`, `scores`: a number for each option. `flip`: a one-hot vector names the next option (cyclically), and scores x become
+      max + min - x; `constant`: the numbers in ascending order, in favour of the last option; `random`: the numbers in random order.
+    - `vector`: `flip`: -x; `constant`: a vector of the Euclidean norm of x in the direction (1, ..., 1); `random`: one in a uniformly
+      random direction.
 
     Args:
         fraction: in [0, 1].
         strategy: "flip", "constant" or "random".
-        bounds: of numbers and categories; other payloads need none.
+        bounds: of numbers and categories; ignored for other payloads.
     """
 
     fraction: float
@@ -111,13 +112,13 @@ class Byzantine(Fault):
         liars = memory["liars"].reshape(*memory["liars"].shape, *[1] * (x.ndim - 2))
         honest = np.take_along_axis(x, liars, 1)
         lies = self.lie(honest, payload, rng)
-        # Fractions may stand in for whole numbers where both are numbers.
+        # Where messages are numbers, a lie may be a fraction though honest messages are integers.
         said = x.astype(np.result_type(x, lies) if payload in ("bounded", "stream") else x.dtype)
         np.put_along_axis(said, liars, lies.astype(said.dtype), 1)
         return said
 
     def lie(self, x: Array, payload: Payload, rng: np.random.Generator) -> Array:
-        """What liars say who would honestly say `x` [..., (options or coordinates)]."""
+        """The lies in place of the honest messages `x` [..., (options or coordinates)]."""
         low, high = self.bounds
         if payload in ("bounded", "stream", "categorical"):
             if self.strategy == "flip":
@@ -142,13 +143,13 @@ class Byzantine(Fault):
 
 @dataclass(frozen=True)
 class LossyChannel(Fault):
-    """Each message is lost, whatever becomes of the others. It was sent, counted and charged all the same.
+    """Loses each message independently. A lost message has been sent, counted and charged all the same.
 
-    Counts are thinned before they are perturbed: a sum of independently perturbed messages, each of which arrives or not, has the law of
-    the sum of the perturbed messages of those who are heard.
+    Counts are thinned before they are perturbed. This is exact: the sum of independently perturbed messages, some of which are lost, has
+    the same law as the sum of the perturbed messages of the senders whose messages arrive.
 
     Args:
-        probability: of a loss, in [0, 1].
+        probability: of losing a message, in [0, 1].
     """
 
     probability: float
@@ -169,14 +170,15 @@ class LossyChannel(Fault):
 
 @dataclass(frozen=True)
 class Stragglers(Fault):
-    """Messages arrive late, or never. Each was perturbed, counted and charged when it was sent.
+    """Delivers messages late, or never. Each is perturbed, counted and charged when it is sent.
 
-    What a world sees: `send` gives it, for each agent, the message of that agent that arrives now, as it was said then, and marks the agent
-    as delivered, though it may not have been asked now; who was asked and whose message is on its way is not marked. An agent is heard once
-    a send: of two of its messages that are due together the one sent last is read, the other lost. What is on its way at a reset is lost.
+    `send` returns to the world, for each agent, the message of that agent that arrives now, unchanged since it was sent, and marks the
+    agent as delivered even if it does not send now. An agent whose message is still on its way is not marked. At most one message of an
+    agent arrives at a send: if two are due, the one sent later is delivered and the other is lost. A reset loses all messages on their way.
 
     Args:
-        delays: delays[d] is the probability that a message arrives d sends later (0: at once); what they lack to 1, that it never does.
+        delays: delays[d] is the probability that a message arrives d sends later (0: at once); with the remaining probability it never
+            arrives.
     """
 
     delays: Sequence[float]
@@ -185,13 +187,11 @@ class Stragglers(Fault):
     def __post_init__(self) -> None:
         delays = vector("delays", self.delays)
         if delays.size == 0 or (delays < 0).any() or delays.sum() > 1 + 1e-9:
-            raise ValueError(
-                f"delays must be probabilities that sum to at most 1, at least one of them, not {self.delays!r}"
-            )
+            raise ValueError(f"delays must be one or more probabilities that sum to at most 1, not {self.delays!r}")
         object.__setattr__(self, "delays", tuple(delays.tolist()))
 
     def start(self, shape: tuple[int, int], rng: np.random.Generator) -> Memory:
-        # due[:, d] says whose message arrives d sends from now.
+        # due[:, d] marks the agents whose message arrives d sends from now.
         return {"due": np.zeros((shape[0], len(self.delays), shape[1]), np.bool_)}
 
     def deliver(

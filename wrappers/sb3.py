@@ -1,4 +1,4 @@
-"""Stable-Baselines3's view of a population: every agent of every replica is a row of one VecEnv."""
+"""A population as a Stable-Baselines3 VecEnv, in which every agent of every replica is one row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Population, picture
+from taciturn.envs.core import Population, picture
+from taciturn.validation import Array, missing_extra
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError as error:
-    raise ImportError("RowsVecEnv needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn") from error
+    raise missing_extra("RowsVecEnv needs stable-baselines3", "rl") from error
 
 __all__ = ["RowsVecEnv"]
 
@@ -19,15 +20,15 @@ __all__ = ["RowsVecEnv"]
 class RowsVecEnv(VecEnv):
     """A one-role population as a Stable-Baselines3 VecEnv of `num_envs x rows` environments, stepped as arrays.
 
-    A policy trained on it is shared by the agents. Where one agent acts at a time (gossip), a row is not one agent's trajectory: the
-    agent behind it changes at every step.
+    All agents share the policy that is trained on it. Where agents act one at a time (gossip), a row is not the trajectory of one agent,
+    because the acting agent changes at every step.
 
     Args:
         population: replicas of a world with one role (or `Controlled`).
         seed: of the first reset.
 
-    A replica that ends is reset at once; its rows' infos hold `terminal_observation` and `TimeLimit.truncated`, and the info of the
-    last step. Infos of other rows are empty.
+    A replica that ends is reset at once. The infos of its rows then hold `terminal_observation`, `TimeLimit.truncated` and the info of the
+    last step; the infos of all other rows are empty.
     """
 
     def __init__(self, population: Population[Any], seed: int | None = None) -> None:
@@ -77,7 +78,7 @@ class RowsVecEnv(VecEnv):
         return observation, reward, np.repeat(ended, self.rows), infos
 
     def action_masks(self) -> Array:
-        """Which actions have an effect now, bool[num_envs, n] (the name sb3-contrib's MaskablePPO calls)."""
+        """Which actions have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name."""
         mask = self.population.action_mask(self.role)
         if mask is None:
             return np.ones((self.num_envs, int(self.action_space.n)), np.bool_)  # type: ignore[attr-defined,arg-type]
@@ -96,7 +97,7 @@ class RowsVecEnv(VecEnv):
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise AttributeError(f"{attr_name} cannot be set on rows: make a new population")
+        raise AttributeError(f"{attr_name} cannot be set on a RowsVecEnv: make a new population")
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         if method_name == "action_masks":

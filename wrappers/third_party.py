@@ -1,38 +1,37 @@
-"""Privacy for environments of others: noise on what agents see, earn or do, at the boundary of the environment.
+"""Privacy for third-party environments: noise on what agents observe, earn or do, at the boundary of the environment.
 
-For Gymnasium environments and vector environments, PettingZoo Parallel and AEC environments alike. A message is one whole observation,
-one reward or one action of one agent; adjacent messages are any two that the bounds allow (local privacy), so noise hides all of it:
+The wrappers take Gymnasium environments and vector environments, and PettingZoo Parallel and AEC environments. A message is one whole
+observation, reward or action of one agent. Any two messages within the bounds are adjacent (local privacy), so the noise hides all of it:
 
-- `Laplace` and `Gaussian` on Box spaces and rewards. Messages are clipped into the bounds first: the space's, intersected with `bounds`.
-  The sensitivity is the bounds' diameter over all numbers of the message together: L1, the sum of the widths, for Laplace; L2, the root
-  of the sum of their squares, for Gaussian.
+- `Laplace` and `Gaussian` on Box spaces and rewards. Messages are first clipped into the bounds, those of the space intersected with
+  `bounds`. The sensitivity is the diameter of the bounds over all numbers of a message together: in L1 (the sum of the widths) for Laplace,
+  in L2 (the root of the sum of their squares) for Gaussian.
 - `KaryRandomizedResponse` on Discrete spaces.
-- `NoPrivacy` on every space: the message leaves as it is (clipped, if `bounds` are given), and counts as infinite.
+- `NoPrivacy` on every space: the message leaves unchanged, clipped if `bounds` are given, and its loss is infinite.
 
-Noised observations and actions are rounded (integer spaces) and clipped back into their space, which costs nothing and biases values
-near the bounds; rewards are left as they are noised, unbiased for the clipped reward. Spaces never change, and the environment itself is
-never changed. Action masks are not known here: a perturbed action may be an illegal move.
+Perturbed observations and actions are rounded (integer spaces) and clipped back into their space. This costs no privacy, and biases values
+near the bounds. Perturbed rewards are not clipped and are unbiased estimates of the clipped reward. Neither the spaces nor the environment
+itself are changed. Action masks are not taken into account: a perturbed action may be illegal.
 
-What else an environment tells is not perturbed: `info` (but for the `final_obs` of vector environments), `state()`, `render()`, the end
-of an episode, and wrappers beneath that copy raw values. Nor is the raw environment hidden, `unwrapped` and `env` lead to it.
+Everything else that an environment reveals is left unperturbed: `info` (except for the `final_obs` of vector environments), `state()`,
+`render()`, the end of an episode, and raw values that wrappers beneath copy. The raw environment is not hidden either: `unwrapped` and
+`env` lead to it.
 
-Noise draws from a generator of its own, a child stream of `reset(seed=)`: the wrapped environment has the luck that it has without, and
-wrappers may be nested in any order with the same result. A seed given again brings the same noise again: seeds are for simulation.
+Noise comes from a generator of its own, a child stream of `reset(seed=)`, so that the wrapped environment draws the same random numbers as
+without the wrapper, and the order in which wrappers are nested makes no difference. The same seed gives the same noise again: seeds are for
+simulation.
 
-`.ledger` says what has left since the wrapper was made, through it and through such wrappers beneath it. Resets do not clear it, as what
-was told stays told; `reset_ledger` does, for new agents. Counted are: observations, at each step and reset (AEC: the first time an
-agent's observation is asked for after a step); rewards and actions, at each step (AEC: of the agent whose turn it is). In vector
-environments steps that only reset count too.
+`.ledger` holds what has left since the wrapper was made, through it and through such wrappers beneath it. Resets do not clear it, because
+what has been released stays released; `reset_ledger` clears it for new agents. Observations are counted at each step and reset (in AEC
+environments when an agent's observation is first asked for after a step), rewards and actions at each step (in AEC environments those of
+the agent whose turn it is). In vector environments, steps that only reset a replica count too.
 """
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
@@ -40,9 +39,10 @@ from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Payload
 from taciturn.privacy.ledger import Ledger
-from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
-from taciturn.validation import Array, choice, integer, number
+from taciturn.privacy.mechanisms import KaryRandomizedResponse, Mechanism
+from taciturn.validation import choice, integer
 from taciturn.wrappers.channels import Layer
+from taciturn.wrappers.release import SOLE, Subject, release_for
 
 __all__ = [
     "PrivateAEC",
@@ -54,31 +54,27 @@ __all__ = [
     "PrivatizeReward",
 ]
 
-Subject = Literal["observation", "reward", "action"]
 Bounds = tuple[Any, Any]
 Info = dict[str, Any]
 E = TypeVar("E")
-
-SOLE = "agent"  # what the agent of a Gymnasium environment is called here
-WHOLE = 2.0**53  # largest integer of which all smaller ones are floats
 
 
 def PrivatizeObservation(
     env: E, mechanism: Mechanism, *, bounds: Bounds | None = None, sensitivity: float | None = None
 ) -> E:
-    """The environment with noise on what agents see, in the same interface; `env` itself is not changed.
+    """The environment with noise on what agents observe, in the same interface; `env` itself is not changed.
 
     Args:
         env: a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment.
         mechanism: Laplace, Gaussian (Box spaces), KaryRandomizedResponse (Discrete spaces) or NoPrivacy; the same for all agents.
-        bounds: (low, high), numbers or arrays that fit the messages' shape: values are clipped into them. Needed where the space is
-            unbounded, unless a sensitivity is given.
-        sensitivity: greatest distance between adjacent messages, L1 for Laplace, L2 for Gaussian; None: the mechanism's own, or else the
-            bounds' diameter. A smaller one protects less: it is the caller's claim.
+        bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them. They are required where
+            the space is unbounded, unless a sensitivity is given.
+        sensitivity: the largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. None uses the mechanism's own,
+            or else the diameter of the bounds. With a smaller one the claim holds only for messages that are no further apart.
 
     Raises:
-        ValueError: an environment of another kind, or one that has a mechanism there already; a mechanism that does not fit the space;
-            bounds or a sensitivity that are missing, not numbers, or of no use to the mechanism.
+        ValueError: `env` is of another kind or has a mechanism there already, the mechanism does not fit the space, or bounds or
+            sensitivity are missing, are not numbers, or do not apply to the mechanism.
     """
     return _privatize(env, "observation", mechanism, bounds, sensitivity)
 
@@ -88,9 +84,9 @@ def PrivatizeReward(
 ) -> E:
     """The environment with noise on what agents earn: see `PrivatizeObservation`.
 
-    `bounds` (or a sensitivity) must be given for Laplace and Gaussian, as no space says how large a reward is. In AEC environments a
-    message is what `last()` reports, all that an agent earned since its last turn: bounds are for that sum, and `rewards` holds the message
-    of the agent whose turn it is and zeros for others. Wrap the Parallel form where rewards must be those of each step.
+    `bounds` (or a sensitivity) are required for Laplace and Gaussian, because no space bounds rewards. In AEC environments a message is the
+    reward that `last()` reports, the sum since the agent's last turn: `bounds` apply to that sum, and `rewards` holds the message of the
+    agent whose turn it is and zeros for all others. To perturb the reward of each step, wrap the Parallel form.
     """
     return _privatize(env, "reward", mechanism, bounds, sensitivity)
 
@@ -98,10 +94,10 @@ def PrivatizeReward(
 def PrivatizeAction(
     env: E, mechanism: Mechanism, *, bounds: Bounds | None = None, sensitivity: float | None = None
 ) -> E:
-    """The environment with noise on what agents do, before it or other agents learn of it: see `PrivatizeObservation`.
+    """The environment with noise on actions, before the environment and other agents receive them: see `PrivatizeObservation`.
 
-    An action of a wrong shape or type, one that clipping leaves infinite or NaN, or none of a Discrete space raises ValueError before
-    anything is drawn or sent.
+    An action raises ValueError, before anything is drawn or sent, if it has a wrong shape or type, is infinite or NaN after clipping, or is
+    outside a Discrete space.
     """
     return _privatize(env, "action", mechanism, bounds, sensitivity)
 
@@ -114,148 +110,6 @@ def _privatize(env: E, subject: Subject, mechanism: Mechanism, bounds: Any, sens
         raise ValueError(f"env must be a Gymnasium or PettingZoo environment, not {env!r}")
     return wrapped
 
-
-# How a message leaves.
-
-
-@dataclass(frozen=True)
-class _Release:
-    """Clipped, perturbed, and put back into its space; one message, or an array of them."""
-
-    name: str  # for errors
-    mechanism: Mechanism
-    space: Space[Any] | None  # None: a reward
-    bounds: tuple[Array, Array] | None = (
-        None  # what is noised is clipped into them; None: leave all as it is, or no numbers
-    )
-
-    def check(self, x: Any, batch: tuple[int, ...] = ()) -> Any:
-        """What `perturb` takes, from messages x[*batch, *shape].
-
-        Raises:
-            ValueError: they are none.
-        """
-        if isinstance(self.mechanism, KaryRandomizedResponse):
-            assert isinstance(self.space, Discrete)
-            values = self._array(x, "iu", batch) - self.space.start
-            if ((values < 0) | (values >= self.space.n)).any():
-                raise ValueError(f"{self.name} must be in {self.space}, not {x!r}")
-            return values
-        if self.bounds is None:
-            return x
-        clipped = np.clip(self._array(x, "biuf", batch + self.bounds[0].shape).astype(np.float64), *self.bounds)
-        if not np.isfinite(clipped).all():
-            raise ValueError(f"{self.name} must be finite, not {x!r}")
-        return clipped
-
-    def perturb(self, x: Any, rng: np.random.Generator) -> Any:
-        """The messages that leave for what `check` returned."""
-        if isinstance(self.space, Discrete) and isinstance(self.mechanism, KaryRandomizedResponse):
-            return np.asarray(self.mechanism.perturb(x, rng) + self.space.start, self.space.dtype)
-        if self.bounds is None:
-            return x
-        noisy = np.asarray(self.mechanism.perturb(x, rng))
-        return noisy if self.space is None else _fitted(noisy, self.space)
-
-    def _array(self, x: Any, kinds: str, shape: tuple[int, ...]) -> Array:
-        try:
-            array = np.asarray(x)
-        except ValueError:
-            array = np.asarray(None)
-        if array.dtype.kind not in kinds or array.shape != shape:
-            raise ValueError(
-                f"{self.name} must be {'integers' if kinds == 'iu' else 'numbers'} of shape {shape}, not {x!r}"
-            )
-        return array
-
-
-def _fitted(noisy: Array, space: Any) -> Array:
-    """Rounded if need be, and clipped into a Box."""
-    dtype = np.dtype(space.dtype)
-    largest = float(np.finfo(dtype).max) if dtype.kind == "f" else WHOLE
-    noisy = noisy if dtype.kind == "f" else np.rint(noisy)
-    low, high = (np.clip(np.asarray(bound, np.float64), -largest, largest) for bound in (space.low, space.high))
-    return np.asarray(np.clip(noisy, low, high), dtype)
-
-
-def _release(
-    subject: Subject, agent: str, mechanism: Any, space: Space[Any] | None, bounds: Any, sensitivity: Any
-) -> _Release:
-    """Check that a mechanism fits an agent's space (None: its reward), and find its sensitivity."""
-    name = subject if agent == SOLE else f"{subject} of {agent}"
-    what = "a reward" if space is None else repr(space)
-    if not isinstance(mechanism, Laplace | Gaussian | KaryRandomizedResponse | NoPrivacy):
-        raise ValueError(f"mechanism must be Laplace, Gaussian, KaryRandomizedResponse or NoPrivacy, not {mechanism!r}")
-    if not isinstance(mechanism, Laplace | Gaussian):
-        if sensitivity is not None:
-            raise ValueError(f"sensitivity must be None for {type(mechanism).__name__}, not {sensitivity!r}")
-        if bounds is None and isinstance(mechanism, NoPrivacy):
-            return _Release(name, mechanism, space)
-    if isinstance(mechanism, KaryRandomizedResponse):
-        if bounds is not None:
-            raise ValueError(f"bounds must be None for KaryRandomizedResponse, not {bounds!r}")
-        if not isinstance(space, Discrete) or space.n != mechanism.num_values:
-            raise ValueError(f"mechanism must fit the {name}, {what}, not be {mechanism!r}")
-        return _Release(name, mechanism, space)
-    if space is not None and not isinstance(space, Box):
-        raise ValueError(
-            f"mechanism must fit the {name}, {what}, not be {mechanism!r}: flatten compound spaces into a Box first"
-        )
-    low, high = _intersection(_bounds_of(space), bounds)
-    if isinstance(mechanism, NoPrivacy):
-        return _Release(name, mechanism, space, (low, high))
-    own = mechanism.sensitivity
-    if own is not None and sensitivity is not None:
-        raise ValueError(f"sensitivity must be None where the mechanism has its own, {own}, not {sensitivity!r}")
-    if sensitivity is not None:
-        own = number("sensitivity", sensitivity, above=0)
-    if own is None:
-        own = _diameter(mechanism, low, high, f"{name}, {what}, ")
-    if mechanism.sampler == "exact":  # rounding moves each number by up to one step, 2^-24 noise scales
-        share = low.size * mechanism.multiplier / 2**24
-        if share > 0.5:
-            raise ValueError(f"mechanism must leave its exact sampler's grid 2^-23 of the noise, not be {mechanism!r}")
-        own /= 1 - share
-    return _Release(name, replace(mechanism, sensitivity=own), space, (low, high))
-
-
-def _diameter(mechanism: Laplace | Gaussian, low: Array, high: Array, what: str) -> float:
-    with np.errstate(over="ignore"):
-        width = high - low
-        diameter = width.sum() if isinstance(mechanism, Laplace) else math.sqrt((width**2).sum())
-    if not math.isfinite(diameter):
-        raise ValueError(f"bounds must be given as (low, high), not None or infinite: the {what}has no finite ones")
-    if diameter == 0:
-        raise ValueError(f"bounds must leave more than one value: the {what}has a single one within them")
-    return float(diameter)
-
-
-def _bounds_of(space: Box | None) -> tuple[Array, Array]:
-    if space is None:
-        return np.array(-math.inf), np.array(math.inf)
-    low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
-    return np.where(space.bounded_below, low, -math.inf), np.where(space.bounded_above, high, math.inf)
-
-
-def _intersection(own: tuple[Array, Array], bounds: Any) -> tuple[Array, Array]:
-    if bounds is None:
-        return own
-    try:
-        given = np.array([np.broadcast_to(np.asarray(b, np.float64), own[0].shape) for b in bounds])
-        ordered = len(given) == 2 and bool((given[0] <= given[1]).all())
-    except (TypeError, ValueError):
-        ordered = False
-    if not ordered:
-        raise ValueError(
-            f"bounds must be (low, high), low <= high, of a shape that fits {own[0].shape}, not {bounds!r}"
-        )
-    low, high = np.maximum(own[0], given[0]), np.minimum(own[1], given[1])
-    if not (low <= high).all():
-        raise ValueError(f"bounds must overlap with those of the space, not be {bounds!r}")
-    return low, high
-
-
-# The wrappers.
 
 PAYLOADS: dict[bool, Payload] = {True: "categorical", False: "vector"}
 
@@ -273,7 +127,7 @@ def _spaces(env: Any, subject: Subject) -> dict[str, Any]:
 
 
 class _Messages(Layer):
-    """The law of an environment's messages of one kind, their luck, and the count of what has left."""
+    """The mechanism for one kind of message of an environment, its random stream, and the count of what has left."""
 
     env: Any
     subject: Subject
@@ -293,7 +147,7 @@ class _Messages(Layer):
             raise ValueError(f"env must have no mechanism on its {subject}s already, but {env!r} has one")
         self.subject, self.mechanism = subject, mechanism
         self._releases = {
-            agent: _release(subject, agent, mechanism, space, bounds, sensitivity)
+            agent: release_for(subject, agent, mechanism, space, bounds, sensitivity)
             for agent, space in _spaces(env, subject).items()
         }
         self._loss = mechanism.loss()
@@ -310,13 +164,13 @@ class _Messages(Layer):
         return self._leave("observation", observation), self._leave("reward", reward), *rest
 
     def _restart(self, seed: Any, options: Info | None) -> Any:
-        """Reset the environment, and then use the generator that goes with the seed."""
-        rng = self._luck(seed)
-        told = self.env.reset(seed=seed, options=options)
+        """Reset the environment, and then switch to the generator of the seed."""
+        rng = self._generator(seed)
+        result = self.env.reset(seed=seed, options=options)
         self._rng = rng
-        return told
+        return result
 
-    def _luck(self, seed: Any) -> np.random.Generator:
+    def _generator(self, seed: Any) -> np.random.Generator:
         if isinstance(seed, list | tuple | np.ndarray):
             words = [integer("seed", word, at_least=0) for word in seed if word is not None]
             seed = sum(int(w) << 32 * i for i, w in enumerate(np.random.SeedSequence(words).generate_state(4)))
@@ -326,7 +180,7 @@ class _Messages(Layer):
         return Streams(seed)[f"private/{self.subject}"]
 
     def _leave(self, subject: Subject, x: Any) -> Any:
-        """What leaves for x: a message, if it is of this wrapper's kind."""
+        """x, perturbed if it is of the kind that this wrapper perturbs."""
         return self._send(x) if subject == self.subject else x
 
     def _send(self, x: Any) -> Any:
@@ -336,25 +190,25 @@ class _Messages(Layer):
         """The messages that leave, counted in the replicas `where` (default: in all).
 
         Raises:
-            ValueError: some are no messages; nothing is drawn or counted then.
+            ValueError: a value is not a message. Nothing is drawn or counted then.
         """
         for agent in messages:
             choice("agent", agent, self._agents)
         checked = {agent: self._releases[agent].check(x, batch) for agent, x in messages.items()}
         if self._rng is None:
-            self._rng = self._luck(None)
+            self._rng = self._generator(None)
         sent = {agent: self._releases[agent].perturb(x, self._rng) for agent, x in checked.items()}
         for agent, message in sent.items():
             if self.subject == "reward" and np.ndim(message) == 0:
                 sent[agent] = float(message)
             elif isinstance(message, np.ndarray) and not isinstance(messages[agent], np.ndarray):
-                sent[agent] = message[()]  # a number stays a number
+                sent[agent] = message[()]  # a scalar stays a scalar
             self._count[slice(None) if where is None else where, self._agents[agent]] += 1
         return sent
 
     @property
     def ledger(self) -> Ledger:
-        """What has left since the wrapper was made, through it and such wrappers beneath it, to the public; a snapshot."""
+        """A snapshot of what has left since the wrapper was made, through it and such wrappers beneath it; the observer is the public."""
         layers = {layer.subject: layer for layer in _layers(self)}
         channels = []
         for subject, layer in layers.items():
@@ -366,13 +220,13 @@ class _Messages(Layer):
         return ledger
 
     def reset_ledger(self) -> None:
-        """Forget what has left, here and beneath: other agents will play."""
+        """Clear the ledger, also of such wrappers beneath: new agents will play."""
         for layer in _layers(self):
             layer._count[...] = 0
 
 
 def _layers(env: Any) -> Iterator[_Messages]:
-    """Wrappers of this module from `env` inwards."""
+    """The wrappers of this module around `env`, from the outside in."""
     while env is not None:
         if isinstance(env, _Messages):
             yield env
@@ -387,7 +241,7 @@ class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordC
 class PrivateVector(_Messages, gymnasium.vector.VectorWrapper):
     """For `gymnasium.vector.VectorEnv`, in all autoreset modes."""
 
-    _last: Any = None  # what was seen last, to be seen again where a masked reset leaves a replica alone
+    _last: Any = None  # the last observations, repeated for replicas that a masked reset leaves alone
 
     def reset(self, seed: Any = None, options: Info | None = None) -> Any:
         where, last = (options or {}).get("reset_mask"), self._last
@@ -398,16 +252,16 @@ class PrivateVector(_Messages, gymnasium.vector.VectorWrapper):
         return last.copy(), info
 
     def step(self, actions: Any) -> Any:
-        *told, info = super().step(actions)
+        *result, info = super().step(actions)
         if self.subject == "observation" and "final_obs" in info:
             final = info["final_obs"].copy()
             for replica in np.flatnonzero(info["_final_obs"]):
                 final[replica] = self._send_each({SOLE: final[replica]}, replica)[SOLE]
             info = {**info, "final_obs": final}
-        return *told, info
+        return *result, info
 
     def _send(self, x: Any, where: Any = None) -> Any:
-        """The messages that leave the replicas `where` bool[B] (default: all)."""
+        """The messages that leave the replicas marked in `where` bool[B] (default: all)."""
         size = self.num_envs if where is None else int(np.count_nonzero(where))
         message = self._send_each({SOLE: x}, where, (size,))[SOLE]
         if self.subject == "observation" and where is None:

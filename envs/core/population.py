@@ -115,6 +115,8 @@ class Population(ABC, Generic[S]):
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
         self._state: S | None = None
+        self._sent: list[Any] | None = None
+        self._spent: dict[str, Array] = {}
         self._turn = 0
 
     # What a world writes.
@@ -269,6 +271,13 @@ class Population(ABC, Generic[S]):
 
         return spending(self.channels.values(), self.ledger, methods=methods)
 
+    def _spent_so_far(self) -> dict[str, Array]:
+        """`spending` for an info, worked out anew only when something was sent since the last."""
+        sent = [(c.everyone.sum(), 0 if c.each is None else c.each.sum()) for c in self.channels.values()]
+        if sent != self._sent:
+            self._sent, self._spent = sent, self.spending()
+        return {name: value.copy() for name, value in self._spent.items()}
+
     def _agent_messages(self) -> Array:
         return np.sum([channel.messages() for channel in self.channels.values()], axis=0)
 
@@ -322,6 +331,7 @@ class Population(ABC, Generic[S]):
             self.streams = Streams(seed)
         if where is None:
             self._install(configs)
+        self._sent = None
         # Before the state is drawn: a world may let agents speak as it begins.
         for channel in self.channels.values():
             channel.draw_from(self.streams)
@@ -407,6 +417,8 @@ class Population(ABC, Generic[S]):
         for channel in self.channels.values():
             channel.live = ~frozen
         new, reward, terminated, truncated, info = self.transition(state, checked)
+        if self.channels:
+            info = info | self._spent_so_far()
         for channel in self.channels.values():
             if channel.config.budget is not None:
                 truncated = truncated | channel.stopped
@@ -417,8 +429,6 @@ class Population(ABC, Generic[S]):
             reward = {role: np.where(frozen[:, None], 0.0, value) for role, value in reward.items()}
             info = masked(info, ~frozen)
         self._state, self.terminated, self.truncated = new, terminated, truncated
-        if self.channels:
-            info = info | self.spending()
         if self.turns is not None:
             self._turn = (self._turn + 1) % len(self.turns)
         only = next(iter(self.roles)) if len(self.roles) == 1 else None

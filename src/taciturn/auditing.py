@@ -1,4 +1,4 @@
-"""`taciturn audit`: what a mechanism's claim is worth, by itself or in an environment, from its name on the command line."""
+"""`taciturn audit`: audits of mechanisms named on the command line, by themselves or in an environment."""
 
 import inspect
 import json
@@ -27,12 +27,12 @@ DEFAULT_RUNS = 10_000
 
 @dataclass(frozen=True)
 class Site:
-    """Where mechanisms are audited, if not by themselves.
+    """The channel of an environment on which mechanisms are audited.
 
     Attributes:
         env: a population.
         policy: who acts in it, a policy or `{role: policy}`.
-        channel: where the mechanisms stand; None: on the only one.
+        channel: the channel's name; None if there is only one.
         steps: turns of a run; None: until it ends.
     """
 
@@ -43,21 +43,21 @@ class Site:
 
     @property
     def name(self) -> str:
-        """The channel's name; ValueError if there are several, or none."""
+        """The channel's name; ValueError if it was not given and the environment does not have exactly one channel."""
         known = list(self.env.channels)
         if self.channel is None and len(known) != 1:
-            raise ValueError(f"channel must be one of {', '.join(known) or '(none)'}, not left open")
+            raise ValueError(f"channel must be one of {', '.join(known) or '(none)'}, not None")
         return self.channel or known[0]
 
 
 def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     """The mechanism of `NAME[:VALUE][,parameter=value...]`, such as `Laplace:1.0,sensitivity=0.5`.
 
-    VALUE is the mechanism's first parameter, its level; values are JSON where they can be, else text. `Memoized:NAME...` is that mechanism
-    with its answers kept.
+    VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise. `Memoized:NAME...`
+    memoizes the answers of that mechanism.
 
     Raises:
-        ValueError: an unknown mechanism or parameter, or a value that is not allowed.
+        ValueError: the mechanism or a parameter is unknown, or a value is not allowed.
     """
     if spec.startswith("Memoized:"):
         return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
@@ -87,7 +87,7 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
 
 
 def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
-    """`{name: class}` of the mechanisms that a name and numbers make."""
+    """`{name: class}` of the mechanisms that can be made from a name and numbers."""
     found = {name: getattr(mechanisms, name) for name in mechanisms.__all__}
     return {
         name: one
@@ -107,10 +107,11 @@ def _value(text: str) -> Any:
 
 
 def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
-    """Two adjacent messages that are hard for a mechanism to hide.
+    """Two adjacent messages for which a mechanism's privacy loss is the largest, or nearly so.
 
-    One-hot vectors of two options; two values; numbers a sensitivity apart; streams that differ in one value; scores of 10 options that
-    all move by the sensitivity, one of them against the others. A mechanism that remembers its answers is audited on its first one.
+    They are one-hot vectors of two options, two values, two numbers a sensitivity apart, two streams that differ in one value, or scores of
+    10 options that all change by the sensitivity, one of them in the opposite direction. A `Memoized` mechanism is audited on its first
+    answer.
     """
     inner = getattr(mechanism, "mechanism", mechanism)
     reach = getattr(inner, "sensitivity", None) or sensitivity
@@ -130,7 +131,7 @@ def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class _Overheard(mechanisms.NoPrivacy):
-    """Leaves messages as they are, and notes their shape and the sensitivity that the world states."""
+    """Leaves messages unchanged, and records their shape and the sensitivity that the world states."""
 
     closed_counts: ClassVar[bool] = False
     notes: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list, compare=False)
@@ -141,19 +142,19 @@ class _Overheard(mechanisms.NoPrivacy):
 
 
 def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
-    """Two adjacent messages of a channel, as far apart as the world says, in a run of its own, that they can be.
+    """Two adjacent messages for a channel, as far apart as the sensitivity that the world states in a trial run allows.
 
-    One-hot vectors of two options; two categories; numbers a sensitivity apart; scores as in `adjacent_pair`; vectors half a sensitivity
-    from zero either way, in the direction (1, ..., 1).
+    They are one-hot vectors of two options, two categories, two numbers a sensitivity apart, scores as in `adjacent_pair`, or opposite
+    vectors of half the sensitivity in the direction (1, ..., 1).
 
     Raises:
-        ValueError: nobody speaks in the run, or the world bounds no numbers.
+        ValueError: no message is sent in the trial run, or the world states no sensitivity.
     """
     overheard = _Overheard()
     private = Privatize(site.env, site.name, overheard)
     play(private, 1, private.channel_configs, as_policies(site.env, site.policy), 0, site.steps)
     if not overheard.notes:
-        raise ValueError(f"steps must let somebody speak on channel {site.name!r}, not {site.steps!r}")
+        raise ValueError(f"steps must be enough for a message on channel {site.name!r}, not {site.steps!r}")
     shape, stated = overheard.notes[0]
     reach = getattr(mechanism, "sensitivity", None) or stated
     payload = site.env.channels[site.name].payload
@@ -163,7 +164,7 @@ def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
     if payload == "categorical":
         return 0, 1
     if reach is None:
-        raise ValueError(f"env must bound what is said on channel {site.name!r}: it states no sensitivity")
+        raise ValueError(f"env must state the sensitivity of messages on channel {site.name!r} for an audit")
     if payload == "scores":
         best = np.eye(shape[0])[0]
         return reach * best, reach * (1 - best)
@@ -186,22 +187,22 @@ def audit_command(
     plot: Path | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> list[AuditResult]:
-    """Audit mechanisms by name and print what came of it: a table, or one JSON document.
+    """Audit mechanisms by name and print the results as a table or as one JSON document.
 
     Args:
-        specs: as `parse_mechanism` takes them.
-        site: where to put each, to audit what the ledger totals after a run; None: audit single messages.
-        trials: of each; default: enough to certify 80% of what is claimed, at most 4 million (`trials_for`), or 10,000 runs.
+        specs: specifications as for `parse_mechanism`.
+        site: the channel on which to install each mechanism, to audit the ledger's total after a run; None: audit single messages.
+        trials: of each audit. Default: enough to certify 80% of the claim, at most 4 million (`trials_for`), or 10,000 runs.
         confidence: of each certificate.
-        method: `white`, `black`, `one-run`; default: `white` where the mechanism has a log-likelihood ratio.
-        delta: of the certificate; default: the mechanism's own.
+        method: `white`, `black` or `one-run`. Default: `white` if the mechanism has a log-likelihood ratio, else `black`.
+        delta: of the certificate. Default: the mechanism's own.
         seed: of every audit.
         as_json: print one JSON document.
-        plot: file for a figure of claimed against certified epsilon.
-        progress: told what is being audited, and how much of everything is done, from 0 to 1.
+        plot: file for a figure of certified against claimed epsilon.
+        progress: called with the specification being audited and the share of all work that is done.
 
     Returns:
-        The results; a caller that wants an exit code asks whether any verdict is "violated".
+        The results. The command line exits with an error if any verdict is "violated".
 
     Raises:
         ValueError: as `parse_mechanism` and `audit` do.
@@ -242,7 +243,7 @@ def audit_command(
 
 
 def _subject(spec: str, mechanism: Any, site: Site | None) -> tuple[Any, Any, dict[str, Any]]:
-    """What is audited, on which pair, and what else `audit` should know."""
+    """The subject of an audit, the pair, and further arguments for `audit`."""
     if site is None:
         return mechanism, adjacent_pair(mechanism), {"name": spec, "sensitivity": 1.0}
     private = Privatize(site.env, site.name, mechanism)
@@ -258,7 +259,7 @@ def _trials(mechanism: Any, confidence: float, site: Site | None) -> int:
 
 
 def _plain(result: AuditResult) -> dict[str, Any]:
-    """The result with null for what JSON has no number for."""
+    """The result as JSON values: null for infinities and NaN."""
     found = result.as_dict() | {"threshold": list(result.threshold)}
     found["threshold"] = [value if math.isfinite(value) else None for value in found["threshold"]]
     return {

@@ -75,7 +75,7 @@ def simulate(
         from taciturn.wrappers.privatize import private_config
 
         options["channels"] = {channel: private_config(mechanism) for channel, mechanism in privacy.items()}
-    options["channels"] = join(getattr(env, "layer_configs", {}), options.get("channels", {}))
+    options["channels"] = join(getattr(env, "added_configs", {}), options.get("channels", {}))
     population.reset(seed=seed, options=options)
     begin(population, policies)
     names = list(dict.fromkeys(record))

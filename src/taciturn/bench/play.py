@@ -12,7 +12,6 @@ from taciturn.registry import make_policy, make_world, policies
 from taciturn.simulation import simulate
 
 
-
 def learns(policy: str) -> bool:
     """Whether the policy of that name is trained, and hence takes a seed."""
     return issubclass(policies().get(policy, Policy), Learner)

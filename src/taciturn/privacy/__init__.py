@@ -1,1 +1,8 @@
-"""Privacy on its own: mechanisms, samplers, composition, the ledger and budgets. Nothing here imports a world or a policy."""
+"""Differential privacy, apart from any environment; of taciturn it imports only `taciturn.validation`.
+
+- `mechanisms`: everything about one message (from `base`, `randomized_response`, `additive_noise`, `exponential`, `stateful`, `samplers`)
+- `composition`: what many messages cost together
+- `ledger` (with `accounts`), `budget`, `spending`: what each agent has sent, what it may send, and what a run has spent
+- `auditing` (with `scorers`, `audit_result`): lower bounds on epsilon from transcripts
+- `channels`: what accounting reads of a channel
+"""

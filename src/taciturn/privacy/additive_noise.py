@@ -7,25 +7,20 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Calibrated, PrivacyLoss
+from taciturn.privacy.base import Calibrated, PrivacyLoss, Sensitivity
 from taciturn.privacy.samplers import GRID_BITS, Grid, discrete_gaussian, discrete_laplace, load_opendp
+from taciturn.validation import Array, number
 
-__all__ = [
-    "Gaussian",
-    "Laplace",
-    "gaussian_delta",
-]
-
-Array = npt.NDArray[Any]
+__all__ = ["Gaussian", "Laplace", "gaussian_delta"]
 
 
 class _Additive(Calibrated):
     """Noise whose scale is `multiplier` sensitivities, added to every number of x."""
 
-    _spread: ClassVar[float]  # variance of noise of scale 1
+    _spread: ClassVar[float]  # the variance of noise of scale 1
 
     @property
     @abstractmethod
@@ -33,29 +28,29 @@ class _Additive(Calibrated):
 
     @abstractmethod
     def noise(self, scale: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Noise of the given scale; whole numbers if the sampler is exact."""
+        """Noise of the given scale, in integers if the sampler is "exact"."""
 
     @abstractmethod
     def ratio(self, first: Array, second: Array, scale: Array) -> Array:
-        """log-likelihood ratio of noise `first` to noise `second`."""
+        """log density of the noise `first` minus that of the noise `second`."""
 
     @abstractmethod
     def _measurement(self, dp: Any, scale: float) -> Any: ...
 
-    def units(self, bound: Array, **values: Any) -> tuple[Array, Array, list[Array]]:
-        """(unit, noise scale in units, the values in units): 1 and the values themselves, or whole steps of the exact sampler's grid."""
+    def units(self, bound: Array, **values: Array) -> tuple[Array, Array, list[Array]]:
+        """(unit, noise scale in units, values in units). The unit is 1, or for the exact sampler a step of its grid."""
         scale = checks.scale(bound, self.multiplier)
         if self.sampler != "exact":
             return np.ones(()), scale, list(values.values())
         grid = Grid.of(bound, self.multiplier)
         return grid.step, grid.scale, [grid.round(name, value) for name, value in values.items()]
 
-    def scale(self, x: Any, sensitivity: Any = None) -> Array:
-        """Noise scale of each message of x: b of Laplace(b), sigma of a Gaussian; broadcasts against x."""
+    def scale(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+        """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; it broadcasts against x."""
         unit, scale, _ = self.units(self.bound(sensitivity, np.asarray(x)))
         return unit * scale
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         """x[...]: numbers; returns float64 of the same shape."""
         x = checks.reals("x", x)
         unit, scale, (x,) = self.units(self.bound(sensitivity, x), x=x)
@@ -66,13 +61,15 @@ class _Additive(Calibrated):
             return noisy
         return (x + self.noise(scale, x.shape, rng)) * unit
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         x = checks.reals("x", x)
         unit, scale, _ = self.units(self.bound(sensitivity, x), x=x)
         return np.broadcast_to(self._spread * (unit * scale) ** 2, x.shape).copy()
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
-        """Number by number; the ratio of a message is the sum over its numbers."""
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
+        """For each number; the ratio of a message is the sum over its numbers."""
         y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
         _, scale, (y, x0, x1) = self.units(self.bound(sensitivity, y), y=y, x0=x0, x1=x1)
         return self.ratio(y - x0, y - x1, scale)
@@ -83,8 +80,8 @@ class Laplace(_Additive):
     """Laplace noise of scale sensitivity / epsilon: Dwork, McSherry, Nissim & Smith 2006.
 
     Args:
-        epsilon: > 0, of one message.
-        sensitivity: L1 distance between adjacent messages; None takes that which comes with each message.
+        epsilon: of one message, > 0.
+        sensitivity: L1 distance between adjacent messages; None uses the sensitivity passed with each message.
         sampler: "fast", "exact" or "opendp".
     """
 
@@ -93,10 +90,6 @@ class Laplace(_Additive):
     epsilon: float
     sensitivity: float | None = None
     sampler: str = "fast"
-
-    def __post_init__(self) -> None:
-        self._set(epsilon=checks.number("epsilon", self.epsilon))
-        self._check()
 
     @property
     def multiplier(self) -> float:
@@ -112,14 +105,14 @@ class Laplace(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Pure epsilon, rho = epsilon^2/2 (Bun & Steinke 2016, Proposition 1.4); closed-form RDP (Mironov 2017, Proposition 6)."""
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+        """Pure epsilon, rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form RDP (Mironov 2017, Proposition 6)."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
 
 
 def laplace_loss(epsilon: float, *, nodes: int, exact: bool) -> PrivacyLoss:
-    """Cost of `nodes` Laplace releases that share `epsilon` in equal parts; on the grid, as if on its coarsest for that epsilon."""
+    """Cost of `nodes` Laplace releases that share `epsilon` equally; if `exact`, as on the coarsest grid possible at that epsilon."""
     reach = max(1, math.floor(epsilon / nodes * 2**GRID_BITS)) if exact else math.inf
     parameters = {"noise_multiplier": nodes / epsilon, "reach": reach, "nodes": nodes}
     return PrivacyLoss("laplace", epsilon, epsilon**2 / (2 * nodes), parameters)
@@ -127,7 +120,7 @@ def laplace_loss(epsilon: float, *, nodes: int, exact: bool) -> PrivacyLoss:
 
 @lru_cache(1024)
 def gaussian_delta(epsilon: float, noise_multiplier: float) -> float:
-    """The least delta for which Gaussian noise of `noise_multiplier` sensitivities is (epsilon, delta)-DP: Balle & Wang 2018, Theorem 8.
+    """The smallest delta for which Gaussian noise of `noise_multiplier` sensitivities is (epsilon, delta)-DP: Balle & Wang 2018, Theorem 8.
 
     Phi(1/2z - epsilon z) - e^epsilon Phi(-1/2z - epsilon z), z = noise_multiplier.
     """
@@ -140,7 +133,7 @@ def gaussian_delta(epsilon: float, noise_multiplier: float) -> float:
 
 @lru_cache(1024)
 def _calibrate(epsilon: float, delta: float) -> float:
-    """The least noise multiplier that is (epsilon, delta)-DP, by bisection: Balle & Wang 2018, Algorithm 1."""
+    """The smallest noise multiplier that is (epsilon, delta)-DP, by bisection: Balle & Wang 2018, Algorithm 1."""
     low = high = 1.0
     while gaussian_delta(epsilon, high) > delta:
         high *= 2
@@ -154,18 +147,18 @@ def _calibrate(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class Gaussian(_Additive):
-    """Gaussian noise, as little as is (epsilon, delta)-DP: the analytic calibration of Balle & Wang 2018.
+    """Gaussian noise, the least that is (epsilon, delta)-DP: the analytic calibration of Balle & Wang 2018.
 
-    `from_rho` and `from_sigma` state the noise instead; then `epsilon` is inf, and `gaussian_delta(epsilon, noise_multiplier)` gives the
-    curve.
-    The exact sampler's discrete Gaussian has the same rho (Canonne, Kamath & Steinke 2020, on concentrated differential privacy).
+    `from_rho` and `from_sigma` set the noise instead; `epsilon` is then inf, and `gaussian_delta(epsilon, noise_multiplier)` gives the
+    privacy curve. The exact sampler's discrete Gaussian has the same rho (Canonne, Kamath & Steinke 2020, on concentrated differential
+    privacy).
 
     Args:
-        epsilon: > 0, of one message, at delta.
+        epsilon: of one message at delta, > 0.
         delta: in (0, 1).
-        sensitivity: L2 distance between adjacent messages; None takes that which comes with each message.
+        sensitivity: L2 distance between adjacent messages; None uses the sensitivity passed with each message.
         sampler: "fast", "exact" or "opendp".
-        noise_multiplier: sigma / sensitivity; found from epsilon and delta unless given, and refused if too small for them.
+        noise_multiplier: sigma / sensitivity; computed from epsilon and delta by default, and refused if it is too small for them.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -180,9 +173,11 @@ class Gaussian(_Additive):
         given: Any = self.noise_multiplier
         known = not (isinstance(given, float) and math.isnan(given))
         if known:
-            self._set(noise_multiplier=checks.number("noise_multiplier", given))
+            self._set(noise_multiplier=number("noise_multiplier", given, above=0))
         if not (known and self.epsilon == math.inf and self.delta == 0):
-            self._set(epsilon=checks.number("epsilon", self.epsilon), delta=checks.number("delta", self.delta, below=1))
+            self._set(
+                epsilon=number("epsilon", self.epsilon, above=0), delta=number("delta", self.delta, above=0, below=1)
+            )
             least = _calibrate(self.epsilon, self.delta)
             if known and self.noise_multiplier < least * (1 - 1e-9):
                 raise ValueError(
@@ -195,14 +190,14 @@ class Gaussian(_Additive):
 
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float | None = None, sampler: str = "fast") -> "Gaussian":
-        """Noise that is rho-zCDP: sigma = sensitivity / sqrt(2 rho) (Bun & Steinke 2016, Proposition 1.6)."""
-        multiplier = 1 / math.sqrt(2 * checks.number("rho", rho))
+        """The noise that is rho-zCDP, sigma = sensitivity / sqrt(2 rho) (Bun & Steinke 2016, Proposition 1.6)."""
+        multiplier = 1 / math.sqrt(2 * number("rho", rho, above=0))
         return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
 
     @classmethod
     def from_sigma(cls, sigma: float, sensitivity: float, sampler: str = "fast") -> "Gaussian":
-        """Noise of standard deviation `sigma`, in the units of the message, for the sensitivity stated."""
-        multiplier = checks.number("sigma", sigma) / checks.number("sensitivity", sensitivity)
+        """Noise of standard deviation `sigma`, in the units of the message, for this sensitivity."""
+        multiplier = number("sigma", sigma, above=0) / number("sensitivity", sensitivity, above=0)
         return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
 
     @property
@@ -220,8 +215,8 @@ class Gaussian(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """No pure epsilon; rho = sensitivity^2 / (2 sigma^2), and the RDP is alpha rho."""
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+        """Not pure; rho = sensitivity^2 / (2 sigma^2), and the Renyi divergence of order alpha is alpha rho."""
         checks.sensitivities(sensitivity)
         rho = 1 / (2 * self.noise_multiplier**2)
         return PrivacyLoss(self.kind, math.inf, rho, {"noise_multiplier": self.noise_multiplier})

@@ -1,4 +1,4 @@
-"""What all mechanisms share: what one does to messages (`Mechanism`), and what a message costs (`PrivacyLoss`)."""
+"""What all mechanisms share: the interface `Mechanism`, and `PrivacyLoss`, the cost of one message."""
 
 import math
 from abc import ABC, abstractmethod
@@ -6,33 +6,33 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
+from taciturn.validation import Array, choice, number
 
-__all__ = [
-    "Calibrated",
-    "Mechanism",
-    "NoPrivacy",
-    "PrivacyLoss",
-]
+__all__ = ["Calibrated", "Mechanism", "NoPrivacy", "PrivacyLoss", "Sensitivity"]
 
-Array = npt.NDArray[Any]
+Sensitivity = ArrayLike | None
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What one message costs its sender, as data: it can be pickled, compared, exported.
+    """What one message costs its sender, as plain data that can be pickled, compared and exported.
 
     Args:
-        kind: which law, and what of it is in `parameters`:
-            "randomized_response" (two bits change): `logit_one`, `logit_zero`, the log-odds of answering 1 where the bit is 1, 0;
+        kind: the law of the message. It determines the keys of `parameters`:
+            "randomized_response" (two bits change): `logit_one`, `logit_zero`, the log-odds of answering 1 where the bit is 1 and where it
+            is 0;
             "k_ary_randomized_response": `epsilon`, `num_values`;
-            "laplace": `noise_multiplier` = scale / sensitivity, `reach` = sensitivity in steps of the grid or inf, `nodes` = how many such
-            releases; "gaussian": `noise_multiplier` = sigma / sensitivity; "exponential": `epsilon`; "none".
-        epsilon: pure differential privacy; inf if none.
-        rho: zero-concentrated differential privacy (Bun & Steinke 2016); inf if none.
-        parameters: as above.
+            "laplace": `noise_multiplier` = scale / sensitivity, `reach` = sensitivity in steps of the grid, or inf without a grid, `nodes`
+            = number of such releases;
+            "gaussian": `noise_multiplier` = sigma / sensitivity;
+            "exponential": `epsilon`;
+            "none": no keys.
+        epsilon: of pure differential privacy; inf if it does not hold.
+        rho: of zero-concentrated differential privacy (Bun & Steinke 2016); inf if it does not hold.
+        parameters: of the law.
     """
 
     kind: str
@@ -40,10 +40,10 @@ class PrivacyLoss:
     rho: float
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
 
-    def rdp(self, alpha: Any) -> Array:
-        """Bound on the Renyi divergence of order alpha > 1 between adjacent inputs (Mironov 2017); float64, of alpha's shape.
+    def rdp(self, alpha: ArrayLike) -> Array:
+        """Upper bound on the Renyi divergence of order alpha > 1 between adjacent inputs (Mironov 2017), float64 of alpha's shape.
 
-        Closed form for randomised response, Laplace and Gaussian noise; else min(alpha rho, epsilon).
+        Randomised response, Laplace and Gaussian noise have a closed form; for all others it is min(alpha rho, epsilon).
         """
         alpha = checks.reals("alpha", alpha)
         if not (alpha > 1).all():
@@ -62,9 +62,9 @@ class PrivacyLoss:
         return np.clip(divergence, 0.0, np.minimum(alpha * self.rho, self.epsilon))
 
     def dominating_pair(self) -> tuple[Array, Array] | None:
-        """log P and log Q over the few outcomes that matter, where adjacent inputs reduce to such a pair; else None.
+        """log P and log Q over a few outcomes, a dominating pair of the mechanism; None if there is no such finite pair.
 
-        The privacy loss is symmetric for these kinds: (Q, P) is the same pair with its outcomes in another order.
+        These pairs are symmetric: (Q, P) is the same pair with its outcomes in another order.
         """
         if self.kind == "randomized_response":
             one, zero = self.parameters["logit_one"], self.parameters["logit_zero"]
@@ -83,7 +83,7 @@ class PrivacyLoss:
 
 
 def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
-    """Renyi divergence between Laplace laws `epsilon` scales apart: Mironov 2017, Proposition 6; on a grid, `reach` steps apart.
+    """Renyi divergence between Laplace laws `epsilon` scales apart (Mironov 2017, Proposition 6); on a grid they are `reach` steps apart.
 
     With r = e^(-(2 alpha - 1) epsilon / reach) and s = e^(-epsilon / reach) the sum over the grid is
     [e^((alpha-1) epsilon) (1 + (1-s)/(1-r) (r - r^reach)) + e^(-alpha epsilon)] / (1+s); reach = inf gives the integral.
@@ -99,78 +99,92 @@ def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
 
 
 class Mechanism(ABC):
-    """What all mechanisms share.
+    """The interface of all mechanisms.
 
-    A ValueError names the argument that is wrong, and then nothing has been drawn and no state has changed. Arguments that mean nothing to
-    a mechanism (the sensitivity, to randomised response) are not looked at.
+    A wrong argument raises a ValueError that names it, before anything is drawn and before any state changes. Arguments that have no
+    meaning for a mechanism, such as the sensitivity for randomised response, are ignored.
     """
 
     kind: ClassVar[str]
-    payload_dims: ClassVar[int] = 0  # trailing axes of x that make up one message
-    closed_counts: ClassVar[bool] = False  # has perturb_counts
+    payload_dims: ClassVar[int] = 0  # number of trailing axes of x that form one message
+    closed_counts: ClassVar[bool] = False  # whether it has perturb_counts
     stateful: ClassVar[bool] = False
     epsilon: float
 
-    def _set(self, **values: Any) -> None:
+    def _set(self, **values: ArrayLike) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @abstractmethod
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        """The messages that leave, for private values x; `sensitivity` is a number, or follows the leading axes of x."""
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+        """The messages sent for private values x; `sensitivity` is a number, or an array over the leading axes of x."""
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
-        """int64[..., K]: the sum of the messages of `histogram[..., K]` holders of each value, in law that of summing `perturb`.
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
+        """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K], with the law of a sum over `perturb`.
 
-        num_messages: how many messages in all, if some senders hold no value (a vector of zeros); default histogram.sum(-1).
-        Drawn from NumPy's Binomials whatever the sampler: no single message leaves.
+        num_messages: the number of all messages, if some senders hold no value (a vector of zeros); default: histogram.sum(-1).
+        The sum is drawn from NumPy's binomial sampler, whatever the mechanism's sampler, because no single message is released.
         """
-        raise TypeError(f"{type(self).__name__} has no law of summed messages: perturb each")
+        raise TypeError(f"{type(self).__name__} has no closed law for sums of messages: use perturb for each message")
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
-        """Unbiased estimate of what was sent, from a message or from the sum of `num_messages` of them; float64."""
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
+        """Unbiased estimate of the private value, from a message, or of their sum, from a sum of `num_messages` messages; float64."""
         return checks.reals("y", y).copy()
 
     @abstractmethod
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
-        """Variance of `debias(perturb(x))`, number by number; float64."""
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+        """Variance of each number in `debias(perturb(x))`, float64."""
 
     @abstractmethod
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """What one message costs. Noise grows with the sensitivity, so the cost does not depend on it."""
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+        """What one message costs. Noise scales with the sensitivity, so the cost does not depend on it."""
 
     @abstractmethod
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
-        """log P(y | x0) - log P(y | x1), for each message (for each number where messages are numbers)."""
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
+        """log P(y | x0) - log P(y | x1) for each message, or for each number where messages are numbers."""
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Any:
-        """Fresh state for agents of `shape`, to be given to `step`; None for a mechanism that remembers nothing."""
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None) -> Any:
+        """New state for agents of `shape`, to be passed to `step`; None for a mechanism without state."""
         checks.agents(shape)
 
     def step(
-        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
+        self,
+        x: ArrayLike,
+        rng: np.random.Generator,
+        state: Any = None,
+        *,
+        where: Array | None = None,
+        sensitivity: Sensitivity = None,
     ) -> Array:
-        """`perturb` for one round of agents that send where `where` (default: all), updating `state` in place.
+        """`perturb` for one round in which the agents marked in `where` send (default: all); updates `state` in place.
 
-        A mechanism that remembers nothing answers for all; the answers of those who do not send mean nothing.
+        A mechanism without state returns a message for every agent; those of agents that do not send have no meaning.
         """
         checks.mask(where, checks.numbers("x", x).shape)
         return self.perturb(x, rng, sensitivity)
 
 
 class Calibrated(Mechanism):
-    """Base of those whose noise grows with a sensitivity, their own or that which comes with each message."""
+    """Base of mechanisms whose noise scales with a sensitivity, their own or the one passed with each message."""
 
     sensitivity: float | None
     sampler: str
 
+    def __post_init__(self) -> None:
+        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._check()
+
     def _check(self) -> None:
         """Check `sensitivity` and `sampler`."""
         if self.sensitivity is not None:
-            self._set(sensitivity=checks.number("sensitivity", self.sensitivity))
-        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+            self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
+        choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
-    def bound(self, sensitivity: Any, x: Array) -> Array:
+    def bound(self, sensitivity: Sensitivity, x: Array) -> Array:
         """The sensitivity of each of the messages x."""
         own = self.sensitivity if self.sensitivity is not None else sensitivity
         if own is None:
@@ -180,26 +194,30 @@ class Calibrated(Mechanism):
 
 @dataclass(frozen=True)
 class NoPrivacy(Mechanism):
-    """Numbers leave as they are, NaN included, as they do on a channel without a mechanism."""
+    """Sends numbers unchanged, NaN included, like a channel without a mechanism."""
 
     kind: ClassVar[str] = "none"
     closed_counts: ClassVar[bool] = True
     epsilon: float = field(default=math.inf, init=False)
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         return checks.numbers("x", x).copy()
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
         return checks.counts(histogram, num_messages)[0]
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         return np.zeros(checks.numbers("x", x).shape)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         return PrivacyLoss(self.kind, math.inf, math.inf)
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
-        """Number by number: 0 where x0 = x1, inf where y tells, nan where y is neither."""
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
+        """For each number: 0 where x0 = x1, +-inf where y reveals which it is, NaN where y is neither."""
         y, x0, x1 = (checks.numbers(name, value) for name, value in (("y", y), ("x0", x0), ("x1", x1)))
         y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
         with np.errstate(divide="ignore", invalid="ignore"):

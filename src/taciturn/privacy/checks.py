@@ -1,56 +1,13 @@
-"""What mechanisms ask of their arguments: each check returns the argument as it will be used, or raises ValueError."""
+"""Checks of the arrays that mechanisms take: each returns the array as it will be used, or raises ValueError."""
 
 import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = [
-    "agents",
-    "aligned",
-    "binary",
-    "choice",
-    "counts",
-    "integers",
-    "mask",
-    "number",
-    "numbers",
-    "one_hot",
-    "reals",
-    "scale",
-    "sensitivities",
-    "together",
-    "totals",
-    "whole",
-]
+from taciturn.validation import Array, Bools, Floats, Ints
 
-Array = npt.NDArray[Any]
-
-MOST = 2**48  # messages of a histogram: sums of so many stay within int64
-
-
-def number(name: str, value: Any, *, above: float = 0.0, below: float = math.inf) -> float:
-    try:
-        number = math.nan if np.ndim(value) or isinstance(value, bool | np.bool_ | str | bytes) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not (math.isfinite(number) and above < number < below):
-        upper = "" if below == math.inf else f" and < {below:g}"
-        raise ValueError(f"{name} must be a finite number > {above:g}{upper}, not {value!r}")
-    return number
-
-
-def whole(name: str, value: Any, *, at_least: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < at_least:
-        raise ValueError(f"{name} must be an integer >= {at_least}, not {value!r}")
-    return int(value)
-
-
-def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
-    return value
+MOST = 2**48  # entries of a histogram are smaller, so that their sums fit into int64
 
 
 def numbers(name: str, value: Any, kinds: str = "biuf") -> Array:
@@ -65,7 +22,8 @@ def numbers(name: str, value: Any, kinds: str = "biuf") -> Array:
     return array
 
 
-def reals(name: str, value: Any) -> Array:
+def reals(name: str, value: Any) -> Floats:
+    """A finite float64 array."""
     array = numbers(name, value).astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must hold finite numbers only, not {array[~np.isfinite(array)][0]}")
@@ -73,6 +31,7 @@ def reals(name: str, value: Any) -> Array:
 
 
 def integers(name: str, value: Any, *, at_least: int, below: float = math.inf) -> Array:
+    """An array of integers in [at_least, below), of any integer type."""
     array = numbers(name, value, "iu")
     wrong = (array < at_least) | (array >= below)
     if wrong.any():
@@ -81,7 +40,7 @@ def integers(name: str, value: Any, *, at_least: int, below: float = math.inf) -
     return array
 
 
-def binary(name: str, value: Any) -> Array:
+def binary(name: str, value: Any) -> Bools:
     """A 0/1 array [..., K] as booleans."""
     array = numbers(name, value)
     if array.ndim == 0 or not ((array == 0) | (array == 1)).all():
@@ -89,19 +48,21 @@ def binary(name: str, value: Any) -> Array:
     return array.astype(np.bool_)
 
 
-def one_hot(name: str, value: Any) -> Array:
+def one_hot(name: str, value: Any) -> Bools:
+    """A 0/1 array [..., K] with at most one 1 in each vector, as booleans."""
     bits = binary(name, value)
+    ones: Array
     if bits.shape[-1] < 64:  # NumPy's sum along a short axis is ten times slower
-        ones = sum((bits[..., k] for k in range(bits.shape[-1])), start=np.zeros(bits.shape[:-1], np.uint8))
+        ones = np.asarray(sum((bits[..., k] for k in range(bits.shape[-1])), start=np.zeros(bits.shape[:-1], np.uint8)))
     else:
-        ones = np.count_nonzero(bits, axis=-1)
-    if (np.asarray(ones) > 1).any():
+        ones = np.asarray(np.count_nonzero(bits, axis=-1))
+    if (ones > 1).any():
         raise ValueError(f"{name} must hold at most one 1 in each vector [..., K]: the claim is for one-hot vectors")
     return bits
 
 
-def counts(histogram: Any, num_messages: Any) -> tuple[Array, Array]:
-    """A histogram [..., K] and how many messages [...] there are with it, int64."""
+def counts(histogram: Any, num_messages: Any) -> tuple[Ints, Ints]:
+    """A histogram [..., K] and the number of all messages [...], int64."""
     histogram = integers("histogram", histogram, at_least=0, below=MOST).astype(np.int64)
     if histogram.ndim == 0:
         raise ValueError("histogram must be an array [..., K], not a number")
@@ -114,8 +75,8 @@ def counts(histogram: Any, num_messages: Any) -> tuple[Array, Array]:
     return histogram, np.broadcast_to(num_messages, holders.shape)
 
 
-def totals(value: Any, shape: tuple[int, ...]) -> Array:
-    """num_messages, one or as many as `shape` says; float64[shape]."""
+def totals(value: Any, shape: tuple[int, ...]) -> Floats:
+    """`num_messages`, a number or an array of `shape`, as float64[shape]."""
     array = reals("num_messages", value)
     if (array < 0).any() or array.shape not in ((), shape):
         raise ValueError(f"num_messages must be one number >= 0, or such numbers of shape {shape}, not {value!r}")
@@ -123,7 +84,7 @@ def totals(value: Any, shape: tuple[int, ...]) -> Array:
 
 
 def together(dims: int = 0, **arrays: Array) -> list[Array]:
-    """The arrays, broadcast to one shape; their last `dims` axes must be alike."""
+    """The arrays, broadcast to a common shape; their last `dims` axes must be equal already."""
     shapes = [array.shape for array in arrays.values()]
     try:
         shape = np.broadcast_shapes(*shapes)
@@ -132,7 +93,7 @@ def together(dims: int = 0, **arrays: Array) -> list[Array]:
     if shape is None or any(
         len(each) < dims or each[len(each) - dims :] != shape[len(shape) - dims :] for each in shapes
     ):
-        raise ValueError(f"{', '.join(arrays)} must have shapes that go together, not {', '.join(map(str, shapes))}")
+        raise ValueError(f"{', '.join(arrays)} must have shapes that broadcast, not {', '.join(map(str, shapes))}")
     return [np.broadcast_to(array, shape) for array in arrays.values()]
 
 
@@ -146,13 +107,13 @@ def agents(value: Any) -> tuple[int, ...]:
 
 
 def sensitivities(value: Any) -> None:
-    """A sensitivity that changes nothing, because the noise grows with it."""
+    """Check a sensitivity on which the result does not depend."""
     if value is not None:
         aligned("sensitivity", value, np.empty(np.shape(value)))
 
 
 def scale(bound: Array, multiplier: float) -> Array:
-    """bound * multiplier: the scale of noise for a sensitivity `bound`."""
+    """The noise scale bound * multiplier, for the sensitivity `bound`."""
     with np.errstate(over="ignore", under="ignore"):
         product = np.asarray(bound * multiplier)
     usable = (product > 0) & (product < math.inf)
@@ -162,7 +123,7 @@ def scale(bound: Array, multiplier: float) -> Array:
 
 
 def aligned(name: str, value: Any, x: Array) -> Array:
-    """`value` for each message of `x`: a number, or an array over the leading axes of x; all > 0."""
+    """A positive `value` for each message in `x`, from a number or an array over the leading axes of x."""
     array = reals(name, numbers(name, value, "iuf"))
     if not (array > 0).all():
         raise ValueError(f"{name} must hold numbers > 0, not {array[~(array > 0)][0]}")
@@ -172,7 +133,8 @@ def aligned(name: str, value: Any, x: Array) -> Array:
     return array
 
 
-def mask(where: Any, shape: tuple[int, ...]) -> Array:
+def mask(where: Any, shape: tuple[int, ...]) -> Bools:
+    """`where`, booleans over the leading axes of `shape`, as bool[shape]; all true for None."""
     if where is None:
         return np.ones(shape, np.bool_)
     where = np.asarray(where)

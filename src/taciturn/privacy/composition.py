@@ -1,25 +1,26 @@
-"""Compositions: what many messages cost together. Pure functions, one equation each; all are upper bounds.
+"""Composition: what many messages cost together. Pure functions, one equation each; all are upper bounds.
 
-Rows [R] are agents with different histories, columns [L] kinds of messages that cost the same. `History` puts the equations to what
-each row sent.
+Rows [R] are agents with different histories. Columns [L] are kinds of messages; all messages of a kind cost the same. `History` applies the
+equations to what each row has sent.
 """
 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from taciturn.privacy.mechanisms import PrivacyLoss
-from taciturn.validation import Array
+from taciturn.privacy.base import PrivacyLoss
+from taciturn.validation import Array, Floats, missing_extra
 
 __all__ = [
     "LOCAL",
     "METHODS",
     "ORDERS",
-    "Group",
     "History",
+    "MessageCounts",
     "Method",
     "advanced_epsilon",
     "basic_epsilon",
@@ -35,25 +36,25 @@ __all__ = [
 Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 425)
-"""Orders at which Renyi divergences are converted: 5% apart, which costs epsilon less than 0.1%."""
+ORDERS: Floats = 1 + np.geomspace(1e-3, 1e6, 425)
+"""Orders at which Renyi divergences are converted to epsilon. They lie 5% apart, which raises epsilon by less than 0.1%."""
 
 LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
-"""Kinds whose loss bounds any change of a message, whatever part of an agent's history it came from."""
+"""Kinds that are locally private: their loss bounds any change of a message, however much of an agent's history has changed."""
 
 ROWS_AT_ONCE = 1024
-LARGEST = 300.0  # epsilon of a message, and mu^2 of the Gaussians, in a distribution: e^(2 LARGEST) is a float
+LARGEST = 300.0  # epsilon of a message, or mu^2 of all Gaussians, in a distribution; e^(2 LARGEST) is still a float
 GRID = 2**14  # steps per standard deviation of a privacy loss distribution, at most
-TAIL = 1e-4  # share of delta that truncation may take
-FOURIER = 1e-14  # of delta is set aside for the rounding of fast Fourier transforms, ten times what was seen
+TAIL = 1e-4  # share of delta spent on truncating tails
+FOURIER = 1e-14  # part of delta reserved for rounding errors of fast Fourier transforms, ten times the largest observed
 
 
-def basic_epsilon(counts: Array, epsilons: Array) -> Array:
-    """Sum of k_i epsilon_i: basic composition (Dwork & Roth 2014, Section 3.5).
+def basic_epsilon(counts: Array, epsilons: Array) -> Floats:
+    """Basic composition, the sum of k_i epsilon_i (Dwork & Roth 2014, Section 3.5).
 
     Args:
-        counts: messages, [R, L].
-        epsilons: of one message of each kind, [L] or [R, L]; inf is allowed.
+        counts: number of messages k of each kind, [R, L].
+        epsilons: epsilon of one message of each kind, [L] or [R, L]; inf is allowed.
 
     Returns:
         float64[R].
@@ -61,33 +62,33 @@ def basic_epsilon(counts: Array, epsilons: Array) -> Array:
     return _times(counts, np.broadcast_to(epsilons, counts.shape)).sum(-1)
 
 
-def advanced_epsilon(total: Array, drift: Array, squares: Array, delta: float | Array) -> Array:
-    """Advanced composition of pure messages of different epsilons: Kairouz, Oh & Viswanath (2015).
+def advanced_epsilon(total: Floats, drift: Floats, squares: Floats, delta: float | Floats) -> Floats:
+    """Advanced composition of pure messages with different epsilons: Kairouz, Oh & Viswanath (2015).
 
     Args:
         total: sums of epsilon, [R].
         drift: sums of epsilon (e^epsilon - 1) / (e^epsilon + 1), [R].
         squares: sums of epsilon^2, [R].
-        delta: the theorem's delta with a tilde, > 0; a number or [R].
+        delta: the theorem's delta tilde, > 0; a number or [R].
 
     Returns:
-        The least of the theorem's three terms, float64[R]; the first is basic composition.
+        The smallest of the theorem's three terms, float64[R]; the first is basic composition.
     """
     second = drift + np.sqrt(2 * squares * np.log(math.e + np.sqrt(squares) / delta))
     third = drift + np.sqrt(2 * squares * np.log(1 / np.asarray(delta)))
     return np.minimum(total, np.minimum(second, third))
 
 
-def rdp_epsilon(divergence: Array, delta: float | Array, orders: Array = ORDERS) -> Array:
+def rdp_epsilon(divergence: Floats, delta: float | Floats, orders: Floats = ORDERS) -> Floats:
     """Epsilon of a Renyi divergence curve: Canonne, Kamath & Steinke (2020), Proposition 12 (of arXiv 2004.00010v4).
 
     Args:
-        divergence: bounds at `orders`, [R, A] or [A]; they add up over messages (Mironov 2017).
+        divergence: upper bounds at `orders`, [R, A] or [A]; those of several messages add up (Mironov 2017).
         delta: > 0; a number or [R].
         orders: [A], > 1.
 
     Returns:
-        The least epsilon over the orders, float64[R].
+        The smallest epsilon over the orders, float64[R].
     """
     divergence = np.atleast_2d(divergence)
     log_delta = np.log(np.asarray(delta, np.float64))[..., None]
@@ -95,27 +96,27 @@ def rdp_epsilon(divergence: Array, delta: float | Array, orders: Array = ORDERS)
     return np.where((divergence == 0).all(-1), 0.0, np.maximum(epsilon.min(-1), 0.0))
 
 
-def zcdp_epsilon(rho: Array, delta: float | Array) -> Array:
-    """Epsilon of rho-zCDP, whose divergence of order alpha is at most alpha rho (Bun & Steinke 2016), by `rdp_epsilon`.
+def zcdp_epsilon(rho: Array, delta: float | Floats) -> Floats:
+    """Epsilon of rho-zCDP: `rdp_epsilon` of the divergence alpha rho of order alpha (Bun & Steinke 2016).
 
-    Sums of rho compose (Bun & Steinke 2016, Lemma 1.7). `rho` is [R], inf allowed.
+    The rho of several messages add up (Bun & Steinke 2016, Lemma 1.7). `rho` is [R]; inf is allowed.
     """
     rho = np.atleast_1d(np.asarray(rho, np.float64))
     return rdp_epsilon(rho[:, None] * ORDERS, delta)
 
 
-def gaussian_delta(mu: Array, epsilon: Array) -> Array:
-    """Delta of a Gaussian mechanism with mu = sensitivity / sigma, exactly: Balle & Wang (2018), Theorem 8."""
+def gaussian_delta(mu: Array, epsilon: Array) -> Floats:
+    """The exact delta of a Gaussian mechanism with mu = sensitivity / sigma: Balle & Wang (2018), Theorem 8."""
     from scipy.special import log_ndtr
 
     above, below = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     return np.exp(above) * -np.expm1(np.minimum(below - above, 0))
 
 
-def gaussian_epsilon(mu: float | Array, delta: float | Array) -> Array:
+def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
     """Epsilon of a Gaussian mechanism with mu = sensitivity / sigma at `delta` > 0: `gaussian_delta` inverted by bisection.
 
-    Gaussian mechanisms compose to one whose mu^2 is the sum of theirs (Dong, Roth & Su 2022). `mu` and `delta` broadcast;
+    Gaussian mechanisms compose to a Gaussian mechanism whose mu^2 is the sum of theirs (Dong, Roth & Su 2022). `mu` and `delta` broadcast;
     mu may be inf.
     """
     mu, delta = np.broadcast_arrays(np.asarray(mu, np.float64), np.asarray(delta, np.float64))
@@ -130,10 +131,10 @@ def gaussian_epsilon(mu: float | Array, delta: float | Array) -> Array:
 
 
 def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
-    """What a message costs when `size` units, of which any one moves it by the sensitivity, change at once.
+    """Privacy loss of a message when `size` units change at once, each of which moves it by at most the sensitivity.
 
-    Noise is then that much less of what it hides. A local message costs what it cost. Any other pure mechanism: group
-    privacy (Dwork & Roth 2014).
+    Additive noise then hides a distance `size` times as large. A locally private message costs the same as before. All other pure
+    mechanisms are bounded by group privacy (Dwork & Roth 2014).
     """
     if size == 1 or loss.kind in LOCAL:
         return loss
@@ -151,17 +152,17 @@ def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
 def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
     """Epsilon of composed privacy loss distributions: Koskela, Jälkö & Honkela (2020), by dp-accounting.
 
-    They are rounded upwards to a grid, as by Doroshenko et al. (2022).
-    Gaussians are merged into one. Pure mechanisms of which only epsilon is known count as the randomised response that dominates them.
-    The grid costs less than 0.1% for a million messages of like epsilon, and more where very many small losses stand beside a large one.
+    The distributions are rounded upwards to a grid (Doroshenko et al. 2022). Gaussian messages are merged into one. A pure mechanism of
+    which only epsilon is known is replaced by the randomised response that dominates it. The grid raises epsilon by less than 0.1% for a
+    million messages of similar epsilon, and by more where very many small losses are composed with a large one.
 
     Args:
-        losses: of one message of each kind.
-        counts: messages of each kind.
+        losses: privacy loss of one message of each kind.
+        counts: number of messages of each kind.
         delta: > 0.
 
     Returns:
-        Epsilon; inf where a loss is neither pure nor Gaussian, or a loss too large or delta too small for a distribution on a grid.
+        Epsilon; inf if a loss is neither pure nor Gaussian, or if a loss is too large or delta too small for a distribution on a grid.
 
     Raises:
         ImportError: dp-accounting is missing.
@@ -177,7 +178,7 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
     messages = sum(count for _, count in pure)
     variance = squared_mu + sum(2 * loss.rho * count for loss, count in pure)
     common = max(pure, key=lambda pair: pair[1])[0].epsilon
-    # Each message rounded to a grid of this step adds at most step^2 / 4 to the variance; the commonest loss lies on the grid.
+    # Rounding to a grid of this step adds at most step^2 / 4 to the variance of each message. The commonest loss lies on the grid.
     step = max(0.01 * math.sqrt(variance / messages), math.sqrt(variance) / GRID)
     step = common / math.ceil(common / step) if step < common else step
     parts = [_composed(_distribution(loss, step), count, delta) for loss, count in pure]
@@ -190,13 +191,11 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
 
 
 def _dp_accounting() -> tuple[Any, Any]:
-    """dp-accounting's modules of privacy loss distributions and of their probability mass functions."""
+    """The modules of dp-accounting for privacy loss distributions and for their probability mass functions."""
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ImportError(
-            "method 'pld' needs dp-accounting: run pip install '.[accounting]' in a clone of taciturn"
-        ) from error
+        raise missing_extra("method 'pld' needs dp-accounting", "accounting") from error
     return privacy_loss_distribution, pld_pmf
 
 
@@ -217,9 +216,9 @@ def _distribution(loss: PrivacyLoss, step: float) -> Any:
 
 
 def _laplace_delta(epsilon: float, reach: float, at: Array) -> Array:
-    """Delta of Laplace noise at each epsilon of `at`; the sensitivity is `epsilon` scales, and `reach` steps of the grid (inf: none).
+    """Delta of Laplace noise at each epsilon in `at`; the sensitivity is `epsilon` noise scales, or `reach` grid steps (inf: no grid).
 
-    The loss falls from epsilon to -epsilon over those steps, t = epsilon / reach apart; it exceeds `at` on the first c / t of them.
+    Over these steps the loss falls from epsilon to -epsilon, by t = epsilon / reach at a time; it exceeds `at` on the first c / t of them.
     """
     t = epsilon / reach
     half = (epsilon - at) / 2
@@ -229,7 +228,7 @@ def _laplace_delta(epsilon: float, reach: float, at: Array) -> Array:
 
 
 def _composed(part: Any, count: int, delta: float) -> Any:
-    """`part` composed with itself, 64 at a time: the Chernoff bound on the width of all at once is far too wide."""
+    """`part` composed with itself `count` times, 64 at a time: for all at once, the Chernoff bound on the width is far too wide."""
     tail, result = delta * TAIL / count, None
     while count:
         count, digit = divmod(count, 64)
@@ -242,47 +241,51 @@ def _composed(part: Any, count: int, delta: float) -> Any:
 
 
 def _times(counts: Array, values: Array) -> Array:
-    """counts * values, where no message costs nothing even if one costs inf."""
+    """counts * values, with 0 * inf = 0."""
     return np.multiply(counts, values, out=np.zeros(np.broadcast_shapes(counts.shape, values.shape)), where=counts > 0)
 
 
 def _answers(epsilon: float) -> tuple[Array, Array]:
-    """log P and log Q of binary randomised response, which dominates any pure message (Kairouz, Oh & Viswanath 2015)."""
+    """log P and log Q of binary randomised response, which dominates every pure message (Kairouz, Oh & Viswanath 2015)."""
     first = np.array([-np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)])
     return first, first[::-1]
 
 
 def _pure(epsilon: float) -> PrivacyLoss:
-    """A message of which only epsilon is known; rho = epsilon^2 / 2 by Bun & Steinke (2016)."""
+    """The loss of a message of which only epsilon is known; rho = epsilon^2 / 2 (Bun & Steinke 2016)."""
     return PrivacyLoss("pure", epsilon, epsilon**2 / 2)
 
 
-def message_epsilon(loss: PrivacyLoss, delta: Array) -> Array:
-    """Epsilon of one message at delta [R]."""
+def message_epsilon(loss: PrivacyLoss, delta: Floats) -> Floats:
+    """Epsilon of one message at each delta, [R]."""
     if math.isfinite(loss.epsilon) or not delta.any():
         return np.full(delta.shape, loss.epsilon)
-    if loss.kind == "gaussian":
-        return gaussian_epsilon(math.sqrt(2 * loss.rho), delta)
-    return rdp_epsilon(loss.rdp(ORDERS), delta)
+    if loss.kind != "gaussian":
+        return rdp_epsilon(loss.rdp(ORDERS), delta)
+    mu = math.sqrt(2 * loss.rho)
+    return np.full(1, _gaussian_epsilon(mu, float(delta[0]))) if delta.size == 1 else gaussian_epsilon(mu, delta)
 
 
-# Histories: how often each row, an agent, sent what.
+@lru_cache(65536)
+def _gaussian_epsilon(mu: float, delta: float) -> float:
+    """`gaussian_epsilon` of numbers: environments ask again at every step."""
+    return float(gaussian_epsilon(mu, delta))
 
 
 @dataclass(frozen=True)
-class Group:
-    """Messages [R, L] of several kinds: all of them about one unit, or any one of them (`parallel`; McSherry 2009)."""
+class MessageCounts:
+    """Numbers of messages of several kinds, [R, L]. If `parallel`, the unit that changes enters one of them only (McSherry 2009)."""
 
     losses: list[PrivacyLoss]
     counts: Array
     parallel: bool
 
-    def add(self, values: Array) -> Array:
-        """The sum of values [L] or [R, L], or the largest if parallel: [R]."""
+    def add(self, values: Array) -> Floats:
+        """The sum over messages of values [L] or [R, L]; their maximum if parallel. [R]."""
         parts = _times(self.counts, np.broadcast_to(values, self.counts.shape))
         return parts.max(-1) if self.parallel else parts.sum(-1)
 
-    def curves(self) -> Array:
+    def curves(self) -> Floats:
         """Renyi divergences at ORDERS, [R, A]."""
         curves = np.stack([loss.rdp(ORDERS) for loss in self.losses])
         if self.parallel:
@@ -293,12 +296,12 @@ class Group:
             total[(self.counts > 0).astype(np.float64) @ ~finite > 0] = math.inf
         return total
 
-    def singles(self, delta: Array) -> Array:
-        """Epsilon of one message of each kind at delta [R]: [R, L]."""
+    def singles(self, delta: Floats) -> Floats:
+        """Epsilon of one message of each kind, [R, L], at delta [R]."""
         return np.stack([message_epsilon(loss, delta) for loss in self.losses], -1)
 
     def sent(self, row: int) -> list[tuple[PrivacyLoss, int]]:
-        """What one row sent; of what is parallel, a message that dominates them all."""
+        """What one row has sent, as (loss, number); if parallel, a single message that dominates all others."""
         sent = [(loss, int(count)) for loss, count in zip(self.losses, self.counts[row], strict=True) if count]
         if not self.parallel or len(sent) < 2:
             return sent
@@ -309,32 +312,37 @@ class Group:
 
 @dataclass(frozen=True)
 class History:
-    """R rows of groups, and of sums [R, 4] over messages of chosen levels: of epsilon, drift, squares and rho."""
+    """What R rows have sent.
 
-    groups: list[Group]
-    chosen: Array
+    Attributes:
+        groups: counts of messages.
+        chosen: sums over messages at levels that agents chose, of epsilon, drift, squared epsilon and rho, [R, 4].
+    """
+
+    groups: list[MessageCounts]
+    chosen: Floats
 
     def __getitem__(self, rows: Any) -> "History":
         return History([replace(g, counts=g.counts[rows]) for g in self.groups], self.chosen[rows])
 
     def envelope(self) -> "History":
-        """One row that is nowhere below any other."""
+        """A single row that has sent at least as much of everything as any other."""
         groups = [replace(g, counts=g.counts.max(0, keepdims=True)) for g in self.groups]
         return History(groups, self.chosen.max(0, keepdims=True))
 
-    def add(self, value: Callable[[PrivacyLoss], float]) -> Array:
-        """A number of each message added up, [R], chosen levels left out."""
+    def add(self, value: Callable[[PrivacyLoss], float]) -> Floats:
+        """The sum of a number over all messages, without those at chosen levels, [R]."""
         parts = [g.add(np.array([float(value(loss)) for loss in g.losses])) for g in self.groups]
         return np.sum([np.zeros(len(self.chosen)), *parts], axis=0)
 
-    def basic(self, delta: float) -> Array:
-        """Basic composition; delta is split evenly over the messages that are not pure."""
+    def basic(self, delta: float) -> Floats:
+        """Basic composition; delta is divided equally among the messages that are not pure."""
         impure = self.add(lambda loss: math.isinf(loss.epsilon))
         each = delta / np.maximum(impure, 1)
         return np.sum([self.chosen[:, 0], *(g.add(g.singles(each)) for g in self.groups)], axis=0)
 
-    def advanced(self, delta: float) -> Array:
-        """Advanced composition; messages that are not pure take half of delta."""
+    def advanced(self, delta: float) -> Floats:
+        """Advanced composition; half of delta is divided equally among the messages that are not pure."""
         impure = self.add(lambda loss: math.isinf(loss.epsilon))
         each = delta / 2 / np.maximum(impure, 1)
         singles = [g.singles(each) for g in self.groups]
@@ -345,22 +353,22 @@ class History:
         )
         return advanced_epsilon(total, drift, squares, np.where(impure > 0, delta / 2, delta))
 
-    def zcdp(self, delta: float) -> Array:
-        """Concentrated privacy."""
+    def zcdp(self, delta: float) -> Floats:
+        """Composition of zero-concentrated differential privacy."""
         return zcdp_epsilon(self.add(lambda loss: loss.rho) + self.chosen[:, 3], delta)
 
-    def rdp(self, delta: float) -> Array:
-        """Renyi privacy; of chosen levels, alpha rho or epsilon, whichever is less."""
+    def rdp(self, delta: float) -> Floats:
+        """Composition of Renyi differential privacy; the divergence at chosen levels is at most min(alpha rho, epsilon)."""
         chosen = np.minimum(self.chosen[:, [3]] * ORDERS, self.chosen[:, [0]])
         return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
 
     def pld(self, row: int, delta: float) -> float:
-        """Privacy loss distributions of one row; chosen levels count as one message of their sum."""
+        """Composition of the privacy loss distributions of one row; all messages at chosen levels count as one of their total epsilon."""
         sent = [pair for g in self.groups for pair in g.sent(row)] + [(_pure(float(self.chosen[row, 0])), 1)]
         return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
 
-    def bound(self, delta: float, method: Method) -> Array:
-        """Epsilon of each row by a method or one that needs less, whichever proves more; `pld` stops at `rdp`."""
+    def bound(self, delta: float, method: Method) -> Floats:
+        """Epsilon of each row: the smallest bound by `method` or a simpler one; for `pld` without the distributions (see `tightened`)."""
         if len(self.chosen) > ROWS_AT_ONCE:
             parts = range(0, len(self.chosen), ROWS_AT_ONCE)
             return np.concatenate([self[i : i + ROWS_AT_ONCE].bound(delta, method) for i in parts])
@@ -372,8 +380,8 @@ class History:
         bound = np.minimum(bound, self.zcdp(delta))
         return bound if method == "zcdp" else np.minimum(bound, self.rdp(delta))
 
-    def tightened(self, bound: Array, delta: float, worst: int) -> Array:
-        """Take privacy loss distributions of the `worst` rows, and of one row that dominates all others."""
+    def tightened(self, bound: Floats, delta: float, worst: int) -> Floats:
+        """The bounds after privacy loss distributions of the `worst` rows, and of one row that dominates all others."""
         bound = bound.copy()
         rows = np.flatnonzero(np.isfinite(bound) & (bound > 0))
         rows = rows[np.argsort(-bound[rows], kind="stable")]

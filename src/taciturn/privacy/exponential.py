@@ -1,31 +1,29 @@
 """The exponential mechanism: a private choice among options by their scores."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Calibrated, PrivacyLoss
+from taciturn.privacy.base import Calibrated, PrivacyLoss, Sensitivity
 from taciturn.privacy.samplers import Grid, exact_bernoulli_exp, load_opendp
+from taciturn.validation import Array
 
-__all__ = [
-    "Exponential",
-]
-
-Array = npt.NDArray[Any]
+__all__ = ["Exponential"]
 
 
 @dataclass(frozen=True)
 class Exponential(Calibrated):
     """Selects option k with probability proportional to exp(epsilon u_k / (2 sensitivity)): McSherry & Talwar 2007.
 
-    Drawn as the argmax of scores plus Gumbel noise ("fast", "opendp"), or by rejection from the uniform law ("exact").
+    The selection is the argmax of scores plus Gumbel noise ("fast", "opendp"), or comes from rejection sampling of uniform options
+    ("exact").
 
     Args:
-        epsilon: > 0, of one selection.
-        sensitivity: greatest change of any score between adjacent inputs; None takes that which comes with each message.
+        epsilon: of one selection, > 0.
+        sensitivity: the largest change of any score between adjacent inputs; None uses the sensitivity passed with each message.
         sampler: "fast", "exact" or "opendp".
     """
 
@@ -35,12 +33,8 @@ class Exponential(Calibrated):
     sensitivity: float | None = None
     sampler: str = "fast"
 
-    def __post_init__(self) -> None:
-        self._set(epsilon=checks.number("epsilon", self.epsilon))
-        self._check()
-
-    def _scores(self, name: str, scores: Any, sensitivity: Any) -> tuple[Array, Array]:
-        """Scores [..., K] and the temperature that divides them; the exact sampler's are whole numbers."""
+    def _scores(self, name: str, scores: ArrayLike, sensitivity: Sensitivity) -> tuple[Array, Array]:
+        """Scores [..., K] and the temperature that divides them, both integers for the exact sampler."""
         scores = checks.reals(name, scores)
         if scores.ndim == 0 or scores.shape[-1] == 0:
             raise ValueError(f"{name} must be an array [..., K] with K >= 1, not of shape {scores.shape}")
@@ -51,17 +45,17 @@ class Exponential(Calibrated):
         grid = Grid.of(bound, 2 / self.epsilon)
         return grid.round(name, scores), grid.scale
 
-    def _log_probabilities(self, name: str, scores: Any, sensitivity: Any) -> Array:
+    def _log_probabilities(self, name: str, scores: ArrayLike, sensitivity: Sensitivity) -> Array:
         scores, temperature = self._scores(name, scores, sensitivity)
         logits = (scores - scores.max(-1, keepdims=True)) / temperature
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
-    def probabilities(self, scores: Any, sensitivity: Any = None) -> Array:
-        """float64[..., K]: the law of the selection."""
+    def probabilities(self, scores: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+        """The probability of each option, float64[..., K]."""
         return np.exp(self._log_probabilities("scores", scores, sensitivity))
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        """x[..., K]: scores; returns int64[...], the option selected."""
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+        """The selected options, int64[...], for scores x[..., K]."""
         scores, temperature = self._scores("x", x, sensitivity)
         if self.sampler == "fast":
             return (scores / temperature + rng.gumbel(size=scores.shape)).argmax(-1)
@@ -70,7 +64,9 @@ class Exponential(Calibrated):
         if self.sampler == "opendp":
             dp = load_opendp()
             space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
-            measure = dp.zero_concentrated_divergence()  # Gumbel noise; its max-divergence variant is permute-and-flip
+            measure = (
+                dp.zero_concentrated_divergence()
+            )  # selects by Gumbel noise; the variant for max-divergence is permute-and-flip
             chosen = [
                 dp.m.make_noisy_max(*space, measure, scale=float(t))(row.tolist())
                 for row, t in zip(flat, each, strict=True)
@@ -84,18 +80,20 @@ class Exponential(Calibrated):
             open_ = open_[~accepted]
         return selected.reshape(scores.shape[:-1])
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         raise TypeError("Exponential selects an option: there is nothing to debias")
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         raise TypeError("Exponential selects an option: it has no variance")
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Pure epsilon, and rho = epsilon^2/8: its range is bounded by epsilon (Cesar & Rogers 2021)."""
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+        """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers 2021)."""
         checks.sensitivities(sensitivity)
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
         """[...] for selections y[...] and scores x0, x1 of [..., K]."""
         first, second = checks.together(
             1, x0=self._log_probabilities("x0", x0, sensitivity), x1=self._log_probabilities("x1", x1, sensitivity)

@@ -1,22 +1,21 @@
 """Mechanisms: laws by which an agent's private value becomes the message that others see.
 
-A mechanism is a frozen value. `perturb(x, rng)` treats its input as a batch, its last `payload_dims` axes being one message; `debias` and
-`variance` say what the receiver can make of the answer, `loss` what it costs the sender, `log_likelihood_ratio` what an adversary learns
-from it. `perturb_counts` (where `closed_counts`) draws the sum of many perturbed messages at once, at a cost that does not grow with their
-number. Where noise scales with a sensitivity, the mechanism's own `sensitivity` counts; without one, that which comes with the message.
+A mechanism is a frozen value. `perturb(x, rng)` takes a batch, in which the last `payload_dims` axes are one message. `debias` and
+`variance` say what the receiver can infer from an answer, `loss` what it costs the sender, and `log_likelihood_ratio` what an adversary
+learns from it. Where `closed_counts` is true, `perturb_counts` draws the sum of many perturbed messages at once, at a cost that does not
+grow with their number. Noise that scales with a sensitivity uses the mechanism's own `sensitivity` or, without one, the sensitivity passed
+with the message.
 
-`TreeAggregation` and `Memoized` remember: `state = mechanism.start((B, N))`, then `mechanism.step(x, rng, state)` round by round, and
-`state.fresh[B, N]` says whose budget the round was charged to. `step` works for all mechanisms.
+`TreeAggregation` and `Memoized` have state: `state = mechanism.start((B, N))`, then `mechanism.step(x, rng, state)` in each round, after
+which `state.fresh[B, N]` marks the agents to be charged. `step` works for all mechanisms.
 
-Everything is imported from here; it is written in the modules beside this one:
+All names are imported from here. They are defined in these modules:
 - `base`: `Mechanism`, `PrivacyLoss`, `NoPrivacy`
 - `randomized_response`: `BitwiseRandomizedResponse`, `UnaryEncoding`, `KaryRandomizedResponse`
 - `additive_noise`: `Laplace`, `Gaussian`
 - `exponential`: `Exponential`
 - `stateful`: `TreeAggregation`, `Memoized`
-- `samplers`: what sampler="fast", "exact" and "opendp" mean, and the exact draws
-
-None of them imports anything else of taciturn, so that worlds may use them too.
+- `samplers`: the samplers "fast", "exact" and "opendp", and the exact draws
 """
 
 from taciturn.privacy.additive_noise import Gaussian, Laplace, gaussian_delta
@@ -29,7 +28,7 @@ from taciturn.privacy.randomized_response import (
     k_ary_response,
 )
 from taciturn.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
-from taciturn.privacy.stateful import Memoized, Memory, Streams, TreeAggregation
+from taciturn.privacy.stateful import Memoized, MemoizedState, TreeAggregation, TreeState
 
 __all__ = [
     "BitwiseRandomizedResponse",
@@ -39,11 +38,11 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "Memoized",
-    "Memory",
+    "MemoizedState",
     "NoPrivacy",
     "PrivacyLoss",
-    "Streams",
     "TreeAggregation",
+    "TreeState",
     "UnaryEncoding",
     "discrete_gaussian",
     "discrete_laplace",

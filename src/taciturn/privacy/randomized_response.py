@@ -1,31 +1,25 @@
-"""Randomised response: a categorical value, answered bit by bit or as one of its values."""
+"""Randomised response: a categorical value is reported bit by bit, or as one of the possible values."""
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Mechanism, PrivacyLoss
+from taciturn.privacy.base import Mechanism, PrivacyLoss, Sensitivity
 from taciturn.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
+from taciturn.validation import Array, choice, integer, number
 
-__all__ = [
-    "BitwiseRandomizedResponse",
-    "KaryRandomizedResponse",
-    "UnaryEncoding",
-    "k_ary_response",
-]
-
-Array = npt.NDArray[Any]
+__all__ = ["BitwiseRandomizedResponse", "KaryRandomizedResponse", "UnaryEncoding", "k_ary_response"]
 
 
 class _Bits(Mechanism):
-    """Every bit of a one-hot vector is answered by itself: 1 with probability p where it is 1, q where it is 0."""
+    """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, with probability q if it is 0."""
 
     payload_dims: ClassVar[int] = 1
     closed_counts: ClassVar[bool] = True
@@ -48,11 +42,11 @@ class _Bits(Mechanism):
 
     @property
     def gap(self) -> float:
-        """p - q = p (1 - q) (1 - e^-epsilon), which does not cancel."""
+        """p - q, computed as p (1 - q) (1 - e^-epsilon) to avoid cancellation."""
         return self.p * -math.expm1(-self.epsilon) * math.exp(-np.logaddexp(0, self.logits[1]))
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        """x[..., K]: one-hot vectors or zeros; returns 0/1 of the same shape and dtype."""
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+        """Zeros and ones of the shape and dtype of x[..., K], which holds one-hot vectors or vectors of zeros."""
         bits = checks.one_hot("x", x)
         if self.sampler == "fast":
             uniform = rng.random(bits.shape)
@@ -71,35 +65,39 @@ class _Bits(Mechanism):
         data = np.frombuffer(answer(np.packbits(bits).tobytes()), dtype=np.uint8)
         return np.unpackbits(data, count=bits.size).reshape(bits.shape)
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
         """Option k: Binomial(histogram[k], p) + Binomial(num_messages - histogram[k], q), independent over k."""
         histogram, total = checks.counts(histogram, num_messages)
         return rng.binomial(histogram, self.p) + rng.binomial(total[..., None] - histogram, self.q)
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
-        """(y - n q) / (p - q), from n = `num_messages` messages summed ([...] for y[..., K])."""
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
+        """(y - n q) / (p - q), where y[..., K] is the sum of n = `num_messages`[...] messages."""
         y = checks.reals("y", y)
         if y.ndim == 0:
             raise ValueError("y must be an array [..., K], not a number")
         return (y - checks.totals(num_messages, y.shape[:-1])[..., None] * self.q) / self.gap
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         """p(1-p) / (p-q)^2 where the bit is 1, q(1-q) / (p-q)^2 where it is 0."""
         one, zero = (math.exp(-np.logaddexp(0, a) - np.logaddexp(0, -a)) for a in self.logits)
         return np.where(checks.one_hot("x", x), one, zero) / self.gap**2
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2 / 4.
 
-        Two one-hot vectors differ in two bits. The log-likelihood ratio of one of them lies in [log (1-p)/(1-q), log p/q], whose width is
-        epsilon: the bit has bounded range epsilon and so is epsilon^2/8-zCDP (Cesar & Rogers 2021); two bits compose to epsilon^2/4.
-        (Symmetric bits: each is epsilon/2-DP, which gives the same by Bun & Steinke 2016, Proposition 1.4.) Tight as epsilon -> 0; for
-        large epsilon the closed-form RDP says less.
+        Two one-hot vectors differ in two bits. The log-likelihood ratio of a bit lies in [log (1-p)/(1-q), log p/q], an interval of width
+        epsilon, so the bit is epsilon^2/8-zCDP (bounded range; Cesar & Rogers 2021) and two bits are epsilon^2/4-zCDP. (If the bits are
+        symmetric, each is epsilon/2-DP, which gives the same rho by Bun & Steinke 2016, Proposition 1.4.) This is tight as epsilon -> 0;
+        for large epsilon the closed-form Renyi divergence is smaller.
         """
         one, zero = self.logits
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
         """[...] for y, x0, x1 of [..., K]."""
         answer, one, zero = checks.together(
             1, y=checks.binary("y", y), x0=checks.one_hot("x0", x0), x1=checks.one_hot("x1", x1)
@@ -111,13 +109,13 @@ class _Bits(Mechanism):
 
 @dataclass(frozen=True)
 class BitwiseRandomizedResponse(_Bits):
-    """Each bit of a one-hot vector is flipped with probability q = 1 / (e^(epsilon/2) + 1): epsilon-LDP.
+    """Flips each bit of a one-hot vector with probability q = 1 / (e^(epsilon/2) + 1), which is epsilon-LDP.
 
     Equation 5 of Chen et al., "Privacy-preserving collaborative learning for multiarmed bandits in IoT"; equation 6 of Tao et al., "A
-    distributed privacy-preserving learning dynamics in general social networks". The law of symmetric `UnaryEncoding`.
+    distributed privacy-preserving learning dynamics in general social networks". `UnaryEncoding` with variant "symmetric" has the same law.
 
     Args:
-        epsilon: > 0, of one message.
+        epsilon: of one message, > 0.
         sampler: "fast", "exact" or "opendp".
     """
 
@@ -125,8 +123,8 @@ class BitwiseRandomizedResponse(_Bits):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=checks.number("epsilon", self.epsilon))
-        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @property
     def logits(self) -> tuple[float, float]:
@@ -135,14 +133,14 @@ class BitwiseRandomizedResponse(_Bits):
 
 @dataclass(frozen=True)
 class UnaryEncoding(_Bits):
-    """Unary encoding of a categorical value, each bit perturbed by itself.
+    """Unary encoding of a categorical value, of which each bit is perturbed separately.
 
     Source: Wang, Blocki, Li & Jha 2017, "Locally differentially private protocols for frequency estimation".
 
     Args:
-        epsilon: > 0, of one message.
-        variant: "optimised" (OUE: p = 1/2, q = 1 / (e^epsilon + 1), the least variance for rare values) or "symmetric" (the basic RAPPOR of
-            Erlingsson, Pihur & Korolova 2014: p = 1 - q, q = 1 / (e^(epsilon/2) + 1)).
+        epsilon: of one message, > 0.
+        variant: "optimised" (OUE: p = 1/2, q = 1 / (e^epsilon + 1), which has the smallest variance for rare values) or "symmetric" (the
+            basic RAPPOR of Erlingsson, Pihur & Korolova 2014: p = 1 - q, q = 1 / (e^(epsilon/2) + 1)).
         sampler: "fast" or "exact".
     """
 
@@ -151,21 +149,22 @@ class UnaryEncoding(_Bits):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=checks.number("epsilon", self.epsilon))
-        checks.choice("variant", self.variant, ("optimised", "symmetric"))
-        checks.choice("sampler", self.sampler, ("fast", "exact"))
+        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        choice("variant", self.variant, ("optimised", "symmetric"))
+        choice("sampler", self.sampler, ("fast", "exact"))
 
     @property
     def logits(self) -> tuple[float, float]:
         return (self.epsilon / 2, -self.epsilon / 2) if self.variant == "symmetric" else (0.0, -self.epsilon)
 
 
-def k_ary_response(values: Any, budget: Any, num_values: int, rng: np.random.Generator) -> Array:
-    """int64: `values` kept with probability e / (e + M), else uniform over all M; `budget` e >= 0, one or one each.
+def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: np.random.Generator) -> Array:
+    """Each of `values` with probability e / (e + M), and otherwise a uniform draw from all M values; int64.
 
-    Then P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP.
+    So P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP. `budget` is e >= 0, a number or
+    an array of the shape of `values`.
     """
-    num_values = checks.whole("num_values", num_values, at_least=2)
+    num_values = integer("num_values", num_values, at_least=2)
     values, budget = checks.integers("values", values, at_least=0, below=num_values), checks.reals("budget", budget)
     if not (budget >= 0).all():
         raise ValueError(f"budget must hold numbers >= 0, not {budget[~(budget >= 0)][0]}")
@@ -175,7 +174,7 @@ def k_ary_response(values: Any, budget: Any, num_values: int, rng: np.random.Gen
 
 
 def _keep(values: Array, kept: Array, num_values: int, rng: np.random.Generator) -> Array:
-    """int64: `values` where `kept`, else uniform over [0, num_values)."""
+    """`values` where `kept`, and uniform draws from [0, num_values) elsewhere; int64."""
     answers = np.asarray(rng.integers(0, num_values, size=values.shape))
     np.copyto(answers, values, where=kept)
     return answers
@@ -185,7 +184,7 @@ def _keep(values: Array, kept: Array, num_values: int, rng: np.random.Generator)
 class KaryRandomizedResponse(Mechanism):
     """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1 / (e+M).
 
-    Its level of differential privacy is `epsilon` = log(1+e), not e; `from_epsilon` takes the level.
+    It is `epsilon`-DP with epsilon = log(1+e), not e; `from_epsilon` takes epsilon.
 
     Args:
         budget: the paper's e > 0.
@@ -201,18 +200,18 @@ class KaryRandomizedResponse(Mechanism):
     epsilon: float = field(init=False)
 
     def __post_init__(self) -> None:
-        budget = checks.number("budget", self.budget)
+        budget = number("budget", self.budget, above=0)
         self._set(
             budget=budget,
-            num_values=checks.whole("num_values", self.num_values, at_least=2),
+            num_values=integer("num_values", self.num_values, at_least=2),
             epsilon=math.log1p(budget),
         )
-        checks.choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+        choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, num_values: int, sampler: str = "fast") -> "KaryRandomizedResponse":
-        """The mechanism that is `epsilon`-DP, epsilon < 700."""
-        return cls(math.expm1(checks.number("epsilon", epsilon, below=700)), num_values, sampler)
+        """The mechanism that is `epsilon`-DP, for 0 < epsilon < 700."""
+        return cls(math.expm1(number("epsilon", epsilon, above=0, below=700)), num_values, sampler)
 
     @property
     def p(self) -> float:
@@ -221,11 +220,11 @@ class KaryRandomizedResponse(Mechanism):
 
     @property
     def q(self) -> float:
-        """P(one other value)."""
+        """P(other), of each other value."""
         return 1 / (self.budget + self.num_values)
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        """x[...]: integers in [0, M); returns int64 of the same shape."""
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+        """Reports, int64 of the shape of x, which holds integers in [0, M)."""
         values = checks.integers("x", x, at_least=0, below=self.num_values)
         if self.sampler == "fast":
             return k_ary_response(values, self.budget, self.num_values, rng)
@@ -236,21 +235,23 @@ class KaryRandomizedResponse(Mechanism):
         answer = load_opendp().m.make_randomized_response(list(range(self.num_values)), self.p)
         return np.array([answer(int(value)) for value in values.flat], np.int64).reshape(values.shape)
 
-    def perturb_counts(self, histogram: Any, rng: np.random.Generator, num_messages: Any = None) -> Array:
-        """Binomial(histogram[k], e/(e+M)) keep their value, all others are spread uniformly over the M values."""
+    def perturb_counts(
+        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
+    ) -> Array:
+        """Binomial(histogram[k], e/(e+M)) messages keep the value k; all others are uniform over the M values."""
         histogram, total = checks.counts(histogram, num_messages)
         if histogram.shape[-1] != self.num_values or (total != histogram.sum(-1)).any():
             raise ValueError(
-                f"histogram must be [..., {self.num_values}] and count all messages, not of shape {histogram.shape}"
+                f"histogram must be of shape [..., {self.num_values}], not {histogram.shape}, and count all messages"
             )
         kept = rng.binomial(histogram, self.budget / (self.budget + self.num_values))
         return kept + rng.multinomial(total - kept.sum(-1), np.full(self.num_values, 1 / self.num_values))
 
-    def debias(self, y: Any, num_messages: Any = None) -> Array:
-        """(count - n q) / (p - q), p - q = e / (e+M).
+    def debias(self, y: ArrayLike, num_messages: ArrayLike | None = None) -> Array:
+        """(count - n q) / (p - q), [..., M], with p - q = e / (e+M).
 
-        From messages y[...] (integers), n = 1: [..., M], each value as a one-hot vector.
-        From counts y[..., M] of n = `num_messages`[...]: [..., M].
+        y is either messages [...], integers that each count as a one-hot vector (n = 1), or counts [..., M] of n = `num_messages`[...]
+        messages.
         """
         if num_messages is None:
             counts = checks.integers("y", y, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
@@ -262,18 +263,20 @@ class KaryRandomizedResponse(Mechanism):
             total = checks.totals(num_messages, counts.shape[:-1])
         return (counts - total[..., None] * self.q) * (self.budget + self.num_values) / self.budget
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
-        """[..., M] for x[...]: p(1-p) / (p-q)^2 at the value held, q(1-q) / (p-q)^2 elsewhere."""
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+        """[..., M] for x[...]: p(1-p) / (p-q)^2 at the value x, and q(1-q) / (p-q)^2 at all others."""
         held = checks.integers("x", x, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
         p, q = self.p, self.q
         return np.where(held, p * (self.num_values - 1) * q, q * (1 - q)) / (self.budget * q) ** 2
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Pure log(1+e), and rho = epsilon^2/2 (Bun & Steinke 2016, Proposition 1.4); the RDP is in closed form."""
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+        """Pure epsilon = log(1+e), rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form Renyi divergence."""
         parameters = {"epsilon": self.epsilon, "num_values": self.num_values}
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
         y, x0, x1 = (
             checks.integers(name, v, at_least=0, below=self.num_values)
             for name, v in (("y", y), ("x0", x0), ("x1", x1))

@@ -1,15 +1,16 @@
 """Samplers: how mechanisms draw their noise.
 
-- "fast": NumPy's floating-point draws. An idealisation: the low bits of Laplace and Gaussian noise tell inputs apart (Mironov 2012, "On
-  significance of the least significant bits for differential privacy"). Fine for simulation, not for releasing data.
-- "exact": integer arithmetic on a grid, after Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential privacy"; the random
-  bits are still the Generator's, which is no cryptographic source. The grid's step is the power of two that puts 2^24 to 2^25 steps into
-  one noise scale. Inputs are rounded to it, sensitivity and scale are rounded up, so the claim holds as stated and the noise is larger by a
-  fraction of at most about 2^-24 (1 + scale / sensitivity). Where one input changes d numbers of a message, rounding may add d steps to
-  the sensitivity.
-- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the system: seeds have no effect.
+- "fast": NumPy's floating-point samplers. This is an idealisation: the low bits of Laplace and Gaussian noise can tell inputs apart
+  (Mironov 2012, "On significance of the least significant bits for differential privacy"). It is fit for simulation, not for releasing
+  data.
+- "exact": integer arithmetic on a grid, after Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential privacy". The random
+  bits are still those of the Generator, which is not a cryptographic source. The grid's step is the power of two of which 2^24 to 2^25 make
+  up the noise scale. Inputs are rounded to the grid, and sensitivity and scale are rounded up, so that the claim holds exactly and the
+  noise is larger by a fraction of at most about 2^-24 (1 + scale / sensitivity). Where one unit changes d numbers of a message, rounding
+  can add d steps to the sensitivity.
+- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so that seeds have no effect.
 
-NumPy and OpenDP need no more than a call; this module holds what "exact" needs. It imports nothing from taciturn.
+NumPy and OpenDP are called where they are used; this module holds the exact samplers.
 """
 
 import math
@@ -20,7 +21,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
+
+from taciturn.validation import Array, Bools, Ints, missing_extra
 
 __all__ = [
     "Grid",
@@ -34,15 +37,14 @@ __all__ = [
     "ratio_digits",
 ]
 
-Array = npt.NDArray[Any]
 Digits = Callable[[int], int]  # digits(n) = floor(2^n p) of a probability p
 
-GRID_BITS = 24  # the noise scale is 2^24 to 2^25 steps of the exact samplers' grid
-LARGEST = 2**52  # largest input of the exact samplers, in steps
+GRID_BITS = 24  # the noise scale is 2^24 to 2^25 steps of the grid
+LARGEST = 2**52  # the largest input, in steps
 
 
 def _floor(value: Callable[[], Decimal], bits: int) -> int:
-    """floor(2^bits v) of an irrational v, with as many decimal digits as that takes."""
+    """floor(2^bits v) of an irrational v, computed with as many decimal digits as it needs."""
     precision = bits // 3 + 30
     while True:
         with localcontext(prec=precision) as context:
@@ -56,7 +58,7 @@ def _floor(value: Callable[[], Decimal], bits: int) -> int:
 
 @lru_cache(4096)
 def logistic_digits(logit: float, bits: int) -> int:
-    """floor(2^bits / (1 + e^-logit)); e^x is irrational for every float x but 0."""
+    """floor(2^bits / (1 + e^-logit)); e^x is irrational for every float x except 0."""
     if logit == 0:
         return 1 << (bits - 1)
     if abs(logit) > bits:
@@ -79,10 +81,11 @@ def _more_bits(rng: np.random.Generator) -> int:
     return int(rng.integers(0, 2**48))
 
 
-def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """bool[shape], each True with exactly the probability p whose binary digits are given: digits(n) = floor(2^n p), 0 <= p < 1.
+def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: np.random.Generator) -> Bools:
+    """bool[shape], each True with exactly the probability p in [0, 1) given by its binary digits, digits(n) = floor(2^n p).
 
-    Compares p with a uniform number of which it draws only as many bits as the comparison needs: 16 for nearly all (von Neumann 1951).
+    Each compares p with a uniform number, of which only as many bits are drawn as the comparison needs; 16 nearly always suffice (von
+    Neumann 1951).
     """
     drawn = rng.integers(0, 2**16, size=shape, dtype=np.uint16)
     below = drawn < digits(16)
@@ -98,7 +101,7 @@ _POWERS = np.array([exp_digits(v, 64) for v in range(45, 0, -1)], dtype=np.uint6
 
 
 def _decide_geometric(number: int, rng: np.random.Generator) -> int:
-    """How many v >= 1 have e^-v above the uniform number whose first 64 bits are given."""
+    """The number of v >= 1 for which e^-v exceeds the uniform number whose first 64 bits are given."""
     bits = 64
     while True:
         v = 0
@@ -109,7 +112,7 @@ def _decide_geometric(number: int, rng: np.random.Generator) -> int:
         bits, number = bits + 48, (number << 48) | _more_bits(rng)
 
 
-def _geometric(size: int, rng: np.random.Generator) -> Array:
+def _geometric(size: int, rng: np.random.Generator) -> Ints:
     """int64[size] with P(V >= v) = e^-v, by inversion."""
     drawn = rng.integers(0, 2**64, size=size, dtype=np.uint64)
     place = np.searchsorted(_POWERS, drawn, side="right")
@@ -119,10 +122,10 @@ def _geometric(size: int, rng: np.random.Generator) -> Array:
     return geometric
 
 
-def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: np.random.Generator) -> Array:
+def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: np.random.Generator) -> Bools:
     """bool, True with probability exp(-numerator / denominator): Canonne, Kamath & Steinke 2020, Algorithm 1.
 
-    Integers with 0 <= numerator and 0 < denominator <= 2^53, one denominator or one each.
+    Both are integers with 0 <= numerator and 0 < denominator <= 2^53; the denominator may be a single number.
     """
     whole, part = np.divmod(numerator, denominator)
     accepted = np.ones(part.shape, np.bool_)
@@ -138,9 +141,9 @@ def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: np.rand
 
 
 def _rejection(
-    propose: Callable[[Array | int, int], tuple[Array, Array]], scale: Any, shape: tuple[int, ...], name: str
+    propose: Callable[[Array | int, int], tuple[Array, Array]], scale: ArrayLike, shape: tuple[int, ...], name: str
 ) -> Array:
-    """Fill int64[shape] with accepted proposals of each entry's own scale."""
+    """int64[shape] of accepted proposals, each at its own scale."""
     scales = np.asarray(scale)
     if scales.dtype.kind not in "iu" or not ((scales >= 1) & (scales < 2**26)).all():
         raise ValueError(f"{name} must hold integers >= 1 and < 2^26, not {scale!r}")
@@ -155,10 +158,10 @@ def _rejection(
     return drawn.reshape(shape)
 
 
-def discrete_laplace(scale: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """int64[shape] with P(x) = (e^(1/t) - 1) / (e^(1/t) + 1) e^(-|x|/t), t = scale an integer in [1, 2^26), one or broadcastable to shape.
+def discrete_laplace(scale: ArrayLike, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
+    """int64[shape] with P(x) = (e^(1/t) - 1) / (e^(1/t) + 1) e^(-|x|/t): Canonne, Kamath & Steinke 2020, Algorithm 2.
 
-    Canonne, Kamath & Steinke 2020, Algorithm 2.
+    t = `scale` holds integers in [1, 2^26) and broadcasts to `shape`.
     """
 
     def propose(t: Array | int, size: int) -> tuple[Array, Array]:
@@ -171,11 +174,11 @@ def discrete_laplace(scale: Any, shape: tuple[int, ...], rng: np.random.Generato
     return _rejection(propose, scale, shape, "scale")
 
 
-def discrete_gaussian(sigma: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """int64[shape] with P(x) proportional to e^(-x^2 / 2 sigma^2), sigma an integer in [1, 2^26), one or broadcastable to shape.
+def discrete_gaussian(sigma: ArrayLike, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
+    """int64[shape] with P(x) proportional to e^(-x^2 / 2 sigma^2): Canonne, Kamath & Steinke 2020, Algorithm 3 with t = sigma.
 
-    Canonne, Kamath & Steinke 2020, Algorithm 3 with t = sigma: a discrete Laplace x is kept with
-    probability exp(-(|x| - sigma)^2 / 2 sigma^2).
+    A discrete Laplace draw x is accepted with probability exp(-(|x| - sigma)^2 / 2 sigma^2). `sigma` holds integers in [1, 2^26) and
+    broadcasts to `shape`.
     """
 
     def propose(s: Array | int, size: int) -> tuple[Array, Array]:
@@ -186,14 +189,14 @@ def discrete_gaussian(sigma: Any, shape: tuple[int, ...], rng: np.random.Generat
 
 
 class Grid(NamedTuple):
-    """Noise of scale multiplier * sensitivity, in whole steps."""
+    """A grid on which noise of scale multiplier * sensitivity is a whole number of steps."""
 
     step: Array  # a power of two
     reach: Array  # the sensitivity in steps, rounded up
     scale: Array  # int64: the noise scale in steps, >= multiplier * reach
 
     def round(self, name: str, x: Array) -> Array:
-        """x in steps, int64, to the nearest; ties upwards, so that inputs n steps apart stay within n steps."""
+        """x in steps, int64, rounded to the nearest; ties are rounded up, so that inputs n steps apart stay within n steps."""
         steps = x / self.step
         if (np.abs(steps) > LARGEST).any():
             raise ValueError(f"{name} must lie within 2^52 steps of {np.min(self.step)} for the exact sampler")
@@ -208,18 +211,17 @@ class Grid(NamedTuple):
         if not ((step > 0) & (step < np.inf)).all():
             raise ValueError("the noise scale must lie between 2^-1000 and 2^1000 for the exact sampler")
         reach = np.ceil(sensitivity / step)
-        scale = np.floor(reach * multiplier * (1 + 2**-50)) + 1  # above the true product whatever its last bits
+        scale = np.floor(reach * multiplier * (1 + 2**-50)) + 1  # exceeds the true product despite rounding
         if (scale >= 2**26).any():
             raise ValueError("the noise scale must be at most 2^25 sensitivities for the exact sampler")
         return cls(step, reach, scale.astype(np.int64))
 
 
 def load_opendp() -> Any:
+    """OpenDP's prelude; ImportError without the extra `secure`."""
     try:
         import opendp.prelude as opendp
     except ImportError as error:
-        raise ImportError(
-            "sampler 'opendp' needs opendp: run pip install '.[secure]' in a clone of taciturn"
-        ) from error
+        raise missing_extra("sampler 'opendp' needs opendp", "secure") from error
     opendp.enable_features("contrib")
     return opendp

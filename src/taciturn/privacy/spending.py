@@ -1,16 +1,17 @@
 """What a run has spent so far, under names that mean the same in `info`, `Run.metrics`, studies and the command line."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
+from taciturn.privacy.accounts import Account, Levels
 from taciturn.privacy.base import Mechanism, PrivacyLoss
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import METHODS, Method, message_epsilon
-from taciturn.privacy.ledger import Account, Ledger, Levels
-from taciturn.validation import Array, choice, number
+from taciturn.privacy.ledger import Ledger
+from taciturn.validation import Array, Floats, Ints, choice, number
 
 __all__ = ["basic_cost", "spending"]
 
@@ -19,7 +20,7 @@ def spending(
     channels: Iterable[SendingChannel],
     ledger: Ledger | None,
     *,
-    methods: Collection[Method] = ("basic", "zcdp"),
+    methods: Sequence[Method] = ("basic", "zcdp"),
     delta: float = 1e-5,
     num_envs: int = 1,
 ) -> dict[str, Array]:
@@ -35,15 +36,16 @@ def spending(
     - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on all channels, of the
       agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
-    Every epsilon is inf where a message was sent on a channel without a mechanism. A mechanism with memory (`Memoized`,
-    `TreeAggregation`) charges fewer messages than are sent: `messages` counts what was sent, the epsilons count what was charged.
+    Every epsilon is inf where a message was sent on a channel without a mechanism. Totals count every charged message, also on `disjoint`
+    channels. Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent,
+    the epsilons count what was charged.
 
     Args:
         channels: the population's channels, which count the messages.
         ledger: what was charged for them; None: no channel has a mechanism.
-        methods: compositions, as `Ledger.total` has them: each takes the least bound that it or a simpler method proves.
+        methods: how messages compose, as for `Ledger.total`: each gives the smallest bound that it or a simpler method proves.
         delta: in [0, 1).
-        num_envs: replicas, B; needed only where there are neither channels nor a ledger to say it.
+        num_envs: number of replicas, B; used only if there are neither channels nor a ledger.
 
     Returns:
         Arrays by name, in the order above.
@@ -63,14 +65,14 @@ def spending(
     return {"messages": messages} | first
 
 
-def basic_cost(mechanism: Mechanism | None, messages: Array) -> Array:
+def basic_cost(mechanism: Mechanism | None, messages: Ints) -> Floats:
     """Epsilon of so many messages of one sender under basic composition, float64 of their shape; inf without a mechanism."""
     epsilon = math.inf if mechanism is None else mechanism.loss().epsilon
     return np.where(messages > 0, messages * epsilon if math.isfinite(epsilon) else math.inf, 0.0)
 
 
-def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Array:
-    total: Array | None = None
+def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Ints:
+    total: Ints | None = None
     for channel in channels:
         sent = channel.everyone * channel.num_senders
         if channel.each is not None:
@@ -79,7 +81,7 @@ def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Array:
     return np.zeros(num_envs, np.int64) if total is None else total
 
 
-def _spent_by(role: str, ledger: Ledger, methods: Collection[Method], delta: float) -> dict[str, Array]:
+def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Floats]:
     """The epsilons of one role's agents, float64[B]."""
     accounts = ledger.sent_by(role)
     most = [account.most_sent() for account in accounts]
@@ -97,7 +99,7 @@ def _spent_by(role: str, ledger: Ledger, methods: Collection[Method], delta: flo
     return spent
 
 
-def _basic(accounts: list[Account | Levels], most: list[Array], ledger: Ledger) -> Array:
+def _basic(accounts: list[Account | Levels], most: list[Ints], ledger: Ledger) -> Floats:
     """Basic composition of pure messages, for the agent that spent most: float64[B]."""
     differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
     # Where agents differ on one account at most, the agent that spent most there spent most in all.

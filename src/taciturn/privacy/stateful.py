@@ -1,38 +1,34 @@
-"""Mechanisms that remember: running sums of a stream, and answers that stay."""
+"""Mechanisms with state: running sums of a stream, and memoized answers."""
 
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.additive_noise import Laplace, laplace_loss
-from taciturn.privacy.base import Mechanism, PrivacyLoss
+from taciturn.privacy.base import Mechanism, PrivacyLoss, Sensitivity
+from taciturn.validation import Array, Bools, Ints, choice, integer, number
 
-__all__ = [
-    "Memoized",
-    "Memory",
-    "Streams",
-    "TreeAggregation",
-]
-
-Array = npt.NDArray[Any]
+__all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
 
 
-class Streams:
+class TreeState:
     """State of `TreeAggregation` for agents of `shape`: log2(horizon) + 2 numbers each."""
 
-    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Sensitivity) -> None:
         self.shape, self.horizon, self.sensitivity = shape, horizon, sensitivity
-        self.time: Array = np.zeros(shape, np.int64)  # values so far
-        self.fresh: Array = np.zeros(shape, np.bool_)  # the last step began the stream, which is when it is charged
+        self.time: Ints = np.zeros(shape, np.int64)  # number of values so far
+        self.fresh: Bools = np.zeros(
+            shape, np.bool_
+        )  # whether the last step began the stream, which is when it is charged
         self.total: Array | None = None  # [*shape, *payload]: true sums
-        self.noise: Array | None = None  # [*shape, *payload, levels]: that of the blocks which make up the last answer
+        self.noise: Array | None = None  # [*shape, *payload, levels]: noise of the blocks in the last answer
 
-    def reset(self, where: Any = None) -> None:
-        """Begin new streams where `where` (over the leading axes; default: everywhere)."""
+    def reset(self, where: Array | None = None) -> None:
+        """Begin new streams where `where`, booleans over the leading axes, is true (default: everywhere)."""
         chosen = checks.mask(where, self.shape)
         self.time, self.fresh = np.where(chosen, 0, self.time), np.where(chosen, False, self.fresh)
         for array in (self.total, self.noise):
@@ -41,27 +37,27 @@ class Streams:
 
 
 def _last_block(time: Array) -> Array:
-    """2^j, the lowest 1 in the binary form of time: the length of the last block of the first `time` values."""
+    """The length of the last block of the first `time` values, which is the lowest 1 in the binary form of time."""
     return time & -time
 
 
 @dataclass(frozen=True)
 class TreeAggregation(Mechanism):
-    """Running sums of a stream of bounded values, released at every step: the Binary Mechanism.
+    """Releases the running sums of a stream of bounded values, at every step: the binary mechanism.
 
     Source: Chan, Shi & Song 2011, "Private and continual release of statistics".
 
-    The first t values are cut into blocks, one for each 1 in the binary form of t, the shortest last; the sum of a block is noised once,
-    with Laplace noise of scale levels * sensitivity / epsilon. A value lies in at most one block of each level, and there are
-    floor(log2 horizon) + 1 levels, so the stream as a whole costs epsilon, charged at its first value; the error grows as log^1.5 of the
-    horizon.
+    The first t values are divided into blocks, one for each 1 in the binary form of t, with the shortest last. The sum of each block gets
+    Laplace noise of scale levels * sensitivity / epsilon, drawn once. A value lies in at most one block of each of the
+    floor(log2 horizon) + 1 levels, so the whole stream costs epsilon, which is charged at its first value. The error grows as log^1.5 of
+    the horizon.
 
-    `perturb(x[..., T])` answers whole streams; `start` and `step` go round by round, every number of x being a stream.
+    `perturb(x[..., T])` answers whole streams. `start` and `step` proceed round by round; every number in x is then a stream of its own.
 
     Args:
-        epsilon: > 0, of the whole stream.
-        horizon: longest stream; None takes what `start` is told (or the streams' length in `perturb`).
-        sensitivity: greatest change of one value, the same throughout a stream; None takes what `start` or `perturb` is told.
+        epsilon: of the whole stream, > 0.
+        horizon: length of the longest stream; None uses the horizon passed to `start`, or the length of the streams in `perturb`.
+        sensitivity: the largest change of one value, constant over a stream; None uses the one passed to `start` or `perturb`.
         sampler: "fast" or "exact".
     """
 
@@ -74,18 +70,18 @@ class TreeAggregation(Mechanism):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=checks.number("epsilon", self.epsilon))
+        self._set(epsilon=number("epsilon", self.epsilon, above=0))
         if self.horizon is not None:
-            self._set(horizon=checks.whole("horizon", self.horizon, at_least=1))
+            self._set(horizon=integer("horizon", self.horizon, at_least=1))
         if self.sensitivity is not None:
-            self._set(sensitivity=checks.number("sensitivity", self.sensitivity))
-        checks.choice("sampler", self.sampler, ("fast", "exact"))
+            self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
+        choice("sampler", self.sampler, ("fast", "exact"))
 
-    def _horizon(self, told: int | None) -> int:
-        longest = self.horizon if self.horizon is not None else told
+    def _horizon(self, given: int | None) -> int:
+        longest = self.horizon if self.horizon is not None else given
         if longest is None:
             raise ValueError("horizon must be given, to start or as TreeAggregation(horizon=...)")
-        return checks.whole("horizon", longest, at_least=1)
+        return integer("horizon", longest, at_least=1)
 
     def levels(self, horizon: int | None = None) -> int:
         """floor(log2 horizon) + 1."""
@@ -95,18 +91,18 @@ class TreeAggregation(Mechanism):
         """The law of one block's noise."""
         return Laplace(self.epsilon / self.levels(horizon), self.sensitivity, self.sampler)
 
-    def _streams(self, name: str, x: Any) -> Array:
+    def _streams(self, name: str, x: ArrayLike) -> Array:
         x = checks.reals(name, x)
         if x.ndim == 0 or not 1 <= x.shape[-1] <= (self.horizon or math.inf):
             raise ValueError(f"{name} must be streams [..., T] with 1 <= T <= {self.horizon or 'any'}, not {x.shape}")
         return x
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
-        """x[..., T]: whole streams; returns float64[..., T], the noisy sums of the first 1, ..., T values."""
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+        """The noisy sums of the first 1, ..., T values of whole streams x[..., T]; float64[..., T]."""
         x = self._streams("x", x)
         block = self._block(x.shape[-1])
         unit, scale, (x,) = block.units(block.bound(sensitivity, x[..., :1]), x=x)
-        noise = block.noise(scale, x.shape, rng)  # [..., t]: of the block that ends at t
+        noise = block.noise(scale, x.shape, rng)  # [..., t]: noise of the block that ends at t
         time = np.arange(1, x.shape[-1] + 1)
         sums = np.cumsum(x, axis=-1)
         while time.any():
@@ -114,21 +110,29 @@ class TreeAggregation(Mechanism):
             time = time - _last_block(time)
         return sums * unit
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Streams:
-        """State of one stream per agent of `shape`; `sensitivity` is a number or follows the axes of shape."""
+    def start(
+        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
+    ) -> TreeState:
+        """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of shape."""
         horizon = self._horizon(horizon)
         block, agents = self._block(horizon), checks.agents(shape)
         block.units(block.bound(sensitivity, np.empty(agents)))
-        return Streams(agents, horizon, sensitivity)
+        return TreeState(agents, horizon, sensitivity)
 
     def step(
-        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
+        self,
+        x: ArrayLike,
+        rng: np.random.Generator,
+        state: Any = None,
+        *,
+        where: Array | None = None,
+        sensitivity: Sensitivity = None,
     ) -> Array:
-        """Take the next value x[*shape, ...] of each stream; returns its noisy sum so far (of the others, their last answer).
+        """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
 
-        The sensitivity is that which `start` was told.
+        The sensitivity is the one passed to `start`.
         """
-        if not isinstance(state, Streams):
+        if not isinstance(state, TreeState):
             raise ValueError(f"state must come from TreeAggregation.start, not be {state!r}")
         x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
         payload = x.shape[len(state.shape) :]
@@ -153,22 +157,24 @@ class TreeAggregation(Mechanism):
         noise[rows, :, ended] = drawn
         return (state.total + state.noise.sum(-1)) * unit
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
-        """x[..., T]: of the t-th sum, 2 b^2 for each 1 in the binary form of t, b = levels * sensitivity / epsilon."""
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+        """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b = levels * sensitivity / epsilon."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
         block = self._block(x.shape[-1])
         unit, scale, _ = block.units(block.bound(sensitivity, x[..., :1]), x=x)
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Of the whole stream: a Laplace release of epsilon / levels for each level (horizon unknown: bounded by one of epsilon)."""
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+        """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by one of epsilon."""
         checks.sensitivities(sensitivity)
         nodes = 1 if self.horizon is None else self.levels()
         return laplace_loss(self.epsilon, nodes=nodes, exact=self.sampler == "exact")
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
-        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers tell the noisy sum of every block."""
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
+        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""
         y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
         block = self._block(y.shape[-1])
         _, scale, (y, x0, x1) = block.units(block.bound(sensitivity, y[..., :1]), y=y, x0=x0, x1=x1)
@@ -182,34 +188,36 @@ class TreeAggregation(Mechanism):
         return block.ratio(first, second, scale).sum(-1)
 
 
-class Memory:
-    """State of `Memoized` for agents of `shape`: what each was asked last and what it answered."""
+class MemoizedState:
+    """State of `Memoized` for agents of `shape`: each agent's last value and its answer."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
-        self.known: Array = np.zeros(shape, np.bool_)  # has an answer
-        self.fresh: Array = np.zeros(shape, np.bool_)  # drew a new one at the last step: the charge
-        self.asked: Array | None = None  # [*shape, ...]: the value answered for
+        self.known: Bools = np.zeros(shape, np.bool_)  # whether there is an answer
+        self.fresh: Bools = np.zeros(
+            shape, np.bool_
+        )  # whether the last step drew a new answer, which is when it is charged
+        self.values: Array | None = None  # [*shape, ...]: the values that were answered
         self.answers: Array | None = None  # [*shape, ...]
 
-    def reset(self, where: Any = None) -> None:
-        """Forget the answers where `where` (over the leading axes; default: everywhere)."""
+    def reset(self, where: Array | None = None) -> None:
+        """Forget the answers where `where`, booleans over the leading axes, is true (default: everywhere)."""
         chosen = checks.mask(where, self.shape)
         self.known, self.fresh = np.where(chosen, False, self.known), np.where(chosen, False, self.fresh)
 
 
 @dataclass(frozen=True)
 class Memoized(Mechanism):
-    """The answer stays while the value stays: the permanent randomized response of RAPPOR (Erlingsson, Pihur & Korolova 2014).
+    """Repeats an answer while the value stays the same: the permanent randomized response of RAPPOR (Erlingsson, Pihur & Korolova 2014).
 
-    An agent draws, and is charged, only when its value differs from that of its last answer; repeating an answer costs nothing. A value
-    that changes c times costs c + 1 messages. What that count does not cover: a new answer that differs from the last shows that the value
-    changed.
+    An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an answer costs nothing.
+    A value that changes c times costs c + 1 messages. This does not count that a new answer which differs from the last reveals that the
+    value has changed.
 
-    `perturb` gives first answers; `start` and `step` remember.
+    `perturb` gives first answers; `start` and `step` keep them.
 
     Args:
-        mechanism: whose answers stay; one that remembers nothing itself.
+        mechanism: draws the answers; it must have no state itself.
     """
 
     stateful: ClassVar[bool] = True
@@ -218,50 +226,60 @@ class Memoized(Mechanism):
     def __post_init__(self) -> None:
         inner: Any = self.mechanism
         if not isinstance(inner, Mechanism) or inner.stateful:
-            raise ValueError(f"mechanism must be one that remembers nothing, not {inner!r}")
+            raise ValueError(f"mechanism must be one without state, not {inner!r}")
         self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
 
-    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
         return self.mechanism.perturb(x, rng, sensitivity)
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Any = None) -> Memory:
-        """Memory of the agents of `shape`, empty."""
-        return Memory(checks.agents(shape))
+    def start(
+        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
+    ) -> MemoizedState:
+        """State without answers, for agents of `shape`."""
+        return MemoizedState(checks.agents(shape))
 
     def step(
-        self, x: Any, rng: np.random.Generator, state: Any = None, *, where: Any = None, sensitivity: Any = None
+        self,
+        x: ArrayLike,
+        rng: np.random.Generator,
+        state: Any = None,
+        *,
+        where: Array | None = None,
+        sensitivity: Sensitivity = None,
     ) -> Array:
-        """Answers for x[*shape, ...]: new ones where the value is new, else those given before (zeros where none was)."""
-        if not isinstance(state, Memory):
+        """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are none)."""
+        if not isinstance(state, MemoizedState):
             raise ValueError(f"state must come from Memoized.start, not be {state!r}")
         x, chosen, axes = checks.numbers("x", x), checks.mask(where, state.shape), len(state.shape)
-        if x.shape[:axes] != state.shape or (state.asked is not None and x.shape != state.asked.shape):
+        if x.shape[:axes] != state.shape or (state.values is not None and x.shape != state.values.shape):
             raise ValueError(f"x must be of the shape of the agents {state.shape}, not {x.shape}")
-        asked = x.copy() if state.asked is None else state.asked.astype(np.result_type(state.asked, x), copy=False)
-        differs = (x != asked).any(tuple(range(axes, x.ndim)))
+        values = x.copy() if state.values is None else state.values.astype(np.result_type(state.values, x), copy=False)
+        differs = (x != values).any(tuple(range(axes, x.ndim)))
         fresh = np.asarray(chosen & (differs | ~state.known))
         rows, size = np.flatnonzero(fresh), fresh.size
-        if np.ndim(sensitivity):
+        if sensitivity is not None and np.ndim(sensitivity):
             sensitivity = np.broadcast_to(checks.aligned("sensitivity", sensitivity, fresh), state.shape).ravel()[rows]
         drawn = self.mechanism.perturb(x.reshape(size, *x.shape[axes:])[rows], rng, sensitivity)
         if state.answers is None:
             state.answers = np.zeros((*state.shape, *drawn.shape[1:]), drawn.dtype)
         state.answers = state.answers.astype(np.result_type(state.answers, drawn), copy=False)
-        state.asked, state.fresh, state.known = asked, fresh, np.asarray(state.known | fresh)
+        state.values, state.fresh, state.known = values, fresh, np.asarray(state.known | fresh)
         state.answers.reshape(size, *drawn.shape[1:])[rows] = drawn
-        asked.reshape(size, *x.shape[axes:])[rows] = x.reshape(size, *x.shape[axes:])[rows]
+        values.reshape(size, *x.shape[axes:])[rows] = x.reshape(size, *x.shape[axes:])[rows]
         return state.answers.copy()
 
-    def debias(self, y: Any, num_messages: Any = 1) -> Array:
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         return self.mechanism.debias(y, num_messages)
 
-    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
         return self.mechanism.variance(x, sensitivity)
 
-    def loss(self, sensitivity: Any = None) -> PrivacyLoss:
-        """Of one new answer."""
+    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+        """Cost of one new answer."""
         return self.mechanism.loss(sensitivity)
 
-    def log_likelihood_ratio(self, y: Any, x0: Any, x1: Any, sensitivity: Any = None) -> Array:
-        """Of first answers."""
+    def log_likelihood_ratio(
+        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
+    ) -> Array:
+        """The log-likelihood ratio of first answers."""
         return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)

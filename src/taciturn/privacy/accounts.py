@@ -1,0 +1,151 @@
+"""Accounts of a ledger: how many messages each agent has sent on a channel, and at which privacy loss."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taciturn.privacy.base import PrivacyLoss
+from taciturn.validation import Array, Bools, Floats, Ints
+
+__all__ = ["NOTHING_HIDDEN", "Account", "Levels"]
+
+NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
+
+
+@dataclass
+class Account:
+    """Messages on one channel that all cost the same.
+
+    Attributes:
+        channel: name of the channel.
+        loss: privacy loss of one message, at the channel's unit of adjacency.
+        events: number of events that a message depends on; None: not stated.
+        everyone: int64[B], messages that every agent has sent.
+        each: int64[B, N], messages beyond those, by agent; None: there are none.
+        most: an upper bound, over all replicas, on the messages that an agent has sent since the account was opened, resets ignored.
+    """
+
+    channel: str
+    loss: PrivacyLoss
+    events: int | None
+    everyone: Ints
+    each: Ints | None = None
+    most: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The kind of mechanism."""
+        return self.loss.kind
+
+    def messages(self) -> Ints:
+        """Messages of each agent, int64[B, N]; [B, 1] if all agents have sent equally many."""
+        return self.everyone[:, None] if self.each is None else self.everyone[:, None] + self.each
+
+    def most_sent(self) -> Ints:
+        """Messages of the agent that has sent most, int64[B]."""
+        return self.everyone if self.each is None else self.everyone + self.each.max(1)
+
+    def add(self, everyone: Array | None, each: Array | None) -> None:
+        """Count messages sent by every agent, bool[B] or int[B], and by some agents, bool[B, N] or int[B, N]."""
+        if everyone is not None:
+            self.everyone += everyone
+            self.most += _largest(everyone)
+        if each is not None:
+            self.each = np.zeros(each.shape, np.int64) if self.each is None else self.each
+            self.each += each
+            self.most += _largest(each)
+
+    def reset(self, where: Bools) -> None:
+        """Set the counts of the replicas marked in `where` [B] to zero."""
+        self.everyone[where] = 0
+        if self.each is not None:
+            self.each[where] = 0
+
+
+@dataclass
+class Levels:
+    """Pure messages on one channel, whose senders choose the epsilon of each.
+
+    Attributes:
+        channel: name of the channel.
+        kind: the kind of mechanism.
+        zcdp: rho of a message divided by its squared epsilon.
+        events: number of events that a message depends on; None: not stated.
+        sent: int64[B, N], messages, without those in `recent`.
+        epsilon, squares: float64[B, N], sums of epsilon and of its square.
+        largest: float64[B, N], the largest epsilon.
+        recent: uint8[B, N], messages of the last `charges` < 256 charges: adding bytes is ten times faster than adding int64.
+    """
+
+    channel: str
+    kind: str
+    zcdp: float
+    events: int | None
+    sent: Ints
+    epsilon: Floats
+    squares: Floats
+    largest: Floats
+    recent: Array
+    charges: int = 0
+
+    @classmethod
+    def opened(cls, channel: str, kind: str, zcdp: float, events: int | None, shape: tuple[int, int]) -> "Levels":
+        """An empty account of agents of this shape, [B, N]."""
+        epsilon, squares, largest = np.zeros((3, *shape))
+        sent, recent = np.zeros(shape, np.int64), np.zeros(shape, np.uint8)
+        return cls(channel, kind, zcdp, events, sent, epsilon, squares, largest, recent)
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """Privacy loss of the costliest message so far."""
+        epsilon = float(self.largest.max(initial=0))
+        return PrivacyLoss("chosen", epsilon, self.zcdp * epsilon**2)
+
+    def messages(self) -> Ints:
+        """Messages of each agent, int64[B, N]."""
+        self.sent += self.recent
+        self.recent[...] = self.charges = 0
+        return self.sent
+
+    def most_sent(self) -> Ints:
+        """Messages of the agent that has sent most, int64[B]."""
+        return np.asarray(self.messages().max(1))
+
+    def sums(self, parallel: bool, size: int | None) -> tuple[Floats, Floats, Floats, Floats]:
+        """Sums [B, N] of epsilon, drift (an upper bound), epsilon squared and rho, if `size` events change at once.
+
+        Args:
+            parallel: only the costliest message of each agent counts.
+            size: None: any number of events.
+        """
+        if size is None:
+            nothing_hidden = np.where(self.messages() > 0, math.inf, 0.0)
+            return (nothing_hidden,) * 4
+        if parallel:
+            epsilon, squares = self.largest, self.largest**2
+        else:
+            epsilon, squares = size * self.epsilon, size**2 * self.squares
+        return epsilon, np.minimum(squares / 2, epsilon), squares, self.zcdp * squares
+
+    def add(self, epsilons: Floats) -> None:
+        """Count one message of each agent whose epsilon, [B, N], is not 0."""
+        if self.charges == 255:
+            self.messages()
+        self.recent += (epsilons > 0).view(np.uint8)
+        self.charges += 1
+        self.epsilon += epsilons
+        self.squares += epsilons * epsilons
+        np.maximum(self.largest, epsilons, out=self.largest)
+
+    def reset(self, where: Bools) -> None:
+        """Set the counts and sums of the replicas marked in `where` [B] to zero."""
+        arrays: tuple[Any, ...] = (self.sent, self.epsilon, self.squares, self.largest, self.recent)
+        for array in arrays:
+            array[where] = 0
+
+
+def _largest(counts: Array) -> int:
+    """An upper bound on the counts, found without reading those that are bool."""
+    return 1 if counts.dtype.kind == "b" else int(counts.max(initial=0))

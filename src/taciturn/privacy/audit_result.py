@@ -1,0 +1,145 @@
+"""The result of an audit, as a value, a line of a table and a point of a figure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from taciturn.validation import missing_extra
+
+__all__ = ["AuditMethod", "AuditResult", "audit_table", "plot_audits"]
+
+AuditMethod = Literal["white", "black", "one-run"]
+
+VERDICTS: dict[str, dict[str, Any]] = {
+    "consistent": {"color": "#0072B2", "marker": "o"},
+    "violated": {"color": "#D55E00", "marker": "X"},
+    "no claim": {"color": "#000000", "marker": "s"},
+}
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found.
+
+    Attributes:
+        name: what was audited.
+        method: `white`, `black` or `one-run`.
+        claimed: the claimed epsilon; inf if there is no claim.
+        certified: lower confidence bound on the true epsilon, at level `confidence`.
+        cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 - confidence))): ln(n / ln 20)
+            at 95%.
+        trials: number of transcripts, or of agents in the one run.
+        certifying: number of trials that the certificate rests on; the others chose the threshold.
+        confidence: of the certificate.
+        guesses: certifying trials on which the auditor did not abstain.
+        correct: guesses that were correct.
+        threshold: (low, high): the auditor guesses the first world at scores <= low and the second at scores >= high.
+        delta: the certificate refutes (epsilon, delta)-DP for every epsilon below `certified`.
+        seed: of the audit.
+    """
+
+    name: str
+    method: AuditMethod
+    claimed: float
+    certified: float
+    cap: float
+    trials: int
+    certifying: int
+    confidence: float
+    guesses: int
+    correct: int
+    threshold: tuple[float, float]
+    delta: float
+    seed: int
+
+    @property
+    def verdict(self) -> str:
+        """`violated` if the certificate exceeds the claim, else `consistent`; `no claim` if there is none."""
+        if math.isinf(self.claimed):
+            return "no claim"
+        return "violated" if self.certified > self.claimed else "consistent"
+
+    @property
+    def share(self) -> float:
+        """Certified over claimed epsilon; NaN if there is no finite claim above 0."""
+        return self.certified / self.claimed if 0 < self.claimed < math.inf else math.nan
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields and the verdict."""
+        return asdict(self) | {"verdict": self.verdict}
+
+    def table(self) -> str:
+        """The result as text."""
+        return audit_table([self])
+
+    def plot(self, target: Any) -> Any:
+        """Plot certified against claimed epsilon: see `plot_audits`."""
+        return plot_audits([self], target)
+
+
+def audit_table(results: Sequence[AuditResult]) -> str:
+    """Results as text, one line each."""
+    head = ("mechanism", "method", "claimed", "certified", "of claim", "cap", "trials", "n", "guesses", "correct")
+    rows = [
+        (
+            r.name,
+            r.method,
+            f"{r.claimed:.4g}",
+            f"{r.certified:.4g}",
+            "-" if math.isnan(r.share) else f"{r.share:.0%}",
+            f"{r.cap:.3g}",
+            f"{r.trials:,}",
+            f"{r.certifying:,}",
+            f"{r.guesses:,}",
+            f"{r.correct:,}",
+        )
+        for r in results
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [
+        "  ".join(
+            [f"{text:<{w}}" if i < 2 else f"{text:>{w}}" for i, (text, w) in enumerate(zip(row, widths, strict=True))]
+        )
+        for row in (head, *rows)
+    ]
+    verdicts = ["verdict", *(r.verdict for r in results)]
+    notes = dict.fromkeys(
+        f"certified: lower bound on epsilon{f' at delta = {r.delta:g}' * (r.delta > 0)} with confidence {r.confidence:g}, from n trials; "
+        f"cap: the bound that n correct guesses would certify, ln(n / ln {1 / (1 - r.confidence):.6g})"
+        for r in results
+    )
+    return "\n".join([*(f"{line}  {verdict}" for line, verdict in zip(lines, verdicts, strict=True)), *notes])
+
+
+def plot_audits(results: Sequence[AuditResult], target: Any) -> Any:
+    """Plot certified against claimed epsilon; results without a claim are placed at the right edge.
+
+    Args:
+        results: what to plot.
+        target: matplotlib axes, or a file to write, whose suffix selects the format.
+
+    Returns:
+        The axes.
+    """
+    if isinstance(target, str | Path):
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise missing_extra("figures need matplotlib", "bench") from error
+        figure = Figure(figsize=(5.0, 4.0), layout="constrained")
+        axes = plot_audits(results, figure.add_subplot())
+        figure.savefig(target)
+        return axes
+    finite = [r for r in results if math.isfinite(r.claimed)]
+    top = max([1e-3, *(max(r.claimed, r.certified) for r in finite), *(r.certified for r in results)]) * 1.15
+    target.plot([0, top], [0, top], color="0.6", linewidth=1, label="certified = claimed")
+    for verdict, style in VERDICTS.items():
+        some = [r for r in results if r.verdict == verdict]
+        if some:
+            at, found = [min(r.claimed, top) for r in some], [r.certified for r in some]
+            target.plot(at, found, linestyle="none", clip_on=False, label=verdict, **style)
+    target.set(xlim=(0, top), ylim=(0, top), xlabel="claimed epsilon", ylabel="certified epsilon")
+    target.legend()
+    return target

@@ -1,0 +1,257 @@
+"""The auditor's statistics: a guess which of two adjacent worlds made a transcript, and the epsilon that its success certifies.
+
+Under pure epsilon-DP, if a fair coin chooses the world, the odds of a correct guess are at most e^epsilon given any transcript, and so also
+over any set of transcripts on which the auditor chooses to guess (the hypothesis test of Kairouz, Oh & Viswanath 2015). A one-sided lower
+confidence bound p on the share of correct guesses therefore certifies epsilon >= logit(p). The abstention rule, and the classifier of a
+black-box audit, are chosen on a held-out part of the trials and the certificate is computed on the rest: no trial serves twice. An audit
+can refute a claim; it cannot prove one.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from statistics import NormalDist
+from typing import Any, get_args
+
+import numpy as np
+
+from taciturn.privacy.audit_result import AuditMethod, AuditResult
+from taciturn.privacy.scorers import Ratio, fitted_scorer, likelihood_scorer
+from taciturn.validation import Array, choice, integer, number
+
+__all__ = ["audit_transcripts", "certify", "certify_one_run", "thresholds", "trials_for"]
+
+Make = Callable[[Any, np.random.Generator, int, bool], Any]  # (x, rng, count, whether to repeat x `count` times)
+
+BATCH = 100_000
+
+
+def audit_transcripts(
+    mechanism: Any,
+    pair: Any,
+    trials: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    method: AuditMethod | None = None,
+    *,
+    claimed: float | None = None,
+    delta: float | None = None,
+    sensitivity: float | None = None,
+    log_likelihood_ratio: Ratio | None = None,
+    held_out: float = 0.5,
+    batch: int | None = None,
+    name: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> AuditResult:
+    """Certify a lower bound on the epsilon of a mechanism, or of a function that makes transcripts: see `taciturn.wrappers.audit`.
+
+    Trials must be independent, except in `one-run`, whose bound holds however the agents depend on each other. With delta = 0 both bounds
+    are that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of correct guesses in one run, too, is
+    dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta: from independent trials an upper quantile of
+    Binomial(trials, delta) is subtracted from the correct guesses, and one run is judged by the p-value of Steinke, Nasr & Jagielski, which
+    has power only if delta is well below (1 - confidence) / trials.
+    """
+    trials = integer("trials", trials, at_least=4)
+    confidence = number("confidence", confidence, above=0, below=1)
+    seed = integer("seed", seed, at_least=0)
+    known_delta = float(getattr(mechanism, "delta", 0.0))
+    delta = known_delta if delta is None else number("delta", delta, at_least=0, below=1)
+    held_out = number("held_out", held_out, above=0, below=1)
+    if claimed is None:
+        claimed = float(getattr(mechanism, "epsilon", math.inf)) if delta >= known_delta else math.inf
+    else:
+        number("claimed", claimed, at_least=0)
+    if isinstance(pair, Mapping) or len(pair) != 2:
+        raise ValueError(f"pair must be two adjacent worlds (x0, x1), not {pair!r}")
+    make, ratio = _parts(mechanism, sensitivity)
+    ratio = log_likelihood_ratio or ratio
+    method = choice("method", method or ("black" if ratio is None else "white"), get_args(AuditMethod))
+    if method == "white" and ratio is None:
+        raise ValueError("method must be 'black' or 'one-run' where there is no log_likelihood_ratio, not 'white'")
+    if batch is None:
+        batch = BATCH if hasattr(mechanism, "perturb") else trials
+    integer("batch", batch, at_least=1)
+    held = min(max(round(held_out * trials), 2), trials - 2)
+    certifying, alpha = trials - held, 1 - confidence
+
+    coins, noise = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
+    second = coins.integers(0, 2, trials) == 1
+    if method == "one-run":
+        run = make(np.stack([np.asarray(x) for x in pair])[second.astype(np.int64)], noise, trials, False)
+        order = coins.permutation(trials)
+        run, second = _transcripts(run, trials)[order], second[order]
+
+    def batches(start: int, stop: int) -> Iterator[Array]:
+        for first in range(start, stop, batch):
+            last = min(first + batch, stop)
+            yield run[first:last] if method == "one-run" else _mixed(make, pair, noise, second[first:last])
+            if progress is not None:
+                progress(last)
+
+    if ratio is not None and method != "black":
+        scorer = likelihood_scorer(ratio, *pair)
+        scores = np.concatenate([scorer(y) for y in batches(0, held)])
+    else:
+        known = np.concatenate(list(batches(0, held)))
+        scorer = fitted_scorer(known, second[:held])
+        scores = scorer(known)
+    ones, zeros = scores[second[:held]], scores[~second[:held]]
+    turn = -1.0 if (zeros > 0).sum() * ones.size > (ones > 0).sum() * zeros.size else 1.0
+    free = delta * held * (2 / alpha if method == "one-run" else 1)
+    low, high = thresholds(turn * zeros, turn * ones, alpha, free)
+
+    scores = turn * np.concatenate([scorer(y) for y in batches(held, trials)])
+    says_second, says_first = scores >= high, scores <= low
+    correct = int((says_second & second[held:]).sum() + (says_first & ~second[held:]).sum())
+    guesses = int(says_second.sum() + says_first.sum())
+    certificate = certify_one_run if method == "one-run" else certify
+    certified, cap = certificate(correct, guesses, certifying, alpha, delta), math.log(certifying / -math.log(alpha))
+    name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    numbers = (trials, certifying, confidence, guesses, correct, (low, high), delta, seed)
+    return AuditResult(name, method, float(claimed), certified, cap, *numbers)
+
+
+def trials_for(
+    epsilon: float,
+    confidence: float = 0.95,
+    *,
+    share: float = 0.8,
+    guessing: float = 0.5,
+    miss: float = 1e-4,
+    held_out: float = 0.5,
+) -> int:
+    """Number of trials with which an audit certifies `share` of a true `epsilon`, except with probability `miss`.
+
+    By normal approximation: among r guesses the logit of the share of correct ones has standard deviation 1 / sqrt(r p (1 - p)), with
+    p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation and chance may take z(1 - miss) more;
+    together they must not exceed (1 - share) epsilon. The number grows as 1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
+
+    Args:
+        epsilon: the true level.
+        confidence: of the certificate.
+        share: the share of epsilon to be certified.
+        guessing: the share of trials on which the auditor guesses; for randomised response and Laplace noise it is about 1/2.
+        miss: probability of certifying less.
+        held_out: share of the trials that choose the threshold.
+    """
+    number("epsilon", epsilon, above=0)
+    for key, value in {
+        "confidence": confidence,
+        "share": share,
+        "guessing": guessing,
+        "miss": miss,
+        "held_out": held_out,
+    }.items():
+        number(key, value, above=0, below=1)
+    p = 1 / (1 + math.exp(-epsilon))
+    z = NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(1 - miss)
+    return math.ceil((z / ((1 - share) * epsilon)) ** 2 / (p * (1 - p)) / guessing / (1 - held_out))
+
+
+def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | None]:
+    """How to make transcripts of a mechanism or a function, and its log-likelihood ratio."""
+    if not hasattr(mechanism, "perturb"):
+        if not callable(mechanism):
+            raise ValueError(
+                f"mechanism must have perturb(x, rng) or be a function of (x, rng, trials), not {mechanism!r}"
+            )
+        return lambda x, rng, count, _: mechanism(x, rng, count), None
+    known = {} if sensitivity is None else {"sensitivity": number("sensitivity", sensitivity, above=0)}
+    own: Any = getattr(mechanism, "log_likelihood_ratio", None)
+
+    def copies(x: Any, count: int) -> Array:
+        return np.repeat(np.asarray(x)[None], count, axis=0)
+
+    def perturb(x: Any, rng: np.random.Generator, count: int, repeat: bool) -> Any:
+        return mechanism.perturb(copies(x, count) if repeat else x, rng, **known)
+
+    def ratio(y: Array, x0: Any, x1: Any) -> Any:
+        return own(y, copies(x0, len(y)), copies(x1, len(y)), **known)
+
+    return perturb, ratio if own is not None else None
+
+
+def _transcripts(y: Any, count: int) -> Array:
+    y = np.asarray(y)
+    if y.shape[:1] != (count,):
+        raise ValueError(f"a transcript must be an array [trials, ...] with {count} trials, not of shape {y.shape}")
+    return y
+
+
+def _mixed(make: Make, pair: tuple[Any, Any], rng: np.random.Generator, second: Array) -> Array:
+    """Transcripts [trials, ...] of the second world where `second` [trials] is true, and of the first elsewhere."""
+    parts = {}
+    for world, where in enumerate((~second, second)):
+        if count := int(where.sum()):
+            parts[world] = _transcripts(make(pair[world], rng, count, True), count)
+    shapes = {part.shape[1:] for part in parts.values()}
+    if len(shapes) > 1:
+        raise ValueError(f"a transcript must have the same shape in both worlds, not {' and '.join(map(str, shapes))}")
+    y = np.empty((second.size, *shapes.pop()), np.result_type(*parts.values()))
+    for world, part in parts.items():
+        y[second == world] = part
+    return y
+
+
+def thresholds(zeros: Array, ones: Array, alpha: float, free: float) -> tuple[float, float]:
+    """The abstention rule (low, high) that promises the largest certificate, given scores of transcripts from the two worlds.
+
+    A rule is judged by the certificate at a lower confidence bound, with error 1e-3, on its share of correct guesses, so that luck in a few
+    scores counts little. With delta > 0, `free` correct guesses are subtracted first.
+    """
+    ordered = np.sort(np.concatenate([zeros, ones]))
+    ranks = np.unique(np.geomspace(1, ordered.size, 64).astype(np.int64))
+    lows = np.append(-np.inf, np.unique(ordered[ranks - 1]))
+    highs = np.append(np.unique(ordered[-ranks]), np.inf)
+    zeros, ones = np.sort(zeros), np.sort(ones)
+    right = (ones.size - np.searchsorted(ones, highs))[:, None] + np.searchsorted(zeros, lows, "right")
+    wrong = (zeros.size - np.searchsorted(zeros, highs))[:, None] + np.searchsorted(ones, lows, "right")
+    paid = np.maximum(right - free, 0.0)
+    guesses = paid + wrong
+    expected = _lowest_share(_lowest_share(paid, guesses, 1e-3) * guesses, guesses, alpha)
+    value = np.where(highs[:, None] > lows, expected, -1.0)
+    high, low = np.unravel_index(np.argmax(value), value.shape)
+    return float(lows[low]), float(highs[high])
+
+
+def _lowest_share(correct: Any, guesses: Any, alpha: float) -> Any:
+    """Lower confidence bound on the probability of a correct guess, at level 1 - alpha (Clopper & Pearson 1934)."""
+    from scipy.special import betaincinv
+
+    return np.where(correct > 0, betaincinv(np.maximum(correct, 1e-9), guesses - correct + 1, alpha), 0.0)
+
+
+def certify(correct: int, guesses: int, trials: int, alpha: float, delta: float) -> float:
+    """Lower confidence bound on epsilon from independent trials.
+
+    P(right) <= e^epsilon P(wrong) + delta: apart from at most Binomial(trials, delta) free wins, the odds of a correct guess are at most
+    e^epsilon. With delta > 0, a tenth of alpha is spent on bounding the free wins.
+    """
+    if delta > 0:
+        from scipy.stats import binom
+
+        free = int(binom.isf(alpha / 10, trials, delta))
+        correct, guesses, alpha = max(correct - free, 0), max(guesses - free, 0), 0.9 * alpha
+    share = float(_lowest_share(correct, guesses, alpha))
+    return max(math.log(share) - math.log1p(-share), 0.0) if share > 0 else 0.0
+
+
+def certify_one_run(correct: int, guesses: int, agents: int, alpha: float, delta: float) -> float:
+    """Lower confidence bound on epsilon from one run with `agents` canaries (Steinke, Nasr & Jagielski 2023)."""
+    if delta == 0 or correct == 0:
+        return certify(correct, guesses, agents, alpha, 0.0)
+    from scipy.stats import binom
+
+    fewer = np.arange(correct)[::-1]
+
+    def p_value(epsilon: float) -> float:
+        q = 1 / (1 + math.exp(-epsilon))
+        slack = (np.cumsum(binom.pmf(fewer, guesses, q)) / np.arange(1, correct + 1)).max()
+        return float(binom.sf(correct - 1, guesses, q) + 2 * agents * delta * slack)
+
+    low, high = 0.0, math.log(2 * agents / alpha)
+    if p_value(low) > alpha:
+        return 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if p_value(middle) <= alpha else (low, middle)
+    return low

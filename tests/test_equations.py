@@ -1,0 +1,37 @@
+"""Equations are tagged `[Author number]` in the docstring or comment of the one function that computes them, so that a search finds them."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("envs", "policies", "src/taciturn")
+TAG = re.compile(r"\[(Chen|Tao|Li|Jiang) ([\w.]+)\]")
+
+# The numbered equations of each paper's model and algorithms. Those that only serve a proof have no function.
+EQUATIONS: dict[str, tuple[str, ...]] = {
+    "Chen": (),
+    "Tao": (),
+    "Li": (),
+    "Jiang": (),
+}
+
+
+def tags() -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for folder in FOLDERS:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if not any(parent.is_symlink() for parent in file.parents):
+                found.update(TAG.findall(file.read_text(encoding="utf-8")))
+    return found
+
+
+def test_every_tag_is_unique() -> None:
+    assert not {tag: count for tag, count in tags().items() if count > 1}
+
+
+@pytest.mark.parametrize("paper", EQUATIONS)
+def test_every_equation_of_the_algorithms_has_its_function(paper: str) -> None:
+    assert sorted(number for author, number in tags() if author == paper) == sorted(EQUATIONS[paper])

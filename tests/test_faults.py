@@ -62,7 +62,7 @@ def channel(
     *faults: Fault, shape: tuple[int, int], payload: Any = "bounded", mechanism: Any = None, seed: int = 0
 ) -> Channel:
     """A channel with a run begun on it."""
-    one = Channel("c", payload, observer="server", unit="event")
+    one = Channel("c", payload, observer="server", unit="event", num_senders=shape[1])
     one.install(ChannelConfig(mechanism, faults=faults), Bill(shape))
     one.draw_from(Streams(seed))
     one.reset(shape[0])

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from taciturn.envs.core.fast import Fast, fast_form
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
+from taciturn.privacy.composition import Method
 from taciturn.validation import Array, integer, number
 
 __all__ = ["Acts", "Population", "Rollout", "Step", "as_policies", "begin", "masked", "select"]
@@ -254,7 +255,7 @@ class Population(ABC, Generic[S]):
         known = self.measures()
         if self.channels:
             spent = ("messages", "epsilon_message", "epsilon_basic", "epsilon_zcdp")
-            known = {name: lambda name=name: self.spending(("basic", "zcdp"))[name] for name in spent} | known  # type: ignore[misc]
+            known = {name: lambda name=name: self.spending(("basic", "zcdp"))[name] for name in spent} | known
             if len({channel.sender for channel in self.channels.values()}) == 1:
                 known = {"agent_messages": self._agent_messages, "agent_epsilon": self._agent_epsilon} | known
         if name not in known:
@@ -265,7 +266,7 @@ class Population(ABC, Generic[S]):
         """What a finished run is judged by and what it spent: `{name: [B]}`; see `outcome` and `taciturn.privacy.spending`."""
         return self.outcome() | (self.spending(("basic", "zcdp")) if self.channels else {})
 
-    def spending(self, methods: Collection[Any] = ("basic",)) -> dict[str, Array]:
+    def spending(self, methods: Sequence[Method] = ("basic",)) -> dict[str, Array]:
         """What the run has spent so far, [B] each: `taciturn.privacy.spending.spending`."""
         from taciturn.privacy.spending import spending
 

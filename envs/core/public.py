@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["HiddenTruth", "PublicChannel", "PublicParams", "PublicView"]
 
 
-class HiddenTruth(AttributeError):  # noqa: N818 - it names what was asked for
+class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
     """A policy asked for what the world hides from those who act in it."""
 
 
@@ -94,7 +94,7 @@ class PublicView:
         self.horizon: float = population.horizon
         self.roles: Mapping[str, Role] = population.roles
         self.turns = population.turns
-        self.params = population.params if with_truth else PublicParams(population.params, population.hidden)
+        self.params: Any = population.params if with_truth else PublicParams(population.params, population.hidden)
         self.channels = {name: PublicChannel.of(channel) for name, channel in population.channels.items()}
         self._extra: dict[str, Any] = population.public()
         self._acting = population.acting

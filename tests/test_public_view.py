@@ -10,7 +10,7 @@ from test_fast_forms import ARMS, GOSSIP, MARKET, PARAMETERS, PLAYS, SOCIAL
 
 import taciturn
 from taciturn import registry
-from taciturn.envs.core import Array, HiddenTruth, Population, PublicView
+from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, Population, PublicView
 from taciturn.policies import FixedCount, Mixture, Policy, Random, Truthful, Uniform, Wintall
 from taciturn.wrappers import BitwiseRandomizedResponse
 

@@ -1,4 +1,4 @@
-"""How long a run is belongs to the core: by parameter, by reset option and by `until` it is the same run, and what is refused changes nothing."""
+"""The core owns run length: by parameter, by reset option and by `until` it is the same run, and a refused reset changes nothing."""
 
 import math
 import pickle

@@ -89,7 +89,10 @@ def _app() -> Any:
         studies = load_studies()
         found = {
             "environments": {entry.id: entry.name for entry in WORLDS},
-            "policies": {name: _first_line(policy) for name, policy in policies().items()},
+            "policies": {
+                name: _first_line(policy) + " It knows the hidden truth." * (policy.needs_truth is True)
+                for name, policy in policies().items()
+            },
             "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
             "studies": {name: study.title for name, study in studies.items()},
             "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
@@ -357,7 +360,9 @@ def _print_run(
     if as_json:
         print(json.dumps(_plain({**about, "seeds": list(seeds), "metrics": rows})))
         return
-    print(f"{about['env']}, {policy!r}, {len(seeds)} seeds: mean and 95% bootstrap interval")
+    knows = any(one.needs_truth for one in (policy.values() if isinstance(policy, dict) else [policy]))
+    mark = ", which knows the hidden truth" * knows
+    print(f"{about['env']}, {policy!r}{mark}, {len(seeds)} seeds: mean and 95% bootstrap interval")
     width = max(map(len, rows))
     for name, row in rows.items():
         interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"

@@ -162,7 +162,10 @@ def register() -> None:
     for entry in WORLDS:
         known: dict[str, Any] = {"kwargs": {"world": entry.name}}
         if entry.gymnasium and entry.id not in gymnasium.registry:
-            forms: dict[str, Any] = {"entry_point": f"{__name__}:single_env", "vector_entry_point": f"{__name__}:vector_env"}
+            forms: dict[str, Any] = {
+                "entry_point": f"{__name__}:single_env",
+                "vector_entry_point": f"{__name__}:vector_env",
+            }
             gymnasium.register(entry.id, **forms, **known)
         if entry.pettingzoo and entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):
             pettingzoo.register("parallel", entry.id, f"{__name__}:parallel_env", **known)

@@ -393,17 +393,20 @@ class Population(ABC, Generic[S]):
                 raise
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
-        self.ledger = None
-        if any(channel.chosen for channel in self.channels.values()) or any(
+        private = any(c.chosen for c in self.channels.values()) or any(
             c.mechanism is not None for c in configs.values()
-        ):
-            from taciturn.privacy.ledger import Ledger
-
-            agents = {channel.sender: channel.num_senders for channel in self.channels.values()}
-            senders = {channel.name: channel.sender for channel in self.channels.values()}
-            self.ledger = Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
+        )
+        self.ledger = self.make_ledger() if private else None
         for name, channel in self.channels.items():
             channel.install(configs.get(name, ChannelConfig()), self.ledger)
+
+    def make_ledger(self) -> Any:
+        """An empty ledger of the population's senders and channels."""
+        from taciturn.privacy.ledger import Ledger
+
+        agents = {channel.sender: channel.num_senders for channel in self.channels.values()}
+        senders = {channel.name: channel.sender for channel in self.channels.values()}
+        return Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
 
     def step(self, actions: Any) -> Step:
         """Play one turn: actions [B, rows, ...], or `{role: actions}` where several roles act.

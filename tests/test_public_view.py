@@ -216,6 +216,26 @@ def test_populations_are_accepted_where_views_are() -> None:
         Spy(lambda view: view.truth).reset(env, np.random.default_rng(0))
 
 
+def test_agents_of_others_see_the_public_side_too() -> None:
+    """Whatever has `reset`, `act` and `update` may play; it need not derive from `Policy`."""
+
+    class Stranger:
+        def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
+            with pytest.raises(HiddenTruth):
+                _ = env.truth
+            with pytest.raises(HiddenTruth):
+                _ = env.params.qualities
+
+        def act(self, obs: Array, mask: Array | None = None) -> Array:
+            return np.zeros((*obs.shape[:2], 3), np.int64)
+
+        def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+            pass
+
+    run = taciturn.simulate(registry.make_world("gossip_bandit").population(1, **GOSSIP), Stranger(), seed=0)
+    assert run.metrics["pulls"] > 0
+
+
 def test_a_mixture_needs_what_its_parts_need() -> None:
     class Oracle(Truthful):
         needs_truth = True

@@ -129,6 +129,13 @@ class Bare(tiny.Consensus):
     """A world that writes nothing about run length but reads `params.horizon`."""
 
 
+def test_a_clock_of_steps_comes_to_the_last_whole_one() -> None:
+    env = World(Bare, tiny.Params).population()
+    run = taciturn.simulate(env, Random(), seed=0, until=[2, 4.5], record=["time"])
+    assert (env.horizon, env.clock().tolist()) == (4, [4])
+    assert run.trace["time"].tolist() == [[2], [4]]
+
+
 def test_a_new_world_needs_to_write_nothing() -> None:
     env = World(Bare, tiny.Params).population(horizon=5)
     assert taciturn.simulate(env, Random(), seed=0, until=10).times.tolist() == [10]

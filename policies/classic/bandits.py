@@ -213,17 +213,17 @@ class DPSuccessiveElimination(ArmPolicy):
             pulled = np.where(self._active, counts - self._begun, np.inf)
         return pulled.argmin(-1)
 
-    def next_epoch(self, who: tuple[Array, ...], counts: Array, means: Array) -> None:
-        """The agents `who` eliminate arms by the epoch that ends, if there is one, and begin the next."""
-        n, epoch, active = counts[who], self._epoch[who], self._active[who]
+    def next_epoch(self, which: tuple[Array, ...], counts: Array, means: Array) -> None:
+        """The agents `which` eliminate arms by the epoch that ends, if there is one, and begin the next."""
+        n, epoch, active = counts[which], self._epoch[which], self._active[which]
         beta = 1 / self._horizon if self.beta is None else self.beta
-        sums = np.rint(n * means[who])
+        sums = np.rint(n * means[which])
         before = dp_elimination_epoch(np.maximum(epoch, 1), active.sum(-1), self.epsilon, beta)
         noise = self.rng.laplace(0.0, 1.0, active.shape) * before.scale[:, None]
-        noisy = np.where(active, (sums - self._sums[who]) / before.pulls[:, None] + noise, -np.inf)
+        noisy = np.where(active, (sums - self._sums[which]) / before.pulls[:, None] + noise, -np.inf)
         kept = noisy >= noisy.max(-1, keepdims=True) - before.threshold[:, None]
         active &= kept | (epoch == 0)[:, None]
         after = dp_elimination_epoch(epoch + 1, active.sum(-1), self.epsilon, beta)
-        self._active[who], self._epoch[who] = active, epoch + 1
-        self._begun[who], self._sums[who] = n, sums
-        self._pulls[who] = np.where(active.sum(-1) > 1, after.pulls, np.inf)
+        self._active[which], self._epoch[which] = active, epoch + 1
+        self._begun[which], self._sums[which] = n, sums
+        self._pulls[which] = np.where(active.sum(-1) > 1, after.pulls, np.inf)

@@ -2,18 +2,14 @@
 
 from taciturn.policies.base import Learner, Policy
 from taciturn.policies.classic.bandits import (
-    DDUCB,
     KLUCB,
     MOSS,
     UCB1,
-    CentralisedOracle,
-    CoopUCB2,
     DPSuccessiveElimination,
-    Fed2UCB,
-    GossipUCB,
     SuccessiveElimination,
     ThompsonSampling,
 )
+from taciturn.policies.classic.cooperative_bandits import DDUCB, CentralisedOracle, CoopUCB2, Fed2UCB, GossipUCB
 from taciturn.policies.classic.elicitation import (
     FictitiousPlay,
     FlatRate,

@@ -1,4 +1,4 @@
-"""The coordinator's task: an epoch a step, over the core of the federated bandit."""
+"""The coordinator's world, in which a step is an epoch of the federated bandit."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from scipy import stats
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, decided, heard_now, pulls_of
+from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, decode_action, epoch_mean, pulls_per_arm
 from taciturn.policies import CDPMAB, EliminationSchedule, Random
 from taciturn.wrappers import Laplace, Privatize
 
@@ -28,13 +28,15 @@ def action(env: ArmElimination, *choices: float) -> Array:
 
 def test_actions_are_read_as_they_are_made() -> None:
     choices = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.3, 0.04, 0.6]])
-    np.testing.assert_allclose(np.stack(decided(arm_elimination_v0.action(*choices.T)), axis=-1), choices, atol=1e-6)
+    np.testing.assert_allclose(
+        np.stack(decode_action(arm_elimination_v0.action(*choices.T)), axis=-1), choices, atol=1e-6
+    )
     assert abs(arm_elimination_v0.action(2.0, 3.0, -1.0)).max() == 1
 
 
 def test_pulls_go_from_one_to_all_that_fit() -> None:
     share, most = np.array([0.0, 1.0, 0.5, 0.5, 0.3, 0.0]), np.array([100, 100, 100, 1, 0, 0])
-    np.testing.assert_array_equal(pulls_of(share, most), [1, 100, 10, 1, 0, 0])
+    np.testing.assert_array_equal(pulls_per_arm(share, most), [1, 100, 10, 1, 0, 0])
 
 
 def test_an_epoch() -> None:
@@ -76,7 +78,7 @@ def test_the_last_slots_are_played_in_turn() -> None:
 
 
 def test_rewards_are_regrets_as_heard() -> None:
-    """On average, minus regret and cost a slot and agent, less 1 - mu*: the mean of 2,000 runs within 5 standard errors, 6e-7."""
+    """The expected reward is minus regret and cost per slot and agent, minus 1 - mu*: within 5 standard errors over 2,000 runs (6e-7)."""
     env, rng = world(2000), np.random.default_rng(0)
     for privacy in (None, {"means": Laplace(epsilon=2.0)}):
         run_env = Privatize(env, "means", privacy["means"]) if privacy else env
@@ -88,22 +90,22 @@ def test_rewards_are_regrets_as_heard() -> None:
         expected = -(metrics["regret"] + metrics["cost"]) / 5000 - (1 - 0.875)
         difference = total - expected
         assert abs(difference.mean()) < 5 * difference.std() / np.sqrt(2000)
-        # Rewards that took the best arm's mean to be 0.01 more would show.
+        # The test detects rewards that take the best mean to be 0.01 higher.
         assert abs(difference.mean() + 0.01) > 5 * difference.std() / np.sqrt(2000)
 
 
-def test_what_is_heard_now_is_of_this_epoch() -> None:
+def test_epoch_mean_is_of_this_epoch() -> None:
     env = world(qualities=[1.0, 0.0, 1.0, 0.0])
     env.reset(seed=0)
     for _ in range(3):
         before = env.state
         env.step(action(env, 0.3, 1.0, 0.4))
-        np.testing.assert_allclose(heard_now(before, env.state)[0], [1, 0, 1, 0], atol=1e-12)
+        np.testing.assert_allclose(epoch_mean(before, env.state)[0], [1, 0, 1, 0], atol=1e-12)
 
 
 def test_the_schedule_is_algorithm_1() -> None:
-    """The coordinator's runs have the law of CDPMAB's while epochs fit: regret after two rounds, two-sample test, 1e-6."""
-    params = {"num_agents": 20, "num_arms": 4, "qualities": "grid", "horizon": 20_000}
+    """Runs by the coordinator have the same law as CDPMAB's: two-sample tests, 1e-6."""
+    params: dict[str, Any] = {"num_agents": 20, "num_arms": 4, "qualities": "grid", "horizon": 20_000}
     env = arm_elimination_v0.population(600, **params)
     coordinated = taciturn.simulate(env, EliminationSchedule(1.0, 0.5), privacy="paper", seed=1)
     agents = federated_bandit_v0.population(600, **params)

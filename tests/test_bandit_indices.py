@@ -1,4 +1,4 @@
-"""The indices of classic bandits against their definitions, solved by other means."""
+"""Indices of classic bandit algorithms against independent solutions of their definitions."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_kl_ucb_solves_its_equation() -> None:
 
 
 def test_kl_ucb_chooses_by_its_index() -> None:
-    # Though it looks into few arms.
+    # The choice must be the same although few indices are computed.
     for seed in range(50):
         counts, means = table(seed, (2, 6, 40))
         means.flat[:3], counts.flat[-3:] = (0.0, 1.0, 1.0), 0
@@ -62,7 +62,7 @@ def test_moss_by_hand() -> None:
 
 def test_elimination_radius_covers_hoeffding_at_all_times() -> None:
     n = np.arange(1, 100_000)
-    # The chance that any of 7 means is ever a radius off, by the union bound: at most delta.
+    # By the union bound, the probability that any of 7 means ever deviates by a radius is at most delta.
     assert 0.5 * 0.01 < 7 * (2 * np.exp(-2 * n * index.elimination_radius(n, 7, 0.01) ** 2)).sum() <= 0.01
 
 
@@ -75,7 +75,7 @@ def test_private_epoch_by_hand() -> None:
     assert epoch.pulls.tolist() == [1329, 4844]
     assert epoch.threshold[0] == pytest.approx(2 * np.sqrt(np.log(8000) / 2658) + 2 * np.log(4000) / 132.9)
     assert epoch.scale == pytest.approx([1 / 132.9, 1 / 484.4])
-    # What the epoch is for: arms at twice its gap are dropped, the best is not, if no mean is off by h_e + c_e.
+    # If no mean deviates by h_e + c_e, the epoch eliminates arms at twice its gap, and not the best arm.
     assert (epoch.threshold <= 0.5 ** np.array([1, 2])).all()
 
 

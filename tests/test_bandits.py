@@ -1,4 +1,4 @@
-"""Baselines in the federated bandit: alone against river's, by talk against what talk must conserve, and all against chance."""
+"""Baselines in the federated bandit: single-agent ones against river, cooperative ones by their invariants, all against chance."""
 
 from typing import Any
 
@@ -12,18 +12,20 @@ from taciturn.envs.federated_bandit.world import FederatedBandit, federated_band
 from taciturn.envs.round_stopping.world import round_stopping_v0
 from taciturn.policies.classic import bandit_indices, bandits
 from taciturn.policies.classic.bandits import (
-    DDUCB,
     KLUCB,
     MOSS,
     UCB1,
     ArmPolicy,
-    CentralisedOracle,
-    CoopUCB2,
     DPSuccessiveElimination,
-    Fed2UCB,
-    GossipUCB,
     SuccessiveElimination,
     ThompsonSampling,
+)
+from taciturn.policies.classic.cooperative_bandits import (
+    DDUCB,
+    CentralisedOracle,
+    CoopUCB2,
+    Fed2UCB,
+    GossipUCB,
     communication_matrix,
 )
 from taciturn.wrappers import Faulty, Laplace, LossyChannel
@@ -51,7 +53,7 @@ def by_steps(env: FederatedBandit) -> FederatedBandit:
 
 @each
 def test_better_than_chance(policy: Any) -> None:
-    # Private elimination has hardly begun to drop arms after 3,000 slots.
+    # Private elimination has eliminated hardly any arms after 3,000 slots.
     env = world(policy, horizon=12_000 if isinstance(policy, DPSuccessiveElimination) else 3000)
     ours = taciturn.simulate(env, policy, seed=1).metrics["regret_per_agent"]
     chance = env.params.horizon * (0.9 - np.mean(MEANS))
@@ -61,7 +63,7 @@ def test_better_than_chance(policy: Any) -> None:
 
 @each
 def test_planned_as_by_steps(policy: Any) -> None:
-    # The same draws for the same arms; phases are played at once, by binomial draws, with the same law only.
+    # Equal random draws give equal runs. Phases of Fed2UCB are drawn as binomials, so that only the law is the same.
     planned = taciturn.simulate(world(policy), policy, seed=2, until=700)
     stepped = taciturn.simulate(by_steps(world(policy)), policy, seed=2, until=700)
     if isinstance(policy, Fed2UCB):
@@ -72,7 +74,7 @@ def test_planned_as_by_steps(policy: Any) -> None:
 
 
 def test_phases_have_the_law_of_their_steps() -> None:
-    # False alarm 1e-4 (Welch); a threshold of one radius in place of two is told from it.
+    # False alarm rate 1e-4 (Welch); the test detects a threshold of one radius in place of two.
     policy = Fed2UCB()
     planned = taciturn.simulate(world(policy, num_envs=200), policy, seed=3, until=600).metrics["regret"]
     stepped = taciturn.simulate(by_steps(world(policy, num_envs=200)), policy, seed=4, until=600).metrics["regret"]
@@ -85,7 +87,7 @@ def test_phases_have_the_law_of_their_steps() -> None:
 
 @each
 def test_reset_replicas_begin_afresh(policy: Any) -> None:
-    # Replica 1 begins again after 40 slots; what it then does on fresh draws is what a new run would do, whatever it did before.
+    # Replica 1 starts afresh after 40 slots; from then on it must act as in a new run, whatever it did before.
     env = world(policy, num_envs=2, qualities=(0.0, 1.0, 0.0))
     env.reset(seed=0)
     policy.reset(env, np.random.default_rng(0))
@@ -103,7 +105,7 @@ def test_reset_replicas_begin_afresh(policy: Any) -> None:
 
 
 def rows(policy: ArmPolicy, rewards: np.ndarray) -> np.ndarray:
-    """The arms that one agent pulls, int64[T], if arm k pays `rewards[t, k]` in slot t."""
+    """The arms that one agent pulls, int64[T], if arm k gives the reward `rewards[t, k]` in slot t."""
     slots, arms = rewards.shape
     policy.start((1, 1, arms), slots)
     policy.rng = np.random.default_rng(0)
@@ -118,7 +120,7 @@ def rows(policy: ArmPolicy, rewards: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(5))
 def test_ucb1_pulls_as_rivers(seed: int) -> None:
     bandit = pytest.importorskip("river.bandit")
-    # Rewards of many digits: no index ties, which river breaks at random.
+    # With continuous rewards there are no ties between indices, which river would break at random.
     rewards = np.random.default_rng(seed).beta([1, 2, 3, 2], [3, 2, 2, 2.5], (2000, 4))
     theirs, pulled = bandit.UCB(delta=1, burn_in=1, seed=0), []
     for row in rewards:
@@ -138,7 +140,7 @@ def test_a_wrong_index_does_not_pull_as_rivers(monkeypatch: pytest.MonkeyPatch) 
 
 def test_thompson_sampling_as_rivers() -> None:
     bandit, proba = pytest.importorskip("river.bandit"), pytest.importorskip("river.proba")
-    # Pulls of the best of three arms in 200 slots, over 150 runs; false alarm 1e-4 (Welch).
+    # Pulls of the best of three arms in 200 slots, over 150 runs; false alarm rate 1e-4 (Welch).
     best = []
     for run in range(150):
         rewards = np.random.default_rng(run).random((200, 3)) < [0.3, 0.5, 0.6]
@@ -156,7 +158,7 @@ def test_thompson_sampling_as_rivers() -> None:
 
 
 def test_elimination_drops_when_radii_part() -> None:
-    # Arms that always pay 1, 0 and 0: both are dropped once two radii are at most 1, and not before.
+    # Arms with rewards 1, 0 and 0: the latter two are eliminated as soon as two radii are at most 1, and not before.
     rewards = np.tile([1.0, 0.0, 0.0], (500, 1))
     pulled = rows(SuccessiveElimination(0.01), rewards)
     n = np.arange(1, 200)
@@ -166,7 +168,7 @@ def test_elimination_drops_when_radii_part() -> None:
 
 
 def test_private_elimination_by_its_epochs() -> None:
-    # With little noise an epoch's threshold is 2^-e / 4: an arm 1 below the best goes in the first, one 0.1 below in the second.
+    # With little noise, epoch e has the threshold 2^-e / 4 and eliminates an arm 1 below the best if e = 1, one 0.1 below if e = 2.
     rewards = np.tile([0.0, 1.0, 0.9], (12_000, 1))
     policy = DPSuccessiveElimination(1e6, 0.01)
     pulled = rows(policy, rewards)
@@ -178,7 +180,7 @@ def test_private_elimination_by_its_epochs() -> None:
 @pytest.mark.parametrize(("scale", "right"), [(1.0, True), (0.5, False)])
 def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # An arm that lies the threshold and one noise scale s below survives if the difference of two Laplace(s) exceeds s: with
-    # probability (1/4) (2 + 1) / e. False alarm 1e-4 (binomial); half the noise is told from it.
+    # probability (1/4) (2 + 1) / e. False alarm rate 1e-4 (binomial); the test detects half the noise.
     epoch = bandit_indices.dp_elimination_epoch(np.array(1), np.array(2), 0.02, 0.01)
     shape, pulls = (400, 5, 2), float(epoch.pulls)
     policy = DPSuccessiveElimination(0.02, 0.01)
@@ -216,7 +218,7 @@ def test_fed2_ucb_admits_and_counts() -> None:
     each_phase = int(np.ceil(2 * np.log(1000)))
     times = [2 * each_phase * p for p in (1, 2, 3, 4, 5)]
     run = taciturn.simulate(env, policy, seed=0, until=[*times, 1000], record=("transmissions", "rounds"))
-    # M(p) = 2, 6, 14, and then all 20.
+    # M(p) = 2, 6, 14, then all 20.
     policy.start((5, 20, 2), 1000)
     assert policy.admitted(np.arange(1, 6)).tolist() == [2, 6, 14, 20, 20]
     assert (run.trace["transmissions"][:5] == np.cumsum([2, 6, 14, 20, 20])[:, None]).all()
@@ -296,16 +298,16 @@ def test_stages_count_everything_in_time() -> None:
     env = prepared(policy, Graph.of("ring", 5))
     stage = policy._stage
     env.advance(policy, steps=3 + 3 * stage + 1)
-    # Known in full: the first pulls and two stages, the last of which was mixed during the third.
+    # The estimates cover the first pulls and two stages, the last of which was mixed during the third.
     assert policy._mixed[..., :3].sum((1, 2)) == pytest.approx(5 * (3 + 2 * stage) * np.ones(2))
     assert (policy._covered == 5 * (3 + 2 * stage)).all()
 
 
 def test_neighbours_messages_are_counted() -> None:
-    """By fast_forwards and by steps, and from 0 in a replica that begins anew."""
+    """In fast-forwarded runs and in steps, and from 0 in a replica that is reset."""
     env = federated_bandit_v0.population(num_envs=2, num_agents=6, num_arms=3, horizon=11, topology="ring")
     for policy, slots in ((CoopUCB2(), 10), (GossipUCB(), 10), (DDUCB(), 7)):
-        # After all slots but the last; DDUCB begins when each arm was pulled once.
+        # Messages are sent after all slots but the last; DDUCB starts when each arm has been pulled once.
         run = taciturn.simulate(env, policy, seed=0)
         for count in ("neighbour", "transmissions", "cost"):
             assert run.metrics[count].tolist() == [2 * 6 * slots] * 2
@@ -345,7 +347,7 @@ def test_who_cannot_act_where() -> None:
     for env in (server, hybrid):
         with pytest.raises(ValueError, match="CoopUCB2 needs one graph as topology"):
             taciturn.simulate(env, CoopUCB2(), seed=0)
-    with pytest.raises(ValueError, match="DDUCB exchanges mixed sums, for which no mechanism on 'means' accounts"):
+    with pytest.raises(ValueError, match="DDUCB exchanges mixed sums, which no mechanism on 'means' accounts for"):
         taciturn.simulate(ring, DDUCB(), seed=0, privacy={"means": Laplace(1.0)})
     with pytest.raises(ValueError, match="UCB1 acts in the federated bandit, not in 'round_stopping'"):
         taciturn.simulate(round_stopping_v0.population(1), UCB1(), seed=0)

@@ -14,7 +14,7 @@ TAG = re.compile(r"\[(Chen|Tao|Li|Jiang) ([\w.]+)\]")
 EQUATIONS: dict[str, tuple[str, ...]] = {
     "Chen": (),
     "Tao": (),
-    "Li": (),
+    "Li": ("1", "2", "4", "5", "6"),  # 3 defines differential privacy; 7 to 11 are bounds of theorems
     "Jiang": (),
 }
 

@@ -1,4 +1,4 @@
-"""Federated arm elimination: the equations, the three topologies, slots against epochs, and what goes wrong.
+"""Federated arm elimination: equations, the three topologies, agreement of slots and epochs, faults and invalid input.
 
 Statistical tests are seeded. Each states its false-alarm rate, and mistakes that it must notice are made on purpose beside it.
 """
@@ -16,21 +16,22 @@ from taciturn.envs import federated_bandit_v0
 from taciturn.envs.core import Array, picture
 from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit import world as federated_bandit
-from taciturn.envs.federated_bandit.protocol import information_sharing
-from taciturn.envs.federated_bandit.world import (
-    FederatedBandit,
+from taciturn.envs.federated_bandit.fast import AgentKnowledge
+from taciturn.envs.federated_bandit.model import (
     average,
     eliminate,
     gaps,
     historical_mean,
     in_play,
-    in_turn,
     local_gaps,
+    round_robin,
 )
+from taciturn.envs.federated_bandit.protocol import information_sharing
+from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
 from taciturn.policies.reference import arm_elimination
 from taciturn.policies.reference.arm_elimination import (
-    ArmElimination,
+    EpochElimination,
     confidence_radius,
     participants,
     samples,
@@ -49,19 +50,19 @@ def world(num_envs: int = 1, **params: Any) -> FederatedBandit:
 
 
 def by_slots(env: FederatedBandit, policy: Any, seed: int, privacy: Any = "paper") -> taciturn.Run:
-    """`simulate`, one slot a step."""
+    """`simulate`, played slot by slot."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FederatedBandit, "fast_forward", lambda *_: False)
         return taciturn.simulate(env, policy, seed=seed, privacy=privacy)
 
 
 def same_law(one: Array, other: Array) -> float:
-    """The p-value of a two-sample Kolmogorov-Smirnov test (conservative where values are discrete)."""
+    """The p-value of a two-sample Kolmogorov-Smirnov test (conservative for discrete values)."""
     return float(stats.ks_2samp(one, other, method="asymp").pvalue)
 
 
 def begun(env: FederatedBandit, policy: Any, seed: int = 0) -> FederatedBandit:
-    """Reset the world and the policy, to play by `advance`: the horizon is the world's own."""
+    """Reset the world and the policy, so that `advance` can play them."""
     env.reset(seed=seed)
     policy.reset(env, env.stream("policy/agent"))
     return env
@@ -69,8 +70,8 @@ def begun(env: FederatedBandit, policy: Any, seed: int = 0) -> FederatedBandit:
 
 # The schedule.
 
-# (K, N, T, epsilon, R, Delta), then for each epoch |I|, S_int, n and C, worked out by hand from the formulas of Algorithm 1: the sampling
-# term is the larger in the first and third setting, the privacy term in the second.
+# (K, N, T, epsilon, R, Delta), then for each epoch |I|, S_int, n and C, computed by hand from the formulas of Algorithm 1. The sampling
+# term is the larger one in the first and third settings, the privacy term in the second.
 TABLE: list[tuple[tuple[Any, ...], list[tuple[int, int, int, float]]]] = [
     (
         (100, 50, 100_000, 1.0, None, 1.0),
@@ -121,7 +122,7 @@ def with_active(f: Total, place: int) -> Total:
 
 
 def r_for_r_squared(f: Total) -> Total:
-    """log(8 |I| r T): r leaves the logarithms, in which only r^2 |I| and r^2 K stand."""
+    """The formula with r in place of r^2 in the logarithms."""
 
     def wrong(r: Any, x: Any, active: Any, arms: Any, *rest: Any) -> Array:
         return f(r, x, active / r, arms / r, *rest)
@@ -164,7 +165,7 @@ def test_elimination_takes_twice_the_radius() -> None:
 
 
 def kept_below(policy: CDPMAB, radii: float) -> bool:
-    """Whether the policy keeps an arm that many C(1) below the best after its first round."""
+    """True if, after its first round, the policy keeps an arm that is `radii` times C(1) below the best."""
     env = begun(world(), policy)
     (total,) = expected_pulls(env.params, policy, [4])
     env.advance(policy, until=4 * total)
@@ -172,7 +173,7 @@ def kept_below(policy: CDPMAB, radii: float) -> bool:
     radius = confidence_radius(
         np.array(1), np.array(total), np.array(4), p.arms, p.num_agents, p.horizon, policy.epsilon
     )
-    told = federated_bandit.Seen(env.state, env.params.horizon, env.talk)
+    told = AgentKnowledge(env.state, env.params.horizon, env.traffic)
     env.state.broadcast[:] = 0.9 - np.array([0.0, 0.0, radii, 0.0]) * radius
     pulls, _ = policy.plan(told, np.full((1, 5), 4))
     return bool(pulls[0, 0, 2] > 0)
@@ -181,7 +182,7 @@ def kept_below(policy: CDPMAB, radii: float) -> bool:
 def test_a_policy_drops_arms_two_radii_below_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept_below(CDPMAB(0.5), 1.99)
     assert not kept_below(CDPMAB(0.5), 2.01)
-    # With C in place of 2C the first would go.
+    # With the threshold C in place of 2C, the first arm would be eliminated.
     monkeypatch.setattr(arm_elimination, "eliminate", lambda active, mean, gap: eliminate(active, mean, gap / 2))
     assert not kept_below(CDPMAB(0.5), 1.99)
 
@@ -191,12 +192,12 @@ def test_arms_are_pulled_in_turn() -> None:
     order = [0, 2, 3] * 5
     for start in range(8):
         for slots in range(7):
-            pulls = in_turn(active, np.array([[start]]), np.array([[slots]]))[0, 0]
+            pulls = round_robin(active, np.array([[start]]), np.array([[slots]]))[0, 0]
             assert pulls.tolist() == np.bincount(order[start : start + slots], minlength=4).tolist()
 
 
-def expected_pulls(p: federated_bandit.Params, policy: ArmElimination, active: list[int]) -> list[int]:
-    """S_int after each epoch with so many arms before it."""
+def expected_pulls(p: federated_bandit.Params, policy: EpochElimination, active: list[int]) -> list[int]:
+    """S_int after each epoch, given the numbers of arms active before each."""
     total, totals = np.array(0), []
     for i, number in enumerate(active):
         r, setting = np.array(i + 1), (np.array(number), p.arms, policy.uploaders(p), p.horizon, policy.epsilon)
@@ -206,7 +207,7 @@ def expected_pulls(p: federated_bandit.Params, policy: ArmElimination, active: l
 
 
 class Increments(CDPMAB):
-    """Pulls S(r) in epoch r, in place of S(r) - S(r-1)."""
+    """A mistake: S(r) pulls in epoch r instead of S(r) - S(r-1)."""
 
     def _begin_epoch(self, which: Array) -> None:
         super()._begin_epoch(which)
@@ -214,7 +215,7 @@ class Increments(CDPMAB):
 
 
 def epochs_as_planned(policy: CDPMAB) -> bool:
-    """Whether agents have uploaded S_int(r) pulls of each arm by round r, which ends in slot |I| S_int(r) while no arm is dropped."""
+    """True if agents have uploaded S_int(r) pulls of each arm by round r, which ends in slot |I| S_int(r) if no arm is eliminated."""
     env = world(qualities=[0.5, 0.5, 0.5], num_arms=3, horizon=10_000)
     totals = expected_pulls(env.params, policy, [3, 3])
     begun(env, policy)
@@ -230,7 +231,7 @@ def test_epochs_pull_the_increment() -> None:
     assert not epochs_as_planned(Increments(1.0))
 
 
-# What agents know of each other.
+# Means and noise.
 
 
 def test_historical_mean() -> None:
@@ -250,9 +251,9 @@ def test_averages() -> None:
 
 
 def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: int = 1500) -> list[Array]:
-    """The noise that each upload added to what is known of an agent, in units of one reward's: of the first two rounds, [., K] each.
+    """The noise that uploads add to an agent's total reward, times N epsilon, in each of the first two rounds, [., K].
 
-    Arms that always pay 1 leave nothing but noise: S(r) ybar(r) - S(r-1) ybar(r-1) - n(r) is it, times 1 / (N epsilon).
+    As all rewards are 1, the noise is S(r) ybar(r) - S(r-1) ybar(r-1) - n(r).
     """
     env = world(replicas, qualities=[1.0, 1.0], num_arms=2, num_agents=agents, horizon=4000)
     level = policy.uploaders(env.params) * policy.epsilon
@@ -262,7 +263,7 @@ def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: in
         upload = FederatedBandit.upload
 
         def heard(self: FederatedBandit, state: Any, asks: Array) -> None:
-            before, weight, missed = state.private * state.weight, state.weight.copy(), state.missed.copy()
+            before, weight, missed = state.private * state.weight, state.weight.copy(), state.missed_rounds.copy()
             upload(self, state, asks)
             added = (state.private * state.weight - before - (state.weight - weight)) * level
             if len(noise) < 2:
@@ -280,11 +281,11 @@ def laplace_of_one(noise: Array) -> float:
 
 @pytest.mark.parametrize("participation", [1.0, 0.5])
 def test_noise_of_an_epoch(participation: float) -> None:
-    """Lap(1 / (N epsilon n)) on the mean of n rewards, drawn once. False alarms: 2e-6 a setting."""
+    """Lap(1 / (N epsilon n)) on the mean of n rewards, drawn once. False alarm rate: 2e-6 per setting."""
     policy = CDPMAB(0.5, participation)
     for noise in noise_in_uploads(policy, None):
         assert laplace_of_one(noise) > 1e-6
-        # A fifth too much would show.
+        # The test detects noise that is a fifth too large.
         assert laplace_of_one(noise * 1.2) < 1e-6
     if participation < 1:
         mistaken = {"means": Laplace(epsilon=6 * policy.epsilon)}
@@ -292,7 +293,7 @@ def test_noise_of_an_epoch(participation: float) -> None:
 
 
 def test_history_is_not_given_new_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is added in round 2 is the noise of its own epoch, whatever round 1 added. False alarms: 1e-6."""
+    """Round 2 adds the noise of its own epoch, independently of round 1. False alarm rate: 1e-6."""
     policy, rng = CDPMAB(0.5), np.random.default_rng(0)
     assert laplace_of_one(noise_in_uploads(policy, None)[1]) > 1e-6
 
@@ -305,14 +306,14 @@ def test_history_is_not_given_new_noise(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_noise_of_missed_epochs_is_kept() -> None:
-    """After r epochs, what is known of an agent holds r noises, however it uploaded. Moments within 5 standard errors: about 1e-5."""
+    """After r epochs, an agent's mean contains r noise terms, whichever rounds it missed. Moments within 5 standard errors: about 1e-5."""
     policy = CDPMAB(0.5, participation=0.4)
     env = world(3000, qualities=[1.0, 1.0], num_arms=2, horizon=20_000)
     taciturn.simulate(env, policy, seed=3, privacy="paper")
     s, uploaded = env.state, env.state.weight[:, :, 0] > 0
-    assert np.unique(s.missed[uploaded]).size > 2
+    assert np.unique(s.missed_rounds[uploaded]).size > 2
     assert np.unique(s.rounds).size == 1
-    in_rounds = (s.rounds[:, None] - s.missed)[uploaded]
+    in_rounds = (s.rounds[:, None] - s.missed_rounds)[uploaded]
     noise = ((s.private - 1) * s.weight * 2 * policy.epsilon)[uploaded]
     for r in np.unique(in_rounds):
         some = noise[in_rounds == r]
@@ -320,11 +321,11 @@ def test_noise_of_missed_epochs_is_kept() -> None:
         error = np.sqrt((12 * r + 12 * r**2 - 4 * r**2) / some.size)
         assert abs((some**2).mean() - 2 * r) < 5 * error
     assert env.channels["means"].messages().max() == s.rounds.max()
-    np.testing.assert_array_equal(env.channels["means"].messages(), (s.rounds[:, None] - s.missed) * uploaded)
+    np.testing.assert_array_equal(env.channels["means"].messages(), (s.rounds[:, None] - s.missed_rounds) * uploaded)
 
 
 def test_as_many_as_asked_upload_and_none_more_often() -> None:
-    """N agents a round, each as likely as any other: chi-square, false alarm 1e-5."""
+    """N agents per round, drawn uniformly: chi-square test, false alarm rate 1e-5."""
     env = world(2000, num_agents=7)
     run = taciturn.simulate(env, CDPMAB(participation=0.3, rounds=1, gap=0.5), seed=1)
     np.testing.assert_array_equal(run.metrics["rounds"], 1)
@@ -334,7 +335,7 @@ def test_as_many_as_asked_upload_and_none_more_often() -> None:
     assert stats.chisquare(first, expected).pvalue > 1e-5
 
 
-# Slots and epochs.
+# Agreement of slots and epochs.
 
 SETTINGS: dict[str, tuple[dict[str, Any], Any]] = {
     "homogeneous": ({}, CDPMAB(0.5)),
@@ -350,7 +351,7 @@ COMPARED = ("regret", "local_regret", "reward", "cost", "rounds", "active_arms")
 
 
 def pvalues(name: str, replicas: int = 400) -> dict[str, float]:
-    """Of two-sample Kolmogorov-Smirnov tests, slots against epochs (conservative where values are discrete)."""
+    """P-values of two-sample Kolmogorov-Smirnov tests of slots against epochs."""
     params, policy = SETTINGS[name]
     env = world(replicas, **params)
     privacy = None if name == "alone" else "paper"
@@ -362,13 +363,13 @@ def pvalues(name: str, replicas: int = 400) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_slots_and_epochs_have_one_law(name: str) -> None:
-    """False alarms: 6 tests at 1e-6 in each of 8 settings."""
+    """False alarm rate: 6 tests at 1e-6 in each of 8 settings."""
     for key, p in pvalues(name).items():
         assert p > 1e-6, key
 
 
 def test_another_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of an epoch without their spread."""
+    """A mistake: sums of rewards without variance."""
     draw = FederatedBandit.pull_many
 
     def even(self: FederatedBandit, state: Any, pulls: Array) -> None:
@@ -381,7 +382,7 @@ def test_another_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_recording_does_not_change_the_law() -> None:
-    """An epoch played in parts pulls in turn, slot for slot; 12 tests at 1e-6."""
+    """An epoch played in parts cycles through the arms as in one part; tests at 1e-6."""
     env = world(600)
     parts = taciturn.simulate(env, CDPMAB(0.5), seed=1, privacy="paper", until=np.arange(7, 701, 7), record=["regret"])
     whole = taciturn.simulate(env, CDPMAB(0.5), seed=2, privacy="paper")
@@ -390,7 +391,7 @@ def test_recording_does_not_change_the_law() -> None:
     np.testing.assert_allclose(parts.trace["regret"][-1], parts.metrics["regret"])
     for key in COMPARED:
         assert same_law(parts.metrics[key], whole.metrics[key]) > 1e-6
-    # The first epoch pulls arms 0, 1, 2, 3 in turn: after 7 slots, 2 2 2 1 times.
+    # The first epoch cycles through arms 0, 1, 2, 3: after 7 slots they have 2, 2, 2 and 1 pulls.
     gap = gaps(env.state.quality)[0]
     np.testing.assert_allclose(parts.trace["regret"][0], 5 * (gap @ [2, 2, 2, 1]))
 
@@ -447,7 +448,7 @@ def test_regret_is_of_the_global_means() -> None:
 
 
 def test_a_round_on_a_graph_takes_its_delay() -> None:
-    """Slot by slot on a path of 5 agents: uploads, then three slots of exploitation, whose samples enter no mean."""
+    """Slot by slot on a path of 5 agents: uploads, then three slots of exploitation whose rewards enter no mean."""
     graph = nx.path_graph(5)
     sharing = information_sharing(graph)
     env = world(num_arms=2, topology=graph, qualities=[1.0, 0.0], agent_link_cost=2.0)
@@ -464,7 +465,7 @@ def test_a_round_on_a_graph_takes_its_delay() -> None:
     for slot in (1, 2, 3):
         assert (env.action_mask("agent")[0, :, 2:] == 0).all()
         layout = env.roles["agent"].layout
-        held = layout.unpack(env.observe())["held"][0]
+        held = layout.unpack(env.observe())["coverage"][0]
         np.testing.assert_allclose(held, sharing.known(slot).sum(1) / 5)
         step = env.step(np.array([[3, 3, 3, 3, 3]]))  # a masked upload is none
         np.testing.assert_allclose(-step.reward[0], 2.0 * (sharing.adv + sharing.req + sharing.data)[slot])
@@ -472,7 +473,7 @@ def test_a_round_on_a_graph_takes_its_delay() -> None:
     assert step.info["phase"] == 0
     np.testing.assert_allclose(env.state.broadcast[0], [1.0, 0.0])
     np.testing.assert_array_equal(env.state.weight, weight)
-    # What was pulled meanwhile enters no later mean either.
+    # Rewards received during the round enter no later mean either.
     env.step(np.full((1, 5), 2))
     assert (env.state.weight - weight).tolist() == [[[1.0, 0.0]] * 5]
     counted = {kind: step.info[kind][0] for kind in ("adv", "req", "data")}
@@ -480,11 +481,18 @@ def test_a_round_on_a_graph_takes_its_delay() -> None:
     assert step.info["cost"] == 2 * sum(counted.values()) == 2 * step.info["transmissions"]
 
 
+def test_round_traffic_does_not_depend_on_the_horizon() -> None:
+    env = world(topology="ring")
+    traffic = env.traffic
+    env.reset(seed=0, options={"horizon": 50})
+    assert (env.traffic is traffic, env.params.horizon) == (True, 50)
+
+
 def weights_after_rounds(env: FederatedBandit) -> Array:
-    """How often each agent is known to have pulled each arm, after two rounds in which none was dropped."""
+    """Uploaded pulls of each arm in excess of the schedule, after two rounds without elimination."""
     totals = expected_pulls(env.params, DDPMAB(1.0), [2, 2])
     policy = DDPMAB(1.0)
-    begun(env, policy).advance(policy, until=2 * totals[1] + 2 * env.talk.delay)
+    begun(env, policy).advance(policy, until=2 * totals[1] + 2 * env.traffic.delay)
     assert env.state.rounds[0] == 2
     return np.asarray(env.state.weight - totals[1])
 
@@ -510,7 +518,7 @@ def test_messages_on_random_graphs(kind: str) -> None:
     env = world(2, num_agents=14, topology=graph, horizon=1000)
     run = taciturn.simulate(env, DDPMAB(0.5), seed=0, privacy="paper")
     assert (sharing.known(sharing.slots)).all()
-    assert env.talk.delay == max(graph.distances().max() - 1, 0)
+    assert env.traffic.delay == max(graph.distances().max() - 1, 0)
     rounds = run.metrics["rounds"]
     assert rounds.min() >= 1
     for kind_of, count in sharing.counts.items():
@@ -522,7 +530,7 @@ def test_messages_on_random_graphs(kind: str) -> None:
 
 @pytest.mark.parametrize("delay", ["diameter-1", "diameter"])
 def test_rewards_pay_for_what_is_sent(delay: str) -> None:
-    """Summed over agents and slots, the rewards are the arms' less the cost that is reported, in every topology."""
+    """Summed over agents and slots, rewards equal the arms' rewards minus the reported cost, in every topology."""
     for params, policy in (
         ({}, CDPMAB(0.5, 0.5)),
         ({"topology": "ring"}, DDPMAB(0.5)),
@@ -546,7 +554,7 @@ def test_on_a_graph_agents_exploit_their_own_best_arm_while_they_wait() -> None:
     begun(env, policy)
     while not (env.state.phase_left > 0).any():
         env.step(policy.act(env.observe()))
-    for _ in range(env.talk.delay):
+    for _ in range(env.traffic.delay):
         np.testing.assert_array_equal(policy.act(env.observe())[0], np.arange(6) % 2)
         env.step(policy.act(env.observe()))
 
@@ -557,8 +565,8 @@ def test_on_a_graph_agents_exploit_their_own_best_arm_while_they_wait() -> None:
 def test_sinks_minimise_eccentricity_and_pay_the_server() -> None:
     path, star = nx.path_graph(5), nx.star_graph(3)
     env = world(topology=[path, star, ("complete", 1)], num_agents=10, horizon=3000, server_link_cost=50.0)
-    assert env.talk.sinks.tolist() == [2, 5, 9]
-    assert env.talk.delay == 1
+    assert env.traffic.sinks.tolist() == [2, 5, 9]
+    assert env.traffic.delay == 1
     run = taciturn.simulate(env, HDPMAB(0.5), seed=0, privacy="paper")
     rounds = run.metrics["rounds"]
     np.testing.assert_array_equal(run.metrics["sac"], (2 * (1 + 2) + 3) * rounds)
@@ -569,7 +577,7 @@ def test_sinks_minimise_eccentricity_and_pay_the_server() -> None:
 
 
 def test_unweighted_components_can_choose_a_wrong_arm() -> None:
-    """Nine agents find arm 0 better, one finds arm 1 much better: the mean over agents says 0, the mean over components 1."""
+    """Arm 0 is better for nine agents, arm 1 much better for one: arm 0 has the higher mean over agents, arm 1 that over components."""
     quality = np.tile([0.6, 0.4], (10, 1))
     quality[9] = [0.0, 1.0]
     found = {}
@@ -585,17 +593,17 @@ def test_unweighted_components_can_choose_a_wrong_arm() -> None:
 
 
 def test_a_component_an_agent_is_the_server() -> None:
-    """As case 6 of Table II says: as many components as agents."""
+    """Case 6 of Table II: as many components as agents."""
     alone = world(4, topology=[("ring", 1)] * 5)
     server = world(4)
-    assert alone.talk.delay == 0
+    assert alone.traffic.delay == 0
     one = taciturn.simulate(alone, HDPMAB(0.5), seed=0, privacy="paper").metrics
     other = taciturn.simulate(server, CDPMAB(0.5), seed=0, privacy="paper").metrics
     for key in METRICS:
         np.testing.assert_array_equal(one[key], other[key])
 
 
-# Privacy, faults.
+# Privacy and faults.
 
 
 @pytest.mark.parametrize("participation", [1.0, 0.4])
@@ -657,7 +665,7 @@ def test_a_budget_stops_uploads_or_the_run() -> None:
     assert env.truncated.all()
 
 
-# At the edges.
+# Edge cases.
 
 
 def test_one_arm_is_played_and_nothing_said() -> None:
@@ -679,12 +687,12 @@ def test_one_agent(topology: Any, policy: Any) -> None:
     env = world(5, num_agents=1, topology=topology, num_arms=2, qualities=[0.1, 0.9], horizon=3000)
     run = taciturn.simulate(env, policy, seed=0, privacy="paper")
     assert run.metrics["identified"].all()
-    assert env.talk.delay == 0
+    assert env.traffic.delay == 0
     assert run.metrics["cost"].max() == (0 if topology == "ring" else 25 * run.metrics["rounds"].max())
 
 
 def test_no_epoch_fits() -> None:
-    """The arms are explored in turn to the end, and nothing is uploaded."""
+    """Agents cycle through the arms to the end and upload nothing."""
     env = world(3, horizon=10)
     for run in (taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper"), by_slots(env, CDPMAB(1.0), seed=0)):
         np.testing.assert_array_equal(env.state.counts, np.broadcast_to([3, 3, 2, 2], (3, 5, 4)))
@@ -721,8 +729,8 @@ def test_tied_best_arms_both_stay() -> None:
     [
         ({"topology": Graph.of([(0, 1), (2, 3), (3, 4)], 5)}, "topology must be connected, but it has 2 components"),
         ({"topology": [("ring", 3), np.eye(2)]}, r"topology\[1\] must be connected"),
-        ({"topology": [("ring", 3), ("ring", 3)]}, "together num_agents=5 agents, not of"),
-        ({"topology": []}, "together num_agents=5 agents, not of"),
+        ({"topology": [("ring", 3), ("ring", 3)]}, "num_agents=5 in all, not of"),
+        ({"topology": []}, "num_agents=5 in all, not of"),
         ({"topology": "torus"}, "topology must be one of"),
         ({"topology": nx.path_graph(4)}, "topology must have 5 nodes"),
         ({"topology": [("ring", 0), ("ring", 5)]}, r"topology\[0\] size must be an integer >= 1, not 0"),
@@ -783,7 +791,7 @@ def test_components_may_be_alike() -> None:
     graph = nx.path_graph(["a", "b"])
     env = world(topology=[graph, graph, Graph.of("ring", 1)])
     assert [g.num_nodes for g in env.params.components] == [2, 2, 1]
-    assert env.talk.group.tolist() == [0, 0, 1, 1, 2]
+    assert env.traffic.group.tolist() == [0, 0, 1, 1, 2]
 
 
 def test_lists_of_edges_and_matrices_are_one_graph() -> None:
@@ -791,7 +799,7 @@ def test_lists_of_edges_and_matrices_are_one_graph() -> None:
     for topology in (edges, np.array(edges), nx.path_graph(5), nx.to_numpy_array(nx.path_graph(5)).tolist()):
         env = world(topology=topology)
         assert not env.params.hybrid
-        assert env.talk.slots == 4
+        assert env.traffic.slots == 4
 
 
 def test_means_are_drawn_as_asked() -> None:
@@ -808,7 +816,7 @@ def test_means_are_drawn_as_asked() -> None:
 
 
 def test_what_is_seen_tells_no_truth() -> None:
-    """Two worlds alike but for the true means look alike until rewards differ."""
+    """Two worlds that differ in their true means only give equal observations until rewards differ."""
     one, other = world(qualities=[0.0, 0.0, 0.0, 0.5]), world(qualities=[0.0, 0.0, 0.0, 0.9])
     for env in (one, other):
         env.reset(seed=0)
@@ -830,7 +838,7 @@ def test_a_policy_begins_anew_where_its_replica_does() -> None:
     assert (env.state.rounds >= 1).all()
     first = expected_pulls(env.params, policy, [4])[0]
     np.testing.assert_array_equal(env.state.weight.max(-1) >= first, True)
-    np.testing.assert_array_equal(env.state.since >= 4 * first, True)
+    np.testing.assert_array_equal(env.state.round_time >= 4 * first, True)
 
 
 @pytest.mark.parametrize("fault", [Stragglers([0.5, 0.3]), Churn(0.2, 0.5), Byzantine(0.2, "flip")], ids=repr)
@@ -846,16 +854,16 @@ def test_runs_go_on_whatever_goes_wrong(fault: Any) -> None:
 
 
 class Recorded(DDPMAB):
-    """Keeps what it eliminates by."""
+    """Records the means by which it eliminates."""
 
-    def _learn(self, told: Array, mean: Array) -> None:
+    def _learn(self, finished: Array, mean: Array) -> None:
         self.seen = mean
-        super()._learn(told, mean)
+        super()._learn(finished, mean)
 
 
 @pytest.mark.parametrize("aggregate", ["history", "epoch"])
 def test_what_a_graph_aggregates(aggregate: str) -> None:
-    """The mean over agents of ybar, or of yhat alone (Algorithm 3, line 9)."""
+    """The mean over agents of ybar, or of yhat (Algorithm 3, line 9)."""
     env = world(20, topology="ring", qualities=[0.4, 0.5], num_arms=2, horizon=4000)
     policy = Recorded(0.5, aggregate=aggregate)
     begun(env, policy)
@@ -876,7 +884,7 @@ def test_what_a_graph_aggregates(aggregate: str) -> None:
             earned = earned * kept + s.used_sums - before.used_sums
 
 
-# What the paper claims.
+# Claims of the paper.
 
 
 def test_the_whole_job() -> None:
@@ -894,8 +902,8 @@ def test_the_whole_job() -> None:
     np.testing.assert_array_equal(env.clock(), 100_000)
 
 
-def test_talk_pays() -> None:
-    """Section VII-A3: M agents that talk have about 1/M of the regret of one on its own, each; and Random has far more."""
+def test_communication_pays() -> None:
+    """Section VII-A3: each of M agents that communicate has about 1/M of the regret of a single agent; Random has far more."""
     env = world(40, num_agents=5, num_arms=10, qualities="grid", horizon=100_000)
     together = taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper").metrics["regret_per_agent"]
     alone = taciturn.simulate(env, SingleAgent(), seed=0).metrics["regret_per_agent"]
@@ -905,7 +913,7 @@ def test_talk_pays() -> None:
 
 
 def test_alone_agents_follow_their_own_best_arm() -> None:
-    """Section VII-A3: with heterogeneous rewards, regret of agents on their own grows for ever, and that of those who talk does not."""
+    """Section VII-A3: with heterogeneous rewards, regret keeps growing without communication, and stops growing with it."""
     quality = np.array([[0.9, 0.2, 0.6], [0.1, 0.9, 0.6], [0.3, 0.2, 0.9]])
     env = world(10, num_agents=3, num_arms=3, qualities=quality, horizon=60_000)
     times = [30_000.0, 60_000.0]

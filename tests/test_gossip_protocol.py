@@ -1,4 +1,4 @@
-"""Who tells whom what on a graph, and what it costs: every count against breadth-first search by networkx."""
+"""Messages of GIS and SAC and their cost, against breadth-first search by networkx."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from taciturn.envs.federated_bandit.protocol import (
 
 @st.composite
 def connected_graphs(draw: st.DrawFn) -> nx.Graph:
-    """A random tree and some more edges."""
+    """A random tree with additional random edges."""
     n = draw(st.integers(1, 14))
     graph = nx.Graph()
     graph.add_nodes_from(range(n))
@@ -49,7 +49,7 @@ def test_sharing_agrees_with_breadth_first_search(graph: nx.Graph) -> None:
     assert shared.known(shared.slots).all()
     for slot in range(diameter):
         assert shared.known(slot).all() == (slot == diameter)
-        # Who gained vectors in the slot before has something to advertise: some agent lies at exactly that distance.
+        # Agents that gained vectors in the slot before advertise them: those with some agent at exactly that distance.
         gained = (hops == slot).any(1)
         assert (shared.adv[slot] == degrees * gained).all()
         arriving = hops == slot + 1
@@ -63,11 +63,11 @@ def test_sharing_agrees_with_breadth_first_search(graph: nx.Graph) -> None:
         assert (shared.data[slot] == asked.sum(0)).all()
         assert (shared.vectors[slot] == served).all()
         assert shared.links[slot] == sum(bool(gained[a] or gained[b]) for a, b in graph.edges)
-    # Everyone is sent each vector of the others once, and each request is answered.
+    # Every agent receives each other vector once, and each request is answered.
     assert shared.vectors.sum() == m * (m - 1)
     assert shared.counts["adv"] == (degrees * np.minimum(hops.max(1) + 1, diameter)).sum()
     assert shared.counts["req"] == shared.counts["data"] <= m * (m - 1)
-    assert shared.counts == {kind: sent.sum() for kind, sent in shared.per_agent.items()}
+    assert shared.counts == {kind: sent.sum() for kind, sent in shared.sent.items()}
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -83,7 +83,7 @@ def test_sinks_minimise_eccentricity_and_collect_everything(graph: nx.Graph) -> 
         assert collected.hops.tolist() == hops.tolist()
         assert collected.slots == eccentricity[target]
         assert collected.counts == {"sac": hops.sum()} == {"sac": collected.sac.sum()}
-        assert collected.counts["sac"] == collected.per_agent["sac"].sum()
+        assert collected.counts["sac"] == collected.sent["sac"].sum()
         place = np.arange(len(graph))
         for slot in range(collected.slots):
             moves = place != target
@@ -104,7 +104,7 @@ def test_by_hand_on_a_path_of_three() -> None:
     assert shared.links.tolist() == [2, 2]
     assert shared.counts == {"adv": 8, "req": 6, "data": 6}
     assert [link_cost(shared, 0.5, how) for how in ("messages", "links", "edges")] == [10.0, 2.0, 2.0]
-    # The end's vector passes two hops; the middle one sends its own and then the end's.
+    # The vector of the far end takes two hops; the middle agent sends its own vector first.
     collected = collection([(0, 1), (1, 2)], 2)
     assert collected.sac.tolist() == [[1, 1, 0], [0, 1, 0]]
     assert [link_cost(collected, 2.0, how) for how in ("messages", "links", "edges")] == [6.0, 6.0, 8.0]
@@ -129,13 +129,13 @@ def test_who_all_know_each_other_need_one_slot(agents: int, slots: int) -> None:
 
 
 def test_the_papers_bound_for_its_graphs() -> None:
-    # Theorem 3's d_G sum_i d_i / 2 with M = 50, of which Table I gives the orders; Table II's cases 1 and 3 for a round.
+    # Theorem 3's d_G sum_i d_i / 2 with M = 50, whose order is in Table I; then cases 1 and 3 of Table II for one round.
     bound = {
         kind: link_cost(information_sharing(Graph.of(kind, 50)), 1.0, "edges") for kind in ("star", "ring", "complete")
     }
     assert bound == {"star": 2 * 49, "ring": 25 * 50, "complete": 50 * 49 / 2}
     whole, part = (collection(Graph.of("complete", n), 0) for n in (100, 20))
-    # With the server's links at 50 each, case 3 is the cheaper by messages and the dearer by edges (Figure 11).
+    # With links to the server at 50 each, case 3 costs less by messages and more by edges (Figure 11).
     by_messages = [link_cost(whole, 1.0) + 50, 5 * (link_cost(part, 1.0) + 50)]
     by_edges = [link_cost(whole, 1.0, "edges") + 50, 5 * (link_cost(part, 1.0, "edges") + 50)]
     assert by_messages == [99 + 50, 95 + 250]
@@ -176,7 +176,7 @@ def test_asking_everyone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = gossip_protocol.requests
 
     def everyone(graph: Graph, holders: Any, labels: Any, source: Any) -> Any:
-        """Every advertiser of a vector that is lacking is asked for it."""
+        """A mistake: an agent asks every advertiser of a vector that it lacks."""
         before = source.copy()
         right(graph, holders, labels, source)
         asks = [

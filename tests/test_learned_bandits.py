@@ -1,4 +1,4 @@
-"""Learners of the federated bandit: they beat UCB1 without talk, tell arms by what is known of them only, and repeat themselves."""
+"""Learners of the federated bandit: they beat UCB1 without communication, do not depend on arm numbers, and are reproducible."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ pytest.importorskip("stable_baselines3")
 
 INSTANCE: dict[str, Any] = {"num_agents": 5, "num_arms": 10, "qualities": "uniform"}
 RUNS = 200
-# Of a standard normal; one side beyond it has a probability of 3.2e-5.
+# Quantile of the standard normal, exceeded with probability 3.2e-5.
 Z = 4.0
 
 
 def regret(world: Any, policy: Any, **instance: Any) -> np.ndarray:
-    """Per agent in 200 runs whose arms are the same for every policy, and that no training saw."""
+    """Regret per agent in 200 runs, with the same arms for every policy; none of them occurs in training."""
     population = world.population(RUNS, **INSTANCE, **instance)
     return np.asarray(taciturn.simulate(population, policy, seed=99).metrics["regret_per_agent"])
 
 
 def advantage(learner: Any, world: Any, **instance: Any) -> tuple[float, float]:
-    """By how much less than UCB1's alone the learner's regret is: an interval with an error of 3.2e-5 on either side."""
+    """Confidence interval for the reduction in regret relative to UCB1 without communication, with error 3.2e-5 on either side."""
     learner.train(world.population(**INSTANCE, **instance))
     less = regret(federated_bandit_v0, UCB1(), **instance) - regret(world, learner, **instance)
     error = Z * less.std(ddof=1) / np.sqrt(RUNS)
@@ -34,19 +34,19 @@ def advantage(learner: Any, world: Any, **instance: Any) -> tuple[float, float]:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_coordinator_learns_to_beat_agents_alone(seed: int) -> None:
-    """The defaults of the world, 10,000 slots, after half of the default training; 10 training seeds are in the study."""
+    """10,000 slots, after half of the default training; the study has 10 training seeds."""
     assert advantage(LearnedElimination(100_000, seed=seed), arm_elimination_v0, horizon=10_000)[0] > 0
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_agents_learn_to_beat_agents_alone(seed: int) -> None:
-    """200 slots, after a seventh of the default training; 10 training seeds at 500 slots are in the study."""
+    """200 slots, after a seventh of the default training; the study has 10 training seeds at 500 slots."""
     slots = {"horizon": 200, "server_link_cost": 1.0}
     assert advantage(LearnedPulls(300_000, seed=seed), federated_bandit_v0, **slots)[0] > 0
 
 
 def test_without_learning_they_lose() -> None:
-    """What the tests above would say of networks as they begin: a rollout that is longer than the training leaves them so."""
+    """Untrained networks fail the tests above (training that is shorter than a rollout changes no weights)."""
     slots = {"horizon": 200, "server_link_cost": 1.0}
     assert advantage(LearnedElimination(1), arm_elimination_v0, horizon=10_000)[1] < 0
     assert advantage(LearnedPulls(1), federated_bandit_v0, **slots)[1] < 0
@@ -80,7 +80,7 @@ def test_learns_under_the_privacy_it_acts_under(learner: Any, world: Any) -> Non
 
 @pytest.mark.parametrize(("learner", "world"), WORLDS)
 def test_arms_may_be_numbered_otherwise(learner: Any, world: Any) -> None:
-    """What is said of arms in another order is said of the same arms."""
+    """If arms are permuted, so are the decisions."""
     population = world.population(8, **INSTANCE, horizon=400)
     policy = brief(learner)
     population.reset(seed=1)
@@ -105,7 +105,7 @@ def test_arms_may_be_numbered_otherwise(learner: Any, world: Any) -> None:
 
 
 def test_uploads_fall_in_the_same_slots() -> None:
-    """Only at the end of every tenth slot, whoever uploads; and one network acts for any number of arms and agents."""
+    """Agents upload only at the end of every tenth slot, and one network acts for any number of arms and agents."""
     policy = brief(LearnedPulls, every=10)
     policy.train(federated_bandit_v0.population(**INSTANCE, horizon=60))
     population = federated_bandit_v0.population(4, num_agents=3, num_arms=7, horizon=60, server_link_cost=1.0)

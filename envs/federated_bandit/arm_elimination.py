@@ -1,9 +1,9 @@
-"""How should a coordinator of agents that play one bandit spread exploration, elimination and talk over a horizon?
+"""How should a coordinator of agents that face the same bandit divide a horizon among exploration, elimination and communication?
 
 Description
-    The federated bandit of `federated_bandit_v0` with a server, seen by the one who runs it. A step is an epoch: all agents pull
-    every active arm equally often, some of them upload what they heard, and the arms that fall too far below the best average are
-    dropped. With one arm left, a step plays it to the end.
+    The federated bandit of `federated_bandit_v0` with a server, from the coordinator's side. A step is an epoch: all agents pull every
+    active arm equally often, some of them upload their means, and arms that fall too far below the best average are eliminated. When
+    one arm is left, a step plays it to the end.
 
 Paper
     Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: Algorithm 1 and section IV-B, whose schedule is
@@ -13,37 +13,38 @@ Agents
     One: the coordinator (`coordinator_0`).
 
 Observation
-    Box float32. For each arm: `means`, the average over agents as last uploaded (0 before), with what noise stands on the channel, within
-    [-10, 11]; `counts`, log(1 + n) / log(1 + T) of the n pulls each agent has made of it; `active`. Then `rounds` so far and `time_left`,
-    as a share of the horizon.
+    Box float32. For each arm: `means`, the average over agents as last uploaded (0 before), including the channel's noise, clipped to
+    [-10, 11]; `counts`, log(1 + n) / log(1 + T), where n is the number of times each agent has pulled it; `active`. Then `rounds` so far,
+    and `time_left` as a share of the horizon.
 
 Action
-    Box(3), each in [-1, 1] and read as x = (1 + a) / 2: `pulls` of every active arm, as many as fit in the time left to the power x, so
-    that 0 is one and 1 is all; `threshold` x^2: an arm is dropped if its average is at least this much below the best (2 C(r) in the
-    paper; 0 leaves the best arm); `participation` x = p: ceil(p M) agents upload, at least one. `arm_elimination_v0.action(x,
-    threshold, participation)` makes one.
+    Box(3), each in [-1, 1] and read as x = (1 + a) / 2. `pulls`: every active arm is pulled m^x times, where m is the largest number
+    that fits in the time left; 0 means one pull and 1 means all of them. `threshold` x^2: an arm is eliminated if its average is at least
+    this far below the best (2 C(r) in the paper; 0 leaves only the best arm). `participation` x = p: ceil(p M) agents upload, at least
+    one. `arm_elimination_v0.action(share, threshold, participation)` makes such an action.
 
 Reward
-    -(sum over pulls of 1 - the average heard of that arm in this epoch, plus the cost of links) / (M T): the regret that a coordinator
-    sees, who does not know what the best arm pays and takes 1. Its expectation is the regret a slot and agent, but for 1 - mu*.
+    -(sum over pulls of 1 minus the average reported of that arm in this epoch, plus the cost of links) / (M T). This is the regret that
+    a coordinator can observe, who does not know the best mean and takes it to be 1. Its expectation is the negative regret per slot and
+    agent, up to the constant 1 - mu*, minus the cost.
 
 Termination
-    Never; truncated after `horizon` slots. An epoch always fits: where less is left than one pull of each active arm, the rest is played
-    in turn.
+    Never; truncated after `horizon` slots. An epoch always fits: if fewer slots are left than one pull of each active arm takes, agents
+    cycle through the active arms to the end.
 
 Info
-    As in the federated bandit: `regret`, `cost`, `messages` and the others; `slots` of the epoch, `pulls` of each active arm.
+    As in the federated bandit (`regret`, `cost`, `transmissions` and so on), and `slots` of the epoch and `pulls` of each active arm.
 
 Privacy channels
     `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n.
 
 Arguments
-    Those of the federated bandit, with other defaults (5 agents, 10 arms, drawn anew at each reset, 10,000 slots, c1 = 25), and the
-    server as the only topology.
+    Those of the federated bandit with other defaults: 5 agents, 10 arms drawn anew at each reset, 10,000 slots, c1 = 25. The only topology
+    is the server.
 
 Deviations from the paper
-    Actions choose what Algorithm 1 computes. The last arm is reported on too, once, at the end, so that rewards are what agents heard.
-    For what it plays, see 'Deviations from the paper' of the federated bandit.
+    Actions choose what Algorithm 1 computes. The last arm is uploaded too, once, at the end, so that rewards are based on reported means.
+    The rest is as under 'Deviations from the paper' of the federated bandit.
 
 Registered configurations
     `taciturn/ArmElimination-v0`: the defaults.
@@ -59,10 +60,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, Fast, Layout, Role, World
-from taciturn.envs.federated_bandit.world import REACH, FederatedBandit, eliminate, in_turn, own
+from taciturn.envs.core import Array, Fast, Layout, Role, World
+from taciturn.envs.federated_bandit.model import State as BanditState
+from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
+from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.federated_bandit.world import Params as BanditParams
-from taciturn.envs.federated_bandit.world import State as BanditState
+from taciturn.validation import Bools, Floats, Ints
 
 __all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
 
@@ -86,24 +89,24 @@ class Params(BanditParams):
 
 @dataclass(frozen=True)
 class State(BanditState):
-    """B campaigns."""
+    """B federations, and the arms that are not eliminated."""
 
-    active: Array  # bool[B, K]
+    active: Bools  # [B, K]
 
 
-def pulls_of(share: Array, most: Array) -> Array:
-    """How often to pull every active arm, int64[B]: `most`^share, 1 to `most`; 0 where even one pull is too many."""
+def pulls_per_arm(share: Floats, most: Ints) -> Ints:
+    """Pulls of every active arm, int64[B]: `most`^share, from 1 to `most`; 0 if not even one fits."""
     return np.where(most > 0, np.rint(np.maximum(most, 1) ** share), 0).astype(np.int64)
 
 
-def decided(action: Array) -> tuple[Array, Array, Array]:
-    """(share of the pulls that fit, as an exponent; threshold; participation), float64[B] each, of actions float32[B, 3] in [-1, 1]."""
+def decode_action(action: Array) -> tuple[Floats, Floats, Floats]:
+    """(exponent of the number of pulls that fit; threshold; participation), float64[B] each, of actions float32[B, 3] in [-1, 1]."""
     share, root, participation = (1 + action.astype(np.float64).T) / 2
     return share, root**2, participation
 
 
 def action(share: Any, threshold: Any, participation: Any) -> Array:
-    """The actions float32[..., 3] that `decided` reads so; each of them in [0, 1]."""
+    """The inverse of `decode_action`: actions float32[..., 3] for arguments in [0, 1]."""
     x = np.broadcast_arrays(np.asarray(share, np.float64), np.sqrt(threshold), np.asarray(participation, np.float64))
     return (2 * np.clip(np.stack(x, axis=-1), 0, 1) - 1).astype(np.float32)
 
@@ -116,24 +119,15 @@ class ArmElimination(FederatedBandit):
     jumps: Mapping[str, type[Fast]] = {}
 
     def make_roles(self) -> tuple[Role, ...]:
-        super().make_roles()
         arms = self.params.arms
         layout = Layout(
-            means=(arms, *REACH),
+            means=(arms, *MEAN_BOUNDS),
             counts=(arms, 0, 1),
             active=(arms, 0, 1),
             rounds=(1, 0, self.params.horizon),
             time_left=(1, 0, 1),
         )
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
-
-    def make_channels(self) -> tuple[Channel, ...]:
-        agents = self.params.num_agents
-        return (
-            Channel(
-                "means", "vector", observer="server", unit="event", sender="agent", num_senders=agents, disjoint=True
-            ),
-        )
 
     def initial(self) -> State:
         fresh = super().initial()
@@ -146,19 +140,19 @@ class ArmElimination(FederatedBandit):
         assert isinstance(now, State)
         return now
 
-    def playing(self, state: BanditState) -> Array:
+    def playing(self, state: BanditState) -> Bools:
         assert isinstance(state, State)
         return state.active
 
     def transition(  # type: ignore[override]
         self, state: State, actions: dict[str, Array]
     ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
-        p, new = self.params, own(state)
-        share, threshold, participation = decided(actions["coordinator"][:, 0])
+        p, new = self.params, own_copy(state)
+        share, threshold, participation = decode_action(actions["coordinator"][:, 0])
         left, number = self.params.horizon - state.time, state.active.sum(-1)
-        pulls = np.where(number == 1, left, pulls_of(share, left // number))
+        pulls = np.where(number == 1, left, pulls_per_arm(share, left // number))
         slots = np.where(pulls > 0, pulls * number, left)
-        each = in_turn(state.active, np.zeros_like(slots), slots)
+        each = round_robin(state.active, np.zeros_like(slots), slots)
         self.pull_many(new, np.broadcast_to(each[:, None], new.counts.shape))
         new.time[:] += slots
         uploading = np.maximum(np.ceil(participation * p.num_agents - 1e-6), 1)
@@ -168,8 +162,8 @@ class ArmElimination(FederatedBandit):
         stay = eliminate(state.active, new.broadcast, threshold)
         stay |= np.arange(p.arms) == best.argmax(-1)[:, None]
         new.active[:] = stay & state.active
-        seen = (each * (1 - heard_now(state, new))).sum(-1)
-        reward = -(p.num_agents * seen + cost) / (p.num_agents * self.params.horizon)
+        missing = (each * (1 - epoch_mean(state, new))).sum(-1)
+        reward = -(p.num_agents * missing + cost) / (p.num_agents * self.params.horizon)
         nobody = np.zeros(self.num_envs, np.bool_)
         info = self.inform(new) | {"slots": slots, "pulls": pulls}
         return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.params.horizon, info
@@ -188,13 +182,13 @@ class ArmElimination(FederatedBandit):
         return None
 
 
-def heard_now(before: State, after: State) -> Array:
-    """The average over agents of what each uploaded now (yhat), float64[B, K]; the standing average where nobody was heard."""
+def epoch_mean(before: State, after: State) -> Floats:
+    """The average over agents of the means uploaded in this epoch (yhat), float64[B, K]; the previous average if there are none."""
     pulls = after.weight - before.weight
     mean = (after.weight * after.private - before.weight * before.private) / np.where(pulls > 0, pulls, 1.0)
     number = (pulls > 0).sum(1)
-    heard = np.where(pulls > 0, mean, 0.0).sum(1) / np.maximum(number, 1)
-    return np.where(number > 0, heard, after.broadcast)
+    uploaded = np.where(pulls > 0, mean, 0.0).sum(1) / np.maximum(number, 1)
+    return np.where(number > 0, uploaded, after.broadcast)
 
 
 class _World(World[ArmElimination, Params]):

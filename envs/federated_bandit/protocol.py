@@ -1,7 +1,7 @@
-"""How agents on a graph tell each other what they know: everyone to everyone (GIS), or all to one (SAC).
+"""How agents on a graph share vectors: everyone with everyone (GIS), or all with one sink agent (SAC).
 
-Li & Song, section V-A2 with Algorithm 2, and section VI-A2 with Algorithm 4. What passes are vectors, one of each agent. Everything
-here is a function of the graph alone, so that a world needs to ask once.
+Li & Song, section V-A2 with Algorithm 2, and section VI-A2 with Algorithm 4. Every agent begins with one vector. All results depend on
+the graph alone, so that a world computes them once.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.graph import Graph
-from taciturn.validation import Array, choice, integer, number
+from taciturn.validation import Bools, Ints, choice, integer, number
 
 __all__ = [
     "ACCOUNTINGS",
     "DELAYS",
     "Collection",
+    "Exchange",
     "Sharing",
     "collection",
     "delay",
@@ -33,88 +34,91 @@ PAIRS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Sharing:
-    """What a communication round of Algorithm 2 (GIS) sent, in the slots 0 .. slots - 1, by each of M agents.
+class Exchange:
+    """What a protocol among the M agents of a graph sent in its slots 0 .. slots - 1.
 
     Attributes:
-        slots: until everyone holds all M vectors: the graph's diameter.
-        adv, req, data: messages sent, int64[slots, M].
-        vectors: in the DATA messages sent, int64[slots, M].
-        links: edges over which anything passed, int64[slots].
-        arrival: int64[M, M], slots after which agent i holds the vector of agent j; 0 for its own.
-        num_edges: of the graph.
+        slots: duration of the protocol.
+        links: edges over which anything was sent, int64[slots].
+        num_edges: edges of the graph.
     """
 
     slots: int
-    adv: Array
-    req: Array
-    data: Array
-    vectors: Array
-    links: Array
-    arrival: Array
+    links: Ints
     num_edges: int
+
+    @property
+    def sent(self) -> dict[str, Ints]:
+        """Messages sent by each agent in each slot, by kind, int64[slots, M]."""
+        raise NotImplementedError
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Messages of the round by kind."""
-        return {kind: int(sent.sum()) for kind, sent in self.per_agent.items()}
-
-    @cached_property
-    def per_agent(self) -> dict[str, Array]:
-        """Messages that each agent sent in the round, by kind, int64[M]."""
-        return {"adv": self.adv.sum(0), "req": self.req.sum(0), "data": self.data.sum(0)}
-
-    def known(self, slots: int) -> Array:
-        """Whose vectors each agent holds after so many slots, bool[M, M]."""
-        return self.arrival <= slots
+        """Number of messages by kind."""
+        return {kind: int(sent.sum()) for kind, sent in self.sent.items()}
 
 
 @dataclass(frozen=True)
-class Collection:
-    """What one-way collection (SAC) sent towards a sink, in the slots 0 .. slots - 1, by each of M agents.
+class Sharing(Exchange):
+    """A round of Algorithm 2 (GIS), whose duration is the graph's diameter: everyone then holds all M vectors.
 
     Attributes:
-        sink: who collects.
-        slots: until the sink holds all M vectors: its eccentricity.
-        towards: int64[M], to whom each agent sends, the lowest-numbered neighbour nearer to the sink; the sink: to itself.
-        hops: int64[M], that each agent's vector takes, which is the slots after which the sink holds it.
-        sac: vectors sent on, int64[slots, M]; each is a message.
-        links: edges over which anything passed, int64[slots].
-        num_edges: of the graph.
+        adv, req, data: messages sent, int64[slots, M].
+        vectors: vectors in the DATA messages sent, int64[slots, M].
+        arrival: int64[M, M], slots after which agent i holds the vector of agent j; 0 for its own.
+    """
+
+    adv: Ints
+    req: Ints
+    data: Ints
+    vectors: Ints
+    arrival: Ints
+
+    @property
+    def sent(self) -> dict[str, Ints]:
+        return {"adv": self.adv, "req": self.req, "data": self.data}
+
+    def known(self, slots: int) -> Bools:
+        """The vectors that each agent holds after `slots` slots, bool[M, M]."""
+        return np.asarray(self.arrival <= slots)
+
+
+@dataclass(frozen=True)
+class Collection(Exchange):
+    """One-way collection (SAC), whose duration is the sink's eccentricity: the sink then holds all M vectors.
+
+    Attributes:
+        sink: the agent that collects.
+        towards: int64[M], the agent to which each agent sends, its lowest-numbered neighbour nearer to the sink; for the sink, itself.
+        hops: int64[M], hops of each agent's vector to the sink, each of which takes a slot. Their sum is the number of messages, as in
+            the proof of Theorem 4.
+        sac: vectors sent, each in a message of its own, int64[slots, M].
     """
 
     sink: int
-    slots: int
-    towards: Array
-    hops: Array
-    sac: Array
-    links: Array
-    num_edges: int
+    towards: Ints
+    hops: Ints
+    sac: Ints
 
-    @cached_property
-    def counts(self) -> dict[str, int]:
-        """Messages of the collection by kind: sum_i sd(i, sink), as the proof of Theorem 4 counts them."""
-        return {"sac": int(self.hops.sum())}
-
-    @cached_property
-    def per_agent(self) -> dict[str, Array]:
-        """Messages that each agent sent, its own vector's and those it passed on, by kind, int64[M]."""
-        return {"sac": self.sac.sum(0)}
+    @property
+    def sent(self) -> dict[str, Ints]:
+        return {"sac": self.sac}
 
 
 def information_sharing(graph: Any) -> Sharing:
     """Algorithm 2 (GIS), handshake by handshake, until every agent holds all M vectors.
 
-    In each slot, every agent that gained vectors in the slot before (at first: its own) sends ADV with their labels to all its
-    neighbours, who gave them or not; who lacks some answers REQ; the advertiser sends those in one DATA. The paper does not say
-    whom to ask when several neighbours advertise the same vector: here the lowest-numbered of them, so that nobody is sent a
-    vector twice. The round ends, by the paper's synchronising clock, when all hold all; what came last is not advertised.
+    In each slot, every agent that gained vectors in the slot before (in the first slot: its own) sends ADV with their labels to all its
+    neighbours, including those it got them from. A neighbour that lacks some answers REQ, and the advertiser sends it those in one DATA
+    message. The paper does not say whom to ask if several neighbours advertise the same vector: here it is the lowest-numbered of them,
+    so that no agent receives a vector twice. By the paper's synchronising clock, the round ends as soon as all agents hold all vectors;
+    those that arrived last are not advertised.
 
     Args:
-        graph: a connected `Graph` of M agents, or what `Graph.of` reads.
+        graph: a connected `Graph` of M agents, or anything that `Graph.of` reads.
 
     Raises:
-        ValueError: a graph that is not connected.
+        ValueError: the graph is not connected.
 
     Cost:
         O(M E log M): 3 ms for a ring of 50 agents, 0.3 s for one of 1,000.
@@ -141,13 +145,17 @@ def information_sharing(graph: Any) -> Sharing:
     slots = len(adv)
     by_agent = {"adv": adv, "req": req, "data": data, "vectors": vectors}
     sent = {name: np.array(rows, np.int64).reshape(slots, m) for name, rows in by_agent.items()}
-    return Sharing(slots, **sent, links=np.array(links, np.int64), arrival=arrival, num_edges=graph.num_edges)
+    return Sharing(slots, np.array(links, np.int64), graph.num_edges, **sent, arrival=arrival)
 
 
-def requests(graph: Graph, holders: Array, labels: Array, source: Array) -> tuple[Array, Array, Array]:
-    """Who asks for what, and whom, int64[n] each, when `holders` int64[p] advertise the vectors `labels` int64[p] to all their neighbours.
+def requests(graph: Graph, holders: Ints, labels: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
+    """Requests if the agents `holders` int64[p] advertise the vectors `labels` int64[p] to all their neighbours.
 
-    `source` int64[M, M], whom each agent has each vector from (-1: it lacks it), is filled in; it is the lowest-numbered advertiser.
+    `source` int64[M, M], the agent from which each agent has each vector (-1: it lacks it), is updated in place: an agent asks the
+    lowest-numbered advertiser.
+
+    Returns:
+        (agents that ask, labels that they ask for, agents that they ask), int64[n] each.
     """
     order = np.argsort(holders, kind="stable")
     holders, labels = holders[order], labels[order]
@@ -168,45 +176,45 @@ def requests(graph: Graph, holders: Array, labels: Array, source: Array) -> tupl
     return receivers, offered, senders
 
 
-def touched(graph: Graph, active: Array) -> int:
-    """How many edges have an end among the `active` bool[M]."""
+def touched(graph: Graph, active: Bools) -> int:
+    """Number of edges with at least one end among the `active` bool[M]."""
     idle = ~active[graph.indices]
     between_idle = int((idle & np.repeat(~active, graph.degrees)).sum()) // 2
     return graph.num_edges - between_idle
 
 
-def eccentricities(graph: Graph) -> Array:
-    """The distance of each agent from the farthest other, int64[M], in a connected graph."""
+def eccentricities(graph: Graph) -> Ints:
+    """Distance of each agent to the farthest agent, int64[M], in a connected graph."""
     if graph.is_complete:
         return np.full(graph.num_nodes, min(graph.num_nodes - 1, 1))
     return graph.distances().max(1)
 
 
 def sink_agents(components: Sequence[Any]) -> tuple[int, ...]:
-    """Algorithm 4: in each component the agent of minimum eccentricity; of several, the lowest-numbered (the paper does not say).
+    """Sink agents by Algorithm 4: in each component the agent of minimum eccentricity; of several, the lowest-numbered (our choice).
 
     Args:
-        components: connected graphs, each a `Graph` or what `Graph.of` reads.
+        components: connected graphs, each a `Graph` or anything that `Graph.of` reads.
 
     Returns:
-        One agent a component, by its number within it.
+        One agent per component, by its number within the component.
 
     Raises:
-        ValueError: a component that is not connected.
+        ValueError: a component is not connected.
     """
     graphs = [connected(graph, f"components[{q}]") for q, graph in enumerate(components)]
     return tuple(int(eccentricities(graph).argmin()) for graph in graphs)
 
 
 def collection(graph: Any, sink: int) -> Collection:
-    """Collect the vectors of all agents at the sink (SAC, section VI-A2): each moves one hop a slot on a shortest path.
+    """Collection of all agents' vectors at the sink (SAC, section VI-A2): each moves one hop per slot on a shortest path.
 
     Args:
-        graph: a connected `Graph`, or what `Graph.of` reads.
-        sink: an agent of it.
+        graph: a connected `Graph`, or anything that `Graph.of` reads.
+        sink: the number of an agent.
 
     Raises:
-        ValueError: a graph that is not connected, or an agent beyond it.
+        ValueError: the graph is not connected, or has no such agent.
     """
     graph = connected(graph, "graph")
     m = graph.num_nodes
@@ -219,11 +227,11 @@ def collection(graph: Any, sink: int) -> Collection:
         sac[slot] = np.bincount(place[place != sink], minlength=m)
         links[slot] = np.count_nonzero(sac[slot])
         place = towards[place]
-    return Collection(sink, slots, towards, hops, sac, links, graph.num_edges)
+    return Collection(slots, links, graph.num_edges, sink, towards, hops, sac)
 
 
-def shortest_paths(graph: Graph, sink: int) -> tuple[Array, Array]:
-    """By breadth-first search: each agent's hops to the sink, and its lowest-numbered neighbour on a shortest path; int64[M] each."""
+def shortest_paths(graph: Graph, sink: int) -> tuple[Ints, Ints]:
+    """(hops to the sink, lowest-numbered neighbour on a shortest path to it) for each agent, int64[M], by breadth-first search."""
     hops, towards = np.full(graph.num_nodes, -1), np.full(graph.num_nodes, graph.num_nodes)
     hops[sink], towards[sink] = 0, sink
     border = np.array([sink])
@@ -240,22 +248,23 @@ def shortest_paths(graph: Graph, sink: int) -> tuple[Array, Array]:
 
 
 def delay(slots: int, count: str = "diameter-1") -> int:
-    """How many slots agents wait, and exploit, while a protocol of so many slots runs.
+    """Number of slots for which agents wait, and exploit, while a protocol that takes `slots` slots runs.
 
-    The paper has both: the first exchange falls into the last slot of exploration ("diameter-1": the counter of Algorithm 2 starts at 0,
-    line 4 of Algorithm 4, regret in Theorems 3 and 4), or takes one of its own ("diameter": line 5 of Algorithm 4, cost in Theorem 3).
+    The paper has both: the first exchange takes place in the last slot of exploration ("diameter-1": the counter of Algorithm 2 starts
+    at 0; line 4 of Algorithm 4; regret in Theorems 3 and 4), or in a slot of its own ("diameter": line 5 of Algorithm 4; cost in
+    Theorem 3).
     """
     return max(slots - 1, 0) if choice("delay", count, DELAYS) == "diameter-1" else slots
 
 
-def link_cost(protocol: Sharing | Collection, price: float, accounting: str = "messages") -> float:
-    """What one round costs at `price` >= 0 a link between agents (c2).
+def link_cost(protocol: Exchange, price: float, accounting: str = "messages") -> float:
+    """The cost of the links between agents in one round.
 
     Args:
-        protocol: as it went.
-        price: c2.
-        accounting: "messages": each that was sent; "links": each edge in each slot in which anything passed over it (equation 2);
-            "edges": every edge in every slot, the paper's bound, d_G sum_i d_i / 2 for GIS (Theorem 3).
+        protocol: what was sent.
+        price: c2 >= 0, per link.
+        accounting: what counts as a link. "messages": each message sent; "links": each edge in each slot in which anything was sent over
+            it (equation 2 of Li & Song); "edges": every edge in every slot, the paper's bound, d_G sum_i d_i / 2 for GIS (Theorem 3).
     """
     number("price", price, at_least=0)
     choice("accounting", accounting, ACCOUNTINGS)
@@ -265,7 +274,7 @@ def link_cost(protocol: Sharing | Collection, price: float, accounting: str = "m
 
 
 def connected(graph: Any, name: str) -> Graph:
-    """The graph as a `Graph`; ValueError unless it is connected and has a node."""
+    """The graph as a `Graph`; ValueError if it is not connected or has no node."""
     graph = Graph.of(graph, name=name)
     if graph.num_nodes == 0:
         raise ValueError(f"{name} must have at least 1 node, not 0")

@@ -1,86 +1,89 @@
-"""How much do agents that play the same bandit gain by talking, and what do the talk and its privacy cost?
+"""How much do agents that face the same bandit gain from communication, and what do communication and privacy cost?
 
 Description
-    `M` agents play the same `K` Bernoulli arms for `T` slots; in each slot each of them pulls one. What an agent hears of an arm it tells
-    the others as a mean: an upload passes, over the channel `means`, the mean of every arm over the agent's pulls since its last upload
-    (of those arms that anybody has pulled since the last round), and what is heard of an agent is kept as one mean over all that it has
-    uploaded (equation 6). A communication round averages these means over the agents that were heard, and all learn the average.
+    `M` agents face the same `K` Bernoulli arms for `T` slots, and each of them pulls one arm in each slot. Agents share what they have
+    learned as means: an upload sends, over the channel `means`, an agent's mean reward of every arm since its last upload (of the arms
+    that any agent has pulled since the last round). All uploads of an agent are combined into one mean per arm (equation 6 of Li & Song).
+    A communication round averages these means over the agents that uploaded, and all agents learn the average.
 
-    - Server: a round begins and ends in any slot in which somebody uploads; agents that do not upload in it take no part.
+    - Server: a round begins and ends in any slot with an upload; agents that do not upload in that slot take no part.
     - Graph: a round begins when all agents have uploaded. Information sharing (GIS, Algorithm 2) then takes `delay` slots.
-    - Components with a server (hybrid): likewise; the agents of a component pass their means to its sink agent (SAC, Algorithm 4),
-      the sinks theirs to the server.
+    - Components with a server (hybrid): as on a graph, but the agents of a component send their means to its sink agent (SAC,
+      Algorithm 4), and the sink agents send theirs to the server.
 
-    While a round is under way nobody can upload, and what is pulled enters no mean. A slot is the unit of `step`. Policies that plan
-    ahead (`plan`) are played many slots at once by `Population.fast_forward`: a sum of Bernoulli rewards is then drawn as the binomial it is.
+    While a round is under way nobody can upload, and rewards received in that time enter no mean. A step is one slot. Policies that plan
+    ahead (`EpochPlan`) are played many slots at once by `Population.fast_forward`, which draws sums of Bernoulli rewards as binomials.
 
 Paper
     Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms 1-5. The
-    algorithms are in `taciturn.policies`: CDPMAB, DDPMAB, HDPMAB.
+    algorithms are the policies `CDPMAB`, `DDPMAB` and `HDPMAB`.
 
 Agents
-    `M` agents (`agent_0` ...), all at once. What the server does is fixed: it averages and tells all.
+    `M` agents (`agent_0` ...), acting simultaneously. The server is part of the world: it averages, and broadcasts the result.
 
 Observation
-    Box float32. For each arm: the agent's own `counts` and `means` of all its pulls (0 without any); `private`, the mean that others have
-    of it, and `broadcast`, the last round's average (both within [-10, 11]: noise leaves [0, 1]); `active`, whether that round renewed
-    it (1 before the first). Then `time` and `time_left` in slots, `rounds` so far, `phase_left`, the slots until the round under way
-    ends (0: none is), and `held`, the share of the M agents' means that has reached the agent in that round (1 without one).
+    Box float32. For each arm: `counts` and `means` of the agent's own pulls (0 without any); `private`, the mean over its uploads; and
+    `broadcast`, the last round's average (both clipped to [-10, 11], since noise can exceed [0, 1]); `active`, 1 if the last round
+    renewed the average (1 before the first round). Then `time` and `time_left` in slots; `rounds` that have ended; `phase_left`, the
+    slots until the round under way ends (0 if there is none); and `coverage`, the share of the M agents' means that has reached the
+    agent in that round (1 if there is none).
 
 Action
-    Discrete(2K): pull arm `a mod K`; `a >= K`: and upload at the end of the slot. Uploads are masked while a round is under way, and,
-    where all agents must upload, for those that wait for the others; a masked upload is not made.
+    Discrete(2K): pull arm `a mod K`; if `a >= K`, also upload at the end of the slot. Uploads are masked while a round is under way, and
+    for agents that have uploaded and wait for the others to do so; a masked upload is not made.
 
 Reward
-    The Bernoulli draw, less the cost of the links the agent used in the slot (`server_link_cost` an upload to the server,
-    `agent_link_cost` a message to an agent).
+    The Bernoulli draw, minus the cost of the links that the agent used in the slot (`server_link_cost` per upload to the server,
+    `agent_link_cost` per message to another agent).
 
 Termination
     Never; truncated after `horizon` slots.
 
 Info
-    `regret`, the sum over agents and slots of mu* - mu_a, with the means over all agents; `local_regret`, with each agent's own means
-    and best arm; `cost` of links; `messages` sent by agents; the counts `upload`, `broadcast`, `adv`, `req`, `data`, `sac`, and
-    `neighbour`, what policies tell neighbours slot by slot, outside of rounds (`tell_neighbours`; not in the reward); `rounds`;
-    `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's mean was last renewed;
-    `epsilon`, of the costliest message (inf without a mechanism).
+    `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's own means and
+    best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts what passed the private channel); of these, by
+    kind, `upload`, `adv`, `req`, `data`, `sac`, and `neighbour`, which policies send slot by slot, outside of rounds (their cost is not
+    in the reward); `broadcast`, messages from the server; `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round`
+    [K], the round in which each arm's average was last renewed.
 
 Privacy channels
-    `means`, read by the server (on graphs by all), unit: an event, one reward. A mean of n rewards has sensitivity 1/n, stated as it is
-    sent. Each reward enters one mean only, so that an agent's total at event level is that of one message. This holds where the pulls
-    between two rounds do not depend on the rewards between them, as in the paper's algorithms; other agents also tell by their counts.
-    An upload after rounds without the agent stands for as many messages as there were rounds, each with its own noise.
+    `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n rewards is sent with
+    its sensitivity, 1/n. Each reward enters one mean only, so that at event level an agent spends over a run what one message costs. This
+    holds if the pulls between two rounds do not depend on the rewards received between them, as in the paper's algorithms; under other
+    policies the numbers of pulls, which are public, reveal something too. An upload after m missed rounds is sent as m + 1 messages, each
+    with noise of its own.
 
 Arguments
     - num_agents: M >= 1.
-    - num_arms: K >= 1; None: as many as `qualities` tells, else 100.
-    - qualities: "grid" (mu_k = (k + 0.5) / K), "uniform" (drawn from [0, 1] at each reset, alike for all agents), "heterogeneous" (drawn
-      for each agent), or the means themselves, [K] or [M, K], in [0, 1].
+    - num_arms: K >= 1; None: the number of given `qualities`, otherwise 100.
+    - qualities: "grid" (mu_k = (k + 0.5) / K), "uniform" (drawn from [0, 1] at each reset, the same for all agents), "heterogeneous"
+      (drawn for each agent), or the means themselves, [K] or [M, K], in [0, 1].
     - horizon: T, 1 to 2^24 slots.
-    - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid, whose agents are numbered
-      one component after the other, whatever their nodes are called (a component "ring" of 20 is `("ring", 20)`).
+    - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid. Agents are numbered component
+      by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
     - server_link_cost, agent_link_cost: c1 and c2, >= 0.
-    - delay: "diameter-1", the first exchange falls in the slot of the upload; or "diameter".
+    - delay: "diameter-1", where the first exchange takes place in the slot of the upload; or "diameter".
     - weighting: of a hybrid's components, "agents" (by size) or "components" (the paper's unweighted mean).
 
 Deviations from the paper
-    Logarithms are natural. S(r) is rounded up and grows by at least 1 a round; C(r) uses the rounded one. N = ceil(pM), and the noise has
-    scale 1/(N epsilon n): a message is (N epsilon)-DP, not epsilon-DP, as Theorem 1 says of M. Old noise is kept, never drawn again. An
-    epoch runs only if it and its communication fit before T; otherwise the rest explores in turn and nothing is uploaded. Aggregation is
-    over ybar, as in the proof of Theorem 3; Algorithm 3, line 9 says yhat (`DDPMAB(aggregate="epoch")`). Hybrids weight components by
-    size: the unweighted mean can pick a wrong arm for ever when components differ in size and agents in their means. The delay is
-    diameter - 1 in Algorithm 2, line 4 of Algorithm 4 and the regret of Theorems 3 and 4, and the diameter in line 5 of Algorithm 4 and
-    the cost of Theorem 3. While they wait, agents play the arm that is best by their own ybar, ties at random. `cost` counts messages
-    sent, and `cost_bound` the paper's: every edge in every slot of a round (Theorem 3). A broadcast is counted and costs nothing, as in
-    the paper. With R rounds, epochs need the true smallest gap. The paper never states T: the default is 10^5.
+    Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N = ceil(pM), and the
+    noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, not epsilon-DP as Theorem 1 says. Noise is drawn once and kept. An
+    epoch runs only if it and its communication end by T; otherwise agents cycle through the active arms to T and upload nothing.
+    Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3 says yhat (`DDPMAB(aggregate="epoch")`). Components of a
+    hybrid are weighted by size: the unweighted mean can settle on a wrong arm if components differ in size and agents in their means.
+    The delay is diameter - 1 in Algorithm 2, line 4 of Algorithm 4 and the regret of Theorems 3 and 4, but the diameter in line 5 of
+    Algorithm 4 and the cost of Theorem 3. While they wait, agents play the arm that is best by their own ybar, with ties broken at
+    random. `cost` counts messages sent; `cost_bound` is the paper's bound, every edge in every slot of a round (Theorem 3). A broadcast
+    is counted but costs nothing, as in the paper. Epochs limited to R rounds need the true smallest gap. The paper does not state T; the
+    default is 10^5.
 
-    Errors of the paper: case 2 of Table II sums to 110 agents; by the proof of Theorem 4 a round of case 3 costs less than one of cases
-    1 and 2 (Figure 11 needs the bound); epsilon = 1 is not 'non-private'; the privacy term of S(r) never binds at M = 50 and epsilon >=
-    0.1; Remark 2, Corollary 1, equation 22 and Table I (ring) hold slips of algebra; R = 4 equals R = 5 (Figure 6) only with a gap
-    larger than 100 uniform arms have.
+    Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round of case 3 costs less than one
+    of cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is not 'non-private'; the privacy term of S(r) never binds at M = 50 and
+    epsilon >= 0.1; Remark 2, Corollary 1, equation 22 and Table I (ring) contain algebraic slips; R = 4 equals R = 5 (Figure 6) only if
+    the smallest gap is larger than 100 uniform arms have.
 
 Registered configurations
-    None in Gymnasium, which has one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100, the server.
+    None in Gymnasium, whose environments have one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100, the server.
 
 Version history
     v0: first version.
@@ -88,9 +91,9 @@ Version history
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -110,35 +113,32 @@ from taciturn.envs.core import (
     number,
 )
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.federated_bandit.protocol import (
-    DELAYS,
-    Collection,
-    Sharing,
-    collection,
-    delay,
-    information_sharing,
-    link_cost,
-    sink_agents,
+from taciturn.envs.federated_bandit import drawing
+from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
+from taciturn.envs.federated_bandit.model import (
+    QUALITIES,
+    State,
+    average,
+    communication_cost,
+    draw_quality,
+    historical_mean,
+    identified,
+    in_play,
+    local_regret,
+    mean_sensitivity,
+    own_copy,
+    read_means,
+    regret,
 )
+from taciturn.envs.federated_bandit.protocol import DELAYS
+from taciturn.envs.federated_bandit.rounds import RoundTraffic, is_hybrid, read_components
+from taciturn.validation import Bools, Floats, Ints
 
-__all__ = [
-    "FederatedBandit",
-    "Params",
-    "Seen",
-    "State",
-    "Talk",
-    "eliminate",
-    "federated_bandit_v0",
-    "in_turn",
-    "smallest_gap",
-]
+__all__ = ["FederatedBandit", "Params", "federated_bandit_v0"]
 
-QUALITIES = ("grid", "uniform", "heterogeneous")
 WEIGHTINGS = ("agents", "components")
-KINDS = ("upload", "broadcast", "adv", "req", "data", "sac")
-LONGEST = 2**24  # slots that float32 counts one by one
-REACH = (-10.0, 11.0)  # of means with noise, as they are observed
-SURE = 0.9  # share of the pulls since the last round that says the best arm is found
+MAX_HORIZON = 2**24  # float32 represents every whole number of slots up to here
+MEAN_BOUNDS = (-10.0, 11.0)  # of noisy means in observations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,11 +147,11 @@ class Params:
 
     Attributes:
         num_agents, num_arms, qualities, horizon, topology, server_link_cost, agent_link_cost, delay, weighting: as in the world's
-            docstring; `num_arms` is known and given qualities are an array after construction.
-        components: the graph, or those of a hybrid, whose agents are numbered on; none: the server alone.
+            docstring; after construction `num_arms` is a number, and given qualities are an array.
+        components: the graph, or the components of a hybrid; empty for the server alone.
 
     Raises:
-        ValueError: a parameter out of range, a graph that is not connected or not of M agents.
+        ValueError: a parameter is out of range, or a graph is not connected or does not have M agents.
     """
 
     num_agents: int = 50
@@ -170,33 +170,15 @@ class Params:
             choice("qualities", self.qualities, QUALITIES)
             arms = 100 if self.num_arms is None else integer("num_arms", self.num_arms, at_least=1)
         else:
-            object.__setattr__(self, "qualities", self._means())
+            object.__setattr__(self, "qualities", read_means(self.qualities, self.num_agents, self.num_arms))
             arms = self.qualities.shape[-1]
         object.__setattr__(self, "num_arms", arms)
-        integer("horizon", self.horizon, at_least=1, at_most=LONGEST)
+        integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
         number("server_link_cost", self.server_link_cost, at_least=0)
         number("agent_link_cost", self.agent_link_cost, at_least=0)
         choice("delay", self.delay, DELAYS)
         choice("weighting", self.weighting, WEIGHTINGS)
         _ = self.components
-
-    def _means(self) -> Array:
-        """The given qualities as float64 [K] or [M, K]."""
-        try:
-            means = np.array(self.qualities, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"qualities must be one of {', '.join(map(repr, QUALITIES))} or means, not {self.qualities!r}"
-            ) from error
-        wanted = "K" if self.num_arms is None else str(integer("num_arms", self.num_arms, at_least=1))
-        right = means.ndim in (1, 2) and means.size > 0 and (means.ndim == 1 or len(means) == self.num_agents)
-        if not right or (self.num_arms is not None and means.shape[-1] != self.num_arms):
-            raise ValueError(
-                f"qualities must have the shape [{wanted}] or [{self.num_agents}, {wanted}], not {list(means.shape)}"
-            )
-        if not ((means >= 0) & (means <= 1)).all():
-            raise ValueError(f"qualities must be means in [0, 1], not {means[~((means >= 0) & (means <= 1))][0]}")
-        return means
 
     @property
     def arms(self) -> int:
@@ -206,275 +188,12 @@ class Params:
 
     @property
     def hybrid(self) -> bool:
-        """Whether there are components and a server."""
-        return isinstance(self.topology, list | tuple) and not _edges(self.topology)
+        """True if the topology has components and a server."""
+        return is_hybrid(self.topology)
 
     @cached_property
     def components(self) -> tuple[Graph, ...]:
-        """One graph; those of a hybrid; or none, where there is only the server."""
-        if isinstance(self.topology, str) and self.topology == "server":
-            return ()
-        graphs: tuple[Graph, ...]
-        if not self.hybrid:
-            graphs = (Graph.of(self.topology, self.num_agents, name="topology"),)
-        else:
-            graphs = tuple(_component(graph, f"topology[{q}]") for q, graph in enumerate(self.topology))
-            sizes = [graph.num_nodes for graph in graphs]
-            if sum(sizes) != self.num_agents or 0 in sizes:
-                raise ValueError(
-                    f"topology must hold components of at least 1 and together num_agents={self.num_agents} agents, not of {sizes}"
-                )
-        for q, graph in enumerate(graphs):
-            graph.require_connected(f"topology[{q}]" if self.hybrid else "topology")
-        return graphs
-
-
-def _edges(value: Any) -> bool:
-    """Whether a list is one of edges, pairs of numbers, or an adjacency matrix: one graph."""
-    return (
-        bool(value)
-        and all(isinstance(row, list | tuple | np.ndarray) and np.ndim(row) == 1 for row in value)
-        and all(np.asarray(row).dtype.kind in "biuf" for row in value)
-    )
-
-
-def _component(value: Any, name: str) -> Graph:
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        return Graph.of(value[0], integer(f"{name} size", value[1], at_least=1), name=name)
-    return Graph.of(value, name=name)
-
-
-@dataclass(frozen=True)
-class State:
-    """B federations of M agents and K arms."""
-
-    quality: Array  # float64[B, 1 or M, K]: the arms' means, for each agent where they differ
-    counts: Array  # int64[B, M, K]: pulls
-    sums: Array  # int64[B, M, K]: rewards
-    used_counts: Array  # int64[B, M, K]: pulls that enter no further mean, uploaded or made during a round
-    used_sums: Array  # int64[B, M, K]: their rewards
-    weight: Array  # float64[B, M, K]: S, pulls that `private` is the mean of
-    private: Array  # float64[B, M, K]: ybar_i, what is heard of each agent
-    missed: Array  # int64[B, M]: rounds since the agent's last upload
-    offered: Array  # bool[B, M]: who has uploaded for the round that is coming or under way
-    heard: Array  # bool[B, M, K]: of which arms it has been heard in that round
-    broadcast: Array  # float64[B, K]: ybar, the last round's average
-    last_round: Array  # int64[B, K]: in which the arm's average was last renewed
-    mark: Array  # int64[B, K]: all agents' pulls of each arm when the last round ended
-    time: Array  # int64[B]
-    since: Array  # int64[B]: when the last round ended
-    rounds: Array  # int64[B]: ended
-    phase_left: Array  # int64[B]: slots until the round under way ends; 0: none is
-    uploads: Array  # int64[B]: to the server
-
-
-TALK = ("used_counts", "used_sums", "weight", "private", "heard")
-"""Arrays [B, M, K] that change only where agents talk."""
-
-
-S = TypeVar("S", bound=State)
-
-
-def own(state: S, talks: bool = True) -> S:
-    """The state with arrays of its own; those that change by talk alone only if somebody `talks`."""
-    shared = ("quality",) if talks else ("quality", *TALK)
-    return replace(state, **{f.name: getattr(state, f.name).copy() for f in fields(state) if f.name not in shared})
-
-
-def draw_quality(params: Params, size: int, rng: np.random.Generator) -> Array:
-    """Arm means, float64[size, 1 or M, K]."""
-    agents, arms = params.num_agents, params.arms
-    if not isinstance(params.qualities, str):
-        means = params.qualities
-    elif params.qualities == "grid":
-        means = (np.arange(arms) + 0.5) / arms
-    else:
-        return rng.random((size, agents if params.qualities == "heterogeneous" else 1, arms))
-    return np.tile(np.atleast_2d(means), (size, 1, 1))
-
-
-def gaps(quality: Array) -> Array:
-    """Delta_k = mu* - mu_k of the means over agents (section III-A; heterogeneous: VI-D), float64[B, K]."""
-    mean = quality.mean(1)
-    return np.asarray(mean.max(-1, keepdims=True) - mean)
-
-
-def local_gaps(quality: Array) -> Array:
-    """Gaps to each agent's own best arm, float64[B, 1 or M, K]."""
-    return np.asarray(quality.max(-1, keepdims=True) - quality)
-
-
-def smallest_gap(quality: Array) -> Array:
-    """Delta, the smallest gap above 0, float64[B]; 1 where all arms are best."""
-    gap = gaps(quality)
-    return np.where(gap > 1e-12, gap, 1.0).min(-1)
-
-
-def historical_mean(before: Array, weight: Array, mean: Array, pulls: Array) -> Array:
-    """Equation 6: ybar(r) = S(r-1)/S(r) ybar(r-1) + n(r)/S(r) yhat(r), where anything was heard; S(r) = `weight` + `pulls`."""
-    total = weight + pulls
-    return np.where(pulls > 0, (weight * before + pulls * mean) / np.where(total > 0, total, 1.0), before)
-
-
-def average(private: Array, known: Array, group: Array | None = None) -> tuple[Array, Array]:
-    """ybar_k, the mean over agents (Algorithm 1, line 12), or over the groups' means (Algorithm 5, lines 9 and 14).
-
-    Args:
-        private: float64[B, M, K].
-        known: which of them, bool[B, M, K].
-        group: int64[M], the component of each agent; None: all agents count alike.
-
-    Returns:
-        (mean float64[B, K], of how many agents int64[B, K]); 0 where there are none.
-    """
-    number_known = known.sum(1)
-    if group is None:
-        return np.where(known, private, 0.0).sum(1) / np.maximum(number_known, 1), number_known
-    member = (group == np.arange(group.max() + 1)[:, None]).astype(np.float64)
-    size, total = member @ known, member @ np.where(known, private, 0.0)
-    means, some = total / np.maximum(size, 1), size > 0
-    return means.sum(1) / np.maximum(some.sum(1), 1), number_known
-
-
-def eliminate(active: Array, mean: Array, threshold: Array) -> Array:
-    """The arms that stay, bool[..., K]: those less than a `threshold`, 2 C(r), below the best active one (Algorithm 1, lines 13-15)."""
-    best = np.where(active, mean, -np.inf).max(-1, keepdims=True)
-    return np.asarray(active & (best - mean < threshold[..., None]))
-
-
-def in_turn(active: Array, played: Array, slots: Array) -> Array:
-    """Pulls of each arm in the next `slots` of a phase that pulls the active arms in turn, of which `played` slots have passed."""
-    number, rank = active.sum(-1, keepdims=True), np.cumsum(active, -1) - 1
-
-    def until(slot: Array) -> Array:
-        return np.maximum(slot[..., None] - rank + number - 1, 0) // number
-
-    return np.where(active, until(played + slots) - until(played), 0)
-
-
-class Talk:
-    """What a communication round over graphs sends, and when; all zeros where there is only the server.
-
-    Attributes:
-        slots: that the protocols take; delay: that agents wait for them.
-        sent: `{kind: int64[slots + 1]}`, messages of all agents after so many slots of the protocols.
-        by_agent: int64[slots + 1, M], messages of each agent after so many.
-        held: int64[slots + 1, M], how many agents' means each agent holds after so many.
-        sinks: int64[Q], who uploads to the server (hybrid).
-        group: int64[M], the component of each agent.
-        bound: link cost of a round between agents by the paper's bound, in units of c2.
-    """
-
-    def __init__(self, params: Params) -> None:
-        graphs, hybrid, agents = params.components, params.hybrid, params.num_agents
-        sizes = [graph.num_nodes for graph in graphs]
-        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        protocols: list[Sharing | Collection] = []
-        self.sinks: Array = np.zeros(0, np.int64)
-        if hybrid:
-            places = sink_agents(graphs)
-            protocols = [collection(graph, place) for graph, place in zip(graphs, places, strict=True)]
-            self.sinks = first[:-1] + places
-        elif graphs:
-            protocols = [information_sharing(graphs[0])]
-        self.slots = max((protocol.slots for protocol in protocols), default=0)
-        self.delay = delay(self.slots, params.delay)
-        self.group = np.repeat(np.arange(len(sizes)), sizes)
-        self.bound = sum(link_cost(protocol, 1.0, "edges") for protocol in protocols)
-        self.by_agent = np.zeros((self.slots + 1, agents), np.int64)
-        self.held = np.full((self.slots + 1, agents), 0 if graphs and not hybrid else 1)
-        self.sent = {kind: np.zeros(self.slots + 1, np.int64) for kind in ("adv", "req", "data", "sac")}
-        for protocol, start in zip(protocols, first, strict=False):
-            for kind, total in self.sent.items():
-                if hasattr(protocol, kind):
-                    slots, members = getattr(protocol, kind).shape
-                    part = np.zeros((self.slots + 1, members), np.int64)
-                    part[1 : slots + 1] = getattr(protocol, kind)
-                    part = np.cumsum(part, 0)
-                    self.by_agent[:, start : start + members] += part
-                    total += part.sum(1)
-            if isinstance(protocol, Sharing):
-                when, who = protocol.arrival, np.arange(agents)[:, None]
-            else:
-                when, who = protocol.hops, start + protocol.sink
-                self.held[:, who] = 0
-            arrivals = np.zeros_like(self.held)
-            np.add.at(arrivals, (when, np.broadcast_to(who, when.shape)), 1)
-            self.held += np.cumsum(arrivals, 0)
-
-
-@dataclass(frozen=True)
-class EpochPlan(Fast):
-    """What every agent pulls in its next slots, in place of asking slot by slot.
-
-    Args:
-        plan: from (what agents see, `Seen`; how many slots each may plan, int64[B, M]) to (pulls int64[B, M, K], or the arms int64[B, M] of
-            one slot; who uploads at the end of these slots, bool[B, M]). Agents that do not upload may differ in the slots they plan.
-    """
-
-    plan: Callable[["Seen", Array], tuple[Array, Array]]
-
-
-class Seen:
-    """What agents see of a state, by the names of the observation's fields, worked out when asked for: [B, M or 1, K] or [B, M or 1]."""
-
-    def __init__(self, state: State, horizon: int, talk: Talk) -> None:
-        self._state, self._horizon, self._talk = state, horizon, talk
-
-    @property
-    def active(self) -> Array:
-        return renewed(self._state)[:, None]
-
-    @property
-    def counts(self) -> Array:
-        return self._state.counts
-
-    @property
-    def sums(self) -> Array:
-        return self._state.sums
-
-    @property
-    def means(self) -> Array:
-        return self._state.sums / np.maximum(self._state.counts, 1)
-
-    @property
-    def private(self) -> Array:
-        return self._state.private
-
-    @property
-    def broadcast(self) -> Array:
-        return self._state.broadcast[:, None]
-
-    @property
-    def time(self) -> Array:
-        return self._state.time[:, None]
-
-    @property
-    def time_left(self) -> Array:
-        return self._horizon - self._state.time[:, None]
-
-    @property
-    def rounds(self) -> Array:
-        return self._state.rounds[:, None]
-
-    @property
-    def phase_left(self) -> Array:
-        return self._state.phase_left[:, None]
-
-    @property
-    def held(self) -> Array:
-        share = self._talk.held[progress(self._state, self._talk)] / self._state.counts.shape[1]
-        return np.where(self._state.phase_left[:, None] > 0, share, 1.0)
-
-
-def renewed(state: State) -> Array:
-    """The arms whose average the last round renewed, all before the first, bool[B, K]."""
-    return np.asarray(state.last_round == state.rounds[:, None])
-
-
-def progress(state: State, talk: Talk) -> Array:
-    """Slots of the protocols that have been played in the round under way, int64[B] (0: none is)."""
-    return np.where(state.phase_left > 0, talk.slots - state.phase_left, 0)
+        return read_components(self.topology, self.num_agents)
 
 
 class FederatedBandit(Population[State]):
@@ -485,30 +204,35 @@ class FederatedBandit(Population[State]):
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
 
-    def make_roles(self) -> tuple[Role, ...]:
-        p = self.params
-        arms, longest = p.arms, float(p.horizon)
-        self.talk = Talk(p)
-        self.asides = np.zeros(self.num_envs, np.int64)
+    def __init__(self, params: Params, num_envs: int = 1) -> None:
+        super().__init__(params, num_envs)
+        agents, arms = params.num_agents, params.arms
+        self.traffic = RoundTraffic(params.components, params.hybrid, agents, params.delay)
+        self.neighbour_messages: Ints = np.zeros(self.num_envs, np.int64)
+        # Where a replica's and an agent's arms begin in a flattened array.
         self._replica = np.arange(self.num_envs)[:, None] * arms
-        self._row = np.arange(self.num_envs * p.num_agents).reshape(self.num_envs, p.num_agents) * arms
+        self._agent = np.arange(self.num_envs * agents).reshape(self.num_envs, agents) * arms
+
+    def make_roles(self) -> tuple[Role, ...]:
+        arms, longest = self.params.arms, float(self.params.horizon)
         layout = Layout(
             counts=(arms, 0, longest),
             means=(arms, 0, 1),
-            private=(arms, *REACH),
-            broadcast=(arms, *REACH),
+            private=(arms, *MEAN_BOUNDS),
+            broadcast=(arms, *MEAN_BOUNDS),
             active=(arms, 0, 1),
             time=(1, 0, longest),
             time_left=(1, 0, longest),
             rounds=(1, 0, longest),
             phase_left=(1, 0, longest),
-            held=(1, 0, 1),
+            coverage=(1, 0, 1),
         )
-        return (Role("agent", p.num_agents, layout, gymnasium.spaces.Discrete(2 * arms)),)
+        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(2 * arms)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
         observer: Any = "public" if self.params.components else "server"
-        return (Channel("means", "vector", observer=observer, unit="event", disjoint=True),)
+        senders: Any = {"sender": "agent", "num_senders": self.params.num_agents}
+        return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, **senders),)
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         law = config.mechanism
@@ -518,29 +242,30 @@ class FederatedBandit(Population[State]):
             )
 
     def public(self) -> dict[str, Any]:
-        """`delay`, slots that agents wait for a round's result; `tell_neighbours`, by which agents on a graph exchange what they like."""
-        return {"delay": self.talk.delay, "tell_neighbours": self.tell_neighbours}
+        """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a graph send vectors."""
+        return {"delay": self.traffic.delay, "neighbour_exchange": self.neighbour_exchange}
 
     def initial(self) -> State:
         p, size = self.params, self.num_envs
         agents, arms = p.num_agents, p.arms
-        self.asides = np.where(self.channels["means"].live, 0, self.asides)
+        self.neighbour_messages = np.where(self.channels["means"].live, 0, self.neighbour_messages)
         whole = np.zeros((size, agents, arms), np.int64)
         real = np.zeros((size, agents, arms))
         none = np.zeros(size, np.int64)
         return State(
-            quality=draw_quality(p, size, self.stream("qualities")),
+            quality=draw_quality(p.qualities, (size, agents, arms), self.stream("qualities")),
             counts=whole, sums=whole, used_counts=whole, used_sums=whole, weight=real, private=real,
-            missed=whole[:, :, 0], offered=np.zeros((size, agents), np.bool_), heard=whole > 0,
-            broadcast=np.zeros((size, arms)), last_round=np.zeros((size, arms), np.int64), mark=np.zeros((size, arms), np.int64),
-            time=none, since=none, rounds=none, phase_left=none, uploads=none,
+            missed_rounds=whole[:, :, 0], uploaded=np.zeros((size, agents), np.bool_), reported=whole > 0,
+            broadcast=np.zeros((size, arms)), last_round=np.zeros((size, arms), np.int64),
+            counts_at_round=np.zeros((size, arms), np.int64),
+            time=none, round_time=none, rounds=none, phase_left=none, uploads=none,
         )  # fmt: skip
 
-    # Playing. These write into the arrays of a state, which is their caller's own.
+    # Pulls and rounds. These methods write into the arrays of a state that their caller has copied.
 
-    def pull(self, state: State, arms: Array) -> Array:
-        """Everyone pulls once, `arms` int64[B, M]: the rewards, bool[B, M]."""
-        at = self._row + arms
+    def pull(self, state: State, arms: Ints) -> Bools:
+        """Every agent pulls once, `arms` int64[B, M]; returns the rewards, bool[B, M]."""
+        at = self._agent + arms
         alike = state.quality.shape[1] == 1
         mu = state.quality.reshape(-1)[self._replica + arms if alike else at]
         drawn = self.stream("rewards").random(arms.shape) < mu
@@ -550,11 +275,11 @@ class FederatedBandit(Population[State]):
             waiting = state.phase_left[:, None] > 0
             state.used_counts.reshape(-1)[at] += waiting
             state.used_sums.reshape(-1)[at] += drawn & waiting
-        return drawn
+        return np.asarray(drawn)
 
-    def pull_many(self, state: State, pulls: Array) -> None:
-        """Everyone pulls many times, `pulls` int64[B, M, K]: a sum of n Bernoulli(mu) rewards is Binomial(n, mu)."""
-        # Agents last: those that pull alike follow one another, for which NumPy need not start anew.
+    def pull_many(self, state: State, pulls: Ints) -> None:
+        """Every agent pulls many times, `pulls` int64[B, M, K]: a sum of n Bernoulli(mu) rewards is Binomial(n, mu)."""
+        # Agents last: neighbouring entries then have equal n and mu, for which NumPy need not set up its sampler again.
         n = np.ascontiguousarray(pulls.transpose(0, 2, 1))
         mu = np.broadcast_to(state.quality, pulls.shape).transpose(0, 2, 1)
         drawn = self.stream("rewards").binomial(n, mu).transpose(0, 2, 1)
@@ -565,90 +290,95 @@ class FederatedBandit(Population[State]):
             state.used_counts[waiting] += pulls[waiting]
             state.used_sums[waiting] += drawn[waiting]
 
-    def communicate(self, state: State, asks: Array, slots: Array) -> Array:
-        """Pass uploads and messages at the end of `slots` int64[B] slots: the cost of each agent's links, float64[B, M].
+    def communicate(self, state: State, asks: Bools, slots: Ints) -> Floats:
+        """Send uploads and messages at the end of `slots` int64[B] slots; returns the cost of each agent's links, float64[B, M].
 
         Args:
-            asks: who uploads, bool[B, M]; only where `may_upload`.
-            slots: played since this was last called, not beyond the end of a round under way.
+            state: is changed in place.
+            asks: agents that upload, bool[B, M]; all of them may (`may_upload`).
+            slots: played since the last call; these do not extend beyond the end of a round under way.
         """
-        p, talk = self.params, self.talk
-        before, under_way = progress(state, talk), state.phase_left > 0
+        p, traffic = self.params, self.traffic
+        before, under_way = traffic.elapsed(state.phase_left), state.phase_left > 0
         state.phase_left[:] -= np.where(under_way, slots, 0)
         ends = under_way & (state.phase_left == 0)
         cost = np.zeros(asks.shape)
         if asks.any():
             self.upload(state, asks)
-            starts = state.offered.all(1) & asks.any(1) if p.components else asks.any(1)
-            state.phase_left[:] = np.where(starts, talk.delay, state.phase_left)
-            ends |= starts & (talk.delay == 0)
+            starts = state.uploaded.all(1) & asks.any(1) if p.components else asks.any(1)
+            state.phase_left[:] = np.where(starts, traffic.delay, state.phase_left)
+            ends |= starts & (traffic.delay == 0)
             if not p.components:
                 state.uploads[:] += asks.sum(1)
                 cost += p.server_link_cost * asks
             under_way = under_way | starts
-        if talk.slots and under_way.any():
-            after = np.where(ends, talk.slots, progress(state, talk))
-            sent = talk.by_agent[after] - talk.by_agent[before]
+        if traffic.slots and under_way.any():
+            after = np.where(ends, traffic.slots, traffic.elapsed(state.phase_left))
+            sent = traffic.by_agent[after] - traffic.by_agent[before]
             cost += p.agent_link_cost * np.where(under_way[:, None], sent, 0)
         if ends.any():
             self.end_round(state, ends)
             if p.hybrid:
-                state.uploads[:] += ends * len(talk.sinks)
-                cost[:, talk.sinks] += p.server_link_cost * ends[:, None]
+                state.uploads[:] += ends * len(traffic.sinks)
+                cost[:, traffic.sinks] += p.server_link_cost * ends[:, None]
         return cost
 
-    def upload(self, state: State, asks: Array) -> None:
-        """The agents in `asks` bool[B, M] pass the means of their pulls since their last upload (Algorithm 1, lines 8-11).
+    def upload(self, state: State, asks: Bools) -> None:
+        """The agents in `asks` bool[B, M] send the means of their pulls since their last upload (Algorithm 1, lines 8-11).
 
-        They tell of the arms that anybody has pulled since the last round, which are the active ones. After m rounds that an agent missed,
-        its pulls are shared out over m + 1 messages, each with the noise that one epoch's has.
+        They report the arms that any agent has pulled since the last round, which are the active ones. After m missed rounds, an agent's
+        pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
         """
-        current = (state.counts.sum(1) > state.mark)[:, None]
+        current = (state.counts.sum(1) > state.counts_at_round)[:, None]
         pulls, rewards = (state.counts - state.used_counts) * current, (state.sums - state.used_sums) * current
-        parts = state.missed + 1
+        parts = state.missed_rounds + 1
         share = pulls / parts[:, :, None]
         mean = rewards / np.maximum(pulls, 1)
-        sensitivity = 1.0 / np.where(share > 0, share, 1.0)
-        # At user level: the most rewards that any of these messages is about.
+        # At user level, a message costs as much as all its rewards: charge for the longest of these messages.
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
-            said, delivered = self.channels["means"].send(mean, asks & (parts > part), sensitivity, events=events)
-            said_pulls = np.where(delivered[:, :, None], share, 0.0)
-            state.private[:] = historical_mean(state.private, state.weight, said, said_pulls)
-            state.weight[:] += said_pulls
-            state.heard[:] |= said_pulls > 0
+            sending = asks & (parts > part)
+            received, delivered = self.channels["means"].send(mean, sending, mean_sensitivity(share), events=events)
+            received_pulls = np.where(delivered[:, :, None], share, 0.0)
+            state.private[:] = historical_mean(state.private, state.weight, received, received_pulls)
+            state.weight[:] += received_pulls
+            state.reported[:] |= received_pulls > 0
         state.used_counts[asks] = state.counts[asks]
         state.used_sums[asks] = state.sums[asks]
-        state.missed[asks] = 0
-        state.offered[:] |= asks
+        state.missed_rounds[asks] = 0
+        state.uploaded[:] |= asks
 
-    def end_round(self, state: State, ends: Array) -> None:
-        """All learn the average of the agents that were heard, where `ends` bool[B]."""
+    def end_round(self, state: State, ends: Bools) -> None:
+        """All agents learn the average over those that uploaded, in the replicas `ends` bool[B]."""
         p = self.params
-        group = self.talk.group if p.hybrid and p.weighting == "components" else None
-        mean, known = average(state.private, state.heard & ends[:, None, None], group)
+        group = self.traffic.group if p.hybrid and p.weighting == "components" else None
+        mean, known = average(state.private, state.reported & ends[:, None, None], group)
         new = known > 0
         state.rounds[:] += ends
         state.broadcast[:] = np.where(new, mean, state.broadcast)
         state.last_round[:] = np.where(new, state.rounds[:, None], state.last_round)
-        state.missed[:] += ends[:, None] & ~state.offered
-        state.offered[ends] = False
-        state.heard[ends] = False
-        state.mark[:] = np.where(ends[:, None], state.counts.sum(1), state.mark)
-        state.since[:] = np.where(ends, state.time, state.since)
+        state.missed_rounds[:] += ends[:, None] & ~state.uploaded
+        state.uploaded[ends] = False
+        state.reported[ends] = False
+        state.counts_at_round[:] = np.where(ends[:, None], state.counts.sum(1), state.counts_at_round)
+        state.round_time[:] = np.where(ends, state.time, state.round_time)
 
-    def tell_neighbours(self, x: Array, live: Array) -> tuple[Array, Array]:
-        """A policy's agents all say `x` float64[B, M, P] to their neighbours, where `live` bool[B]: what is heard, and of whom, bool[B, M].
+    def neighbour_exchange(self, x: Floats, live: Bools) -> tuple[Floats, Bools]:
+        """Every agent sends its row of `x` float64[B, M, P] to all its neighbours, in the replicas `live` bool[B].
 
-        A message a link each way, counted as `neighbour`, at the next reset from 0 again.
+        Each link carries a message in both directions, counted as `neighbour` until the next reset.
+
+        Returns:
+            (x as received, float64[B, M, P]; agents whose message was delivered, bool[B, M]).
         """
-        self.asides = self.asides + np.where(live, sum(2 * graph.num_edges for graph in self.params.components), 0)
-        speak = None if live.all() else np.broadcast_to(live[:, None], x.shape[:2])
-        return self.channels["means"].send(x, speak, 1.0)
+        links = sum(2 * graph.num_edges for graph in self.params.components)
+        self.neighbour_messages = self.neighbour_messages + np.where(live, links, 0)
+        senders = None if live.all() else np.broadcast_to(live[:, None], x.shape[:2])
+        return self.channels["means"].send(x, senders, 1.0)
 
-    def may_upload(self, state: State) -> Array:
-        """Who can upload now, bool[B, M]."""
-        return (state.phase_left == 0)[:, None] & ~state.offered
+    def may_upload(self, state: State) -> Bools:
+        """Agents that can upload now, bool[B, M]."""
+        return np.asarray((state.phase_left == 0)[:, None] & ~state.uploaded)
 
     def transition(
         self, state: State, actions: dict[str, Array]
@@ -656,7 +386,7 @@ class FederatedBandit(Population[State]):
         arms = self.params.arms
         action = actions["agent"]
         asks = (action >= arms) & self.may_upload(state)
-        new = own(state, talks=bool(asks.any() or (state.phase_left > 0).any()))
+        new = own_copy(state, communicates=bool(asks.any() or (state.phase_left > 0).any()))
         drawn = self.pull(new, action % arms)
         new.time[:] += 1
         reward = drawn - self.communicate(new, asks, np.ones(self.num_envs, np.int64))
@@ -664,75 +394,46 @@ class FederatedBandit(Population[State]):
         return new, {"agent": reward}, nobody, new.time >= self.params.horizon, self.inform(new)
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play agents that plan (`EpochPlan`): sums of the Bernoulli rewards of many pulls are drawn as binomials."""
-        plan = forms["agent"].plan
-        channel, live, arms = self.channels["means"], ~self.done, self.params.arms
-        state = own(self.state)
-        seen = Seen(state, self.params.horizon, self.talk)
-        clock = np.repeat(state.time[:, None], self.params.num_agents, axis=1)
-        end = np.where(live, int(min(self.params.horizon, until + 1e-9)), 0)[:, None]
-        while (room := end - clock).max() > 0:
-            if np.count_nonzero(state.phase_left):
-                left = state.phase_left[:, None]
-                room = np.where(left > 0, np.minimum(room, left), room)
-            pulls, asks = plan(seen, np.maximum(room, 0))
-            all_go = room.min() > 0
-            if pulls.ndim == 2 and all_go:
-                self.pull(state, pulls)
-                clock += 1
-                state.time[:] += 1
-                slots = np.ones(self.num_envs, np.int64)
-            else:
-                if pulls.ndim == 2:
-                    pulls = (pulls[:, :, None] == np.arange(arms)) * (room > 0)[:, :, None]
-                each = pulls.sum(-1)
-                if (each > np.maximum(room, 0)).any() or (each < (room > 0)).any():
-                    raise ValueError(
-                        f"{policies['agent']!r} must plan 1 to {room.max()} slots, not {each.min()} to {each.max()}"
-                    )
-                self.pull_many(state, pulls)
-                clock += each
-                slots, state.time[:] = each.max(1), clock.max(1)
-            if np.count_nonzero(asks) or np.count_nonzero(state.phase_left):
-                channel.live = live
-                self.communicate(state, asks & (room > 0) & self.may_upload(state), slots)
-                live = live & ~channel.stopped
-                end = np.where(live[:, None], end, 0)
-        self._state = state
-        self.truncated = self.truncated | (state.time >= self.params.horizon) | channel.stopped
+        self._state = jump(self, forms["agent"].plan, policies["agent"], until)
+        over = (self._state.time >= self.params.horizon) | self.channels["means"].stopped
+        self.truncated = self.truncated | over
 
-    # Showing.
+    # Observations and measures.
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        layout, seen = self.roles[role].layout, Seen(state, self.params.horizon, self.talk)
-        return layout.pack(**{name: getattr(seen, name) for name in layout.fields})
+        layout, knowledge = self.roles[role].layout, AgentKnowledge(state, self.params.horizon, self.traffic)
+        return layout.pack(**{name: getattr(knowledge, name) for name in layout.fields})
 
     def action_mask(self, role: str) -> Array:
         state, arms = self.state, self.params.arms
-        mask = np.ones((*state.offered.shape, 2 * arms), np.int8)
+        mask = np.ones((*state.uploaded.shape, 2 * arms), np.int8)
         mask[:, :, arms:] = self.may_upload(state)[:, :, None]
         return mask
 
-    def counted(self, state: State) -> dict[str, Array]:
-        """Messages so far by kind, int64[B] each."""
-        told = self.params.num_agents if self.params.hybrid or not self.params.components else 0
-        counts = {"upload": state.uploads.copy(), "broadcast": state.rounds * told, "neighbour": self.asides}
-        done = progress(state, self.talk)
-        return counts | {kind: state.rounds * total[-1] + total[done] for kind, total in self.talk.sent.items()}
+    def transmissions(self, state: State) -> dict[str, Ints]:
+        """Messages over links so far by kind, int64[B] each."""
+        receivers = self.params.num_agents if self.params.hybrid or not self.params.components else 0
+        server = {"upload": state.uploads.copy(), "broadcast": state.rounds * receivers}
+        elapsed = self.traffic.elapsed(state.phase_left)
+        rounds = {kind: state.rounds * total[-1] + total[elapsed] for kind, total in self.traffic.sent.items()}
+        return server | {"neighbour": self.neighbour_messages} | rounds
 
-    def cost(self, state: State) -> tuple[Array, Array]:
-        """(transmissions over links int64[B]; c1 an upload to the server and c2 a message to an agent, equation 2, float64[B])."""
+    def cost(self, state: State) -> tuple[Ints, Floats]:
+        """(Messages over links but for broadcasts, int64[B]; their cost by equation 2 of Li & Song, float64[B])."""
+        p, kinds = self.params, self.transmissions(state)
+        between = sum(count for kind, count in kinds.items() if kind not in ("upload", "broadcast"))
+        cost = communication_cost(state.uploads, np.asarray(between), p.server_link_cost, p.agent_link_cost)
+        return state.uploads + between, cost
+
+    def cost_bound(self, state: State) -> Floats:
+        """The cost by the paper's bound, every edge in every slot of a round (Theorem 3), float64[B]."""
         p = self.params
-        between = sum(count for kind, count in self.counted(state).items() if kind not in ("upload", "broadcast"))
-        return state.uploads + between, p.server_link_cost * state.uploads + p.agent_link_cost * between
+        return communication_cost(
+            state.uploads, state.rounds, p.server_link_cost, p.agent_link_cost * self.traffic.bound
+        )
 
-    def cost_bound(self, state: State) -> Array:
-        """The same by the paper's bound, every edge in every slot of a round (Theorem 3), float64[B]."""
-        p = self.params
-        return p.server_link_cost * state.uploads + p.agent_link_cost * self.talk.bound * state.rounds
-
-    def playing(self, state: State) -> Array:
-        """The arms that are still played, bool[B, K]."""
+    def playing(self, state: State) -> Bools:
+        """Arms that are still played, bool[B, K]."""
         return in_play(state)
 
     def inform(self, state: State) -> dict[str, Any]:
@@ -742,14 +443,14 @@ class FederatedBandit(Population[State]):
             "local_regret": local_regret(state),
             "cost": cost,
             "transmissions": transmissions,
-            **self.counted(state),
+            **self.transmissions(state),
             "rounds": state.rounds,
             "phase": (state.phase_left > 0).astype(np.int64),
             "active_arms": self.playing(state).sum(-1),
             "last_round": state.last_round,
         }
 
-    def clock(self) -> Array:
+    def clock(self) -> Floats:
         return self.state.time.astype(np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
@@ -768,86 +469,19 @@ class FederatedBandit(Population[State]):
         }
 
     def outcome(self) -> dict[str, Array]:
-        """All that is measured, and the counts by kind.
+        """All measures, and the transmissions by kind.
 
-        `identified`: of the pulls since the last round (since the start, without one), nine tenths are of a best arm. `active_arms`:
-        those still played.
+        `identified` is 1 if best arms have nine tenths of the pulls since the last round (without a round, since the start);
+        `active_arms` is the number of arms that are still played.
         """
-        values = {name: value() for name, value in self.measures().items()} | self.counted(self.state)
+        values = {name: value() for name, value in self.measures().items()} | self.transmissions(self.state)
         return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
-    def phase(self, replica: int) -> str:
-        if self.state.phase_left[replica]:
-            return "communicating"
-        return "exploring" if self.playing(self.state)[replica].sum() > 1 else "exploiting"
-
     def describe(self, replica: int = 0) -> str:
-        s, i = self.state, replica
-        playing = self.playing(s)[i]
-        shown = "".join("#" if arm else "." for arm in playing[:60]) + ("..." if len(playing) > 60 else "")
-        phase = self.phase(replica)
-        return (
-            f"t={s.time[i]:6d}  rounds {s.rounds[i]:2d}  {phase}  arms {playing.sum()} [{shown}]  "
-            f"regret {regret(s)[i]:.2f}  cost {self.cost(s)[1][i]:g}"
-        )
+        return drawing.describe(self, replica)
 
     def draw(self, axes: Any, replica: int = 0) -> None:
-        s, i = self.state, replica
-        playing, arms = self.playing(s)[i], np.arange(s.counts.shape[2])
-        heard = s.weight[i].sum(0)
-        mean = s.broadcast[i] if s.rounds[i] else s.sums[i].sum(0) / np.maximum(s.counts[i].sum(0), 1)
-        pulls = heard if s.rounds[i] else s.counts[i].sum(0)
-        spread = 2 * np.sqrt(np.clip(mean * (1 - mean), 0, None) / np.maximum(pulls, 1))
-        for chosen, colour, label in (
-            (~playing & (pulls > 0), "#c9ced6", "dropped"),
-            (playing & (pulls > 0), "#2a6f4e", "in play"),
-        ):
-            if chosen.any():
-                axes.errorbar(
-                    arms[chosen],
-                    mean[chosen],
-                    spread[chosen],
-                    fmt="o",
-                    ms=4,
-                    color=colour,
-                    label=f"{label} ({chosen.sum()})",
-                )
-        axes.plot(arms, s.quality[i].mean(0), "_", ms=8, color="#e0a526", label="true mean")
-        axes.set_xlabel("arm")
-        axes.set_ylabel("mean over agents, two standard errors")
-        axes.set_ylim(-0.05, 1.05)
-        axes.set_title(
-            f"slot {s.time[i]} of {self.params.horizon}, {self.phase(i)}, after {s.rounds[i]} rounds\n"
-            f"regret {regret(s)[i]:.1f}, cost of links {self.cost(s)[1][i]:g}"
-        )
-        axes.legend(loc="lower right", frameon=False)
-        axes.spines[["top", "right"]].set_visible(False)
-
-
-def regret(state: State) -> Array:
-    """Equation 1 with means in place of rewards: sum over agents and slots of mu* - mu_a, float64[B]."""
-    return np.asarray((state.counts.sum(1) * gaps(state.quality)).sum(-1))
-
-
-def local_regret(state: State) -> Array:
-    """The same with each agent's own means and best arm, float64[B]."""
-    if state.quality.shape[1] == 1:
-        return regret(state)
-    return np.asarray((state.counts * local_gaps(state.quality)).sum((1, 2)))
-
-
-def in_play(state: State) -> Array:
-    """Arms that agents still play, bool[B, K]: those pulled since the last round, if it left time to pull all it renewed; else these."""
-    last, pulled = renewed(state), state.counts.sum(1) > state.mark
-    return np.where((state.time - state.since >= last.sum(-1))[:, None], pulled, last)
-
-
-def identified(state: State) -> Array:
-    """Whether a best arm takes nine tenths of the pulls since the last round, or is all that it renewed, bool[B]."""
-    best = gaps(state.quality) <= 1e-12
-    pulls = state.counts.sum(1) - state.mark
-    total = pulls.sum(-1)
-    return np.where(total > 0, (pulls * best).sum(-1) >= SURE * total, ~(renewed(state) & ~best).any(-1))
+        drawing.draw(self, axes, replica)
 
 
 federated_bandit_v0 = World(FederatedBandit, Params)

@@ -1,14 +1,14 @@
-"""What classic bandit algorithms compute, one equation a function, over arrays of any shape [..., K] of arms.
+"""Indices, radii and schedules of classic bandit algorithms, one formula per function, for arrays [..., K] of arms.
 
-`counts` are pulls, `means` sample means in [0, 1] (whatever, where nothing was pulled). An index is infinite where an arm was
-never pulled. Logarithms are natural.
+`counts` are pulls, and `means` are sample means in [0, 1]; their value for an arm that was never pulled does not matter, and the arm's
+index is infinite. Logarithms are natural.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Array
+from taciturn.validation import Array, Floats, Ints
 
 __all__ = [
     "DPEpoch",
@@ -31,42 +31,42 @@ __all__ = [
 TINY = 1e-300
 
 
-def ucb1_index(counts: Array, means: Array, t: Array | float) -> Array:
+def ucb1_index(counts: Array, means: Floats, t: Array | float) -> Floats:
     """mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi & Fischer 2002, Figure 1).
 
     Args:
         counts, means: [..., K].
-        t: pulls so far, a number or [..., 1]; below 2, where an arm is always unpulled or the only one, it counts as 2.
+        t: pulls so far, a number or [..., 1]; values below 2 count as 2.
     """
     return means + ucb1_width(t) * ucb1_narrow(counts)
 
 
-def ucb1_width(t: Array | float) -> Array:
+def ucb1_width(t: Array | float) -> Floats:
     """sqrt(2 ln t)."""
     return np.sqrt(2.0 * np.log(np.maximum(t, 2.0)))
 
 
-def ucb1_narrow(counts: Array) -> Array:
+def ucb1_narrow(counts: Array) -> Floats:
     """1 / sqrt(n)."""
     with np.errstate(divide="ignore"):
         return 1.0 / np.sqrt(counts)
 
 
-def bernoulli_divergence(p: Array, q: Array) -> Array:
+def bernoulli_divergence(p: Floats, q: Floats) -> Floats:
     """kl(p, q) = p ln(p / q) + (1 - p) ln((1 - p) / (1 - q)), for p in [0, 1] and q in (0, 1)."""
     return p * np.log(np.maximum(p, TINY) / q) + (1 - p) * np.log(np.maximum(1 - p, TINY) / (1 - q))
 
 
-def kl_ucb_index(counts: Array, means: Array, t: Array | float, c: float = 0.0, steps: int = 8) -> Array:
-    """The largest q with n kl(mean, q) <= ln t + c ln ln t (Garivier & Cappe 2011, Algorithm 1; they advise c = 0).
+def kl_ucb_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0, steps: int = 8) -> Floats:
+    """The largest q with n kl(mean, q) <= ln t + c ln ln t (Garivier & Cappe 2011, Algorithm 1; they recommend c = 0).
 
-    By Newton's method from above: kl(p, .) is convex and increasing beyond p, so no step passes the root. It begins at the lesser of
-    two bounds on it, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 - p)), with b the right side over n and H the entropy; 8
-    steps come within 1e-12 of it.
+    Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so that no step passes the root. It starts at the
+    smaller of two upper bounds on the root, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 - p)), where b is the right side
+    divided by n and H the entropy. The error after 8 steps is at most 1e-12.
 
     Args:
         counts, means: [..., K].
-        t: pulls so far, a number or [..., 1]; below 2 it counts as 2.
+        t: pulls so far, a number or [..., 1]; values below 2 count as 2.
     """
     budget = kl_ucb_budget(t, c)
     p = np.clip(means, 0.0, 1.0)
@@ -85,19 +85,19 @@ def kl_ucb_index(counts: Array, means: Array, t: Array | float, c: float = 0.0, 
     return np.where(counts > 0, q, np.inf)
 
 
-def kl_ucb_budget(t: Array | float, c: float) -> Array:
+def kl_ucb_budget(t: Array | float, c: float) -> Floats:
     """ln t + c ln ln t."""
     log_t = np.log(np.maximum(t, 2.0))
     return log_t + c * np.log(np.maximum(log_t, 1.0)) if c else log_t
 
 
-def pinsker_index(counts: Array, means: Array, t: Array | float, c: float = 0.0) -> Array:
-    """mean + sqrt((ln t + c ln ln t) / (2 n)), which is at least the index of KL-UCB: kl(p, q) >= 2 (p - q)^2."""
+def pinsker_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0) -> Floats:
+    """mean + sqrt((ln t + c ln ln t) / (2 n)), an upper bound on the index of KL-UCB, as kl(p, q) >= 2 (p - q)^2."""
     with np.errstate(divide="ignore"):
         return means + np.sqrt(kl_ucb_budget(t, c) / 2 / counts)
 
 
-def moss_index(counts: Array, means: Array, horizon: float, num_arms: int) -> Array:
+def moss_index(counts: Array, means: Floats, horizon: float, num_arms: int) -> Floats:
     """mean + sqrt(max(ln(T / (K n)), 0) / n) (MOSS; Audibert & Bubeck 2009).
 
     Args:
@@ -110,26 +110,26 @@ def moss_index(counts: Array, means: Array, horizon: float, num_arms: int) -> Ar
     return np.where(counts > 0, means + bonus, np.inf)
 
 
-def elimination_radius(pulls: Array, num_arms: int, delta: float) -> Array:
-    """sqrt(ln(4 K n^2 / delta) / (2 n)): Hoeffding's bound for K arms at all n at once, with probability 1 - delta.
+def elimination_radius(pulls: Array, num_arms: int, delta: float) -> Floats:
+    """sqrt(ln(4 K n^2 / delta) / (2 n)): Hoeffding's bound, valid for K arms and all n simultaneously with probability 1 - delta.
 
-    Successive elimination (Even-Dar, Mannor & Mansour 2006, Algorithm 3) drops an arm that lies two such radii below the best; its
-    constant is left open there, and this one is Hoeffding's for rewards in [0, 1].
+    Successive elimination (Even-Dar, Mannor & Mansour 2006, Algorithm 3) eliminates arms that are two radii below the best. The paper
+    leaves the constant open; this is Hoeffding's for rewards in [0, 1].
     """
     n = np.maximum(pulls, 1)
     return np.sqrt(np.log(4 * num_arms * n * n / delta) / (2 * n))
 
 
 class DPEpoch(NamedTuple):
-    """An epoch of private successive elimination: `pulls` of every active arm, then drop those `threshold` below the best noisy mean."""
+    """An epoch of private successive elimination: pulls of each active arm, then elimination of arms below the best noisy mean."""
 
-    pulls: Array  # R_e, int64
-    threshold: Array  # 2 h_e + 2 c_e
-    scale: Array  # of the Laplace noise on a mean, 1 / (epsilon R_e)
+    pulls: Ints  # R_e, of each active arm
+    threshold: Floats  # 2 h_e + 2 c_e, the distance below the best
+    scale: Floats  # of the Laplace noise on a mean, 1 / (epsilon R_e)
 
 
-def dp_elimination_epoch(epoch: Array, active: Array, epsilon: float, beta: float) -> DPEpoch:
-    """Epoch e with |S| active arms (Sajed & Sheffet 2019, Algorithm 2), for e and |S| of one shape.
+def dp_elimination_epoch(epoch: Ints, active: Ints, epsilon: float, beta: float) -> DPEpoch:
+    """Epoch e with |S| active arms (Sajed & Sheffet 2019, Algorithm 2), for e and |S| of the same shape.
 
     R_e = max(32 ln(8 |S| e^2 / beta) / D^2, 8 ln(4 |S| e^2 / beta) / (epsilon D)) + 1 with D = 2^-e, rounded up;
     h_e = sqrt(ln(8 |S| e^2 / beta) / (2 R_e)) and c_e = ln(4 |S| e^2 / beta) / (epsilon R_e).
@@ -140,17 +140,17 @@ def dp_elimination_epoch(epoch: Array, active: Array, epsilon: float, beta: floa
     return DPEpoch(pulls, 2 * np.sqrt(sampling / (2 * pulls)) + 2 * noise / (epsilon * pulls), 1 / (epsilon * pulls))
 
 
-def fed2_ucb_radius(admitted: Array, pulls: Array, horizon: float, sigma: float, sigma_c: float) -> float:
+def fed2_ucb_radius(admitted: Floats, pulls: Floats, horizon: float, sigma: float, sigma_c: float) -> float:
     """sqrt(6 sigma^2 eta_p ln T) + sqrt(6 sigma_c^2 ln T / M(p)) (Fed2-UCB; Shi & Shen 2021).
 
-    eta_p = M(p)^-2 sum_q g(q) / F(q, p): of the M(p) clients, g(q) came in phase q and have pulled each active arm F(q, p) times.
+    eta_p = M(p)^-2 sum_q g(q) / F(q, p): of the M(p) clients, g(q) were admitted in phase q and have pulled each active arm F(q, p) times.
 
     Args:
         admitted: g(1..p), float64[p].
         pulls: f(1..p), float64[p].
         horizon: T.
-        sigma: of a reward given its arm, for its sub-Gaussian tail (1/2 in [0, 1]).
-        sigma_c: of a client's mean about the global one; 0 for homogeneous rewards.
+        sigma: sub-Gaussian parameter of a reward given its arm (1/2 for rewards in [0, 1]).
+        sigma_c: standard deviation of a client's mean about the global mean; 0 for homogeneous rewards.
     """
     clients = admitted.sum()
     since = np.cumsum(pulls[::-1])[::-1]
@@ -159,18 +159,18 @@ def fed2_ucb_radius(admitted: Array, pulls: Array, horizon: float, sigma: float,
 
 
 def coop_ucb2_index(
-    pulls: Array, rewards: Array, t: Array | float, agents: int, gamma: float, sigma: float, eta: float
-) -> Array:
+    pulls: Floats, rewards: Floats, t: Array | float, agents: int, gamma: float, sigma: float, eta: float
+) -> Floats:
     """s / n + sigma sqrt(2 gamma / G(eta) (n + f(t)) / (M n) ln t / n) (Landgren, Srivastava & Leonard 2016).
 
-    n and s estimate, by running consensus, pulls and rewards per agent; G(eta) = 1 - eta^2 / 16, f(t) = sqrt(ln t).
+    n and s are running consensus estimates of pulls and rewards per agent; G(eta) = 1 - eta^2 / 16, f(t) = sqrt(ln t).
 
     Args:
         pulls, rewards: n and s, [..., K].
         t: slots so far, a number or [..., 1, 1].
         agents: M.
         gamma: > 1.
-        sigma: of a reward, for its sub-Gaussian tail.
+        sigma: sub-Gaussian parameter of a reward.
         eta: in (0, 4).
     """
     log_t = np.log(np.maximum(t, 2.0))
@@ -179,14 +179,14 @@ def coop_ucb2_index(
     return np.where(pulls > 0, rewards / n + sigma * np.sqrt(width), np.inf)
 
 
-def dducb_index(pulls: Array, rewards: Array, t: Array | float, agents: int, sigma: float, eta: float) -> Array:
+def dducb_index(pulls: Floats, rewards: Floats, t: Array | float, agents: int, sigma: float, eta: float) -> Floats:
     """rewards / pulls + sqrt(2 eta sigma^2 ln t / (M pulls)) (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1).
 
     Args:
         pulls, rewards: delayed averages over the agents, [..., K].
-        t: pulls of all agents that they cover, a number or [..., 1, 1].
+        t: pulls of all agents behind these averages, a number or [..., 1, 1].
         agents: M.
-        sigma: of a reward, for its sub-Gaussian tail.
+        sigma: sub-Gaussian parameter of a reward.
         eta: > 1.
     """
     n = np.where(pulls > 0, pulls, 1.0)
@@ -195,14 +195,14 @@ def dducb_index(pulls: Array, rewards: Array, t: Array | float, agents: int, sig
     )
 
 
-def gossip_ucb_index(counts: Array, estimates: Array, t: Array | float, agents: int) -> Array:
-    """estimate + sqrt(2 M ln t / n) + alpha, with n an agent's own pulls (Zhu, Zhu, Liu & Liu 2021).
+def gossip_ucb_index(counts: Array, estimates: Floats, t: Array | float, agents: int) -> Floats:
+    """estimate + sqrt(2 M ln t / n), where n is the number of the agent's own pulls (Zhu, Zhu, Liu & Liu 2021).
 
-    The paper adds a constant alpha = 64 / M^17 to every index, which changes no choice and is left out.
+    The paper adds a constant, 64 / M^17, to every index, which changes no choice.
 
     Args:
-        counts: own pulls, [..., K].
-        estimates: of the mean over agents, by gossip, [..., K].
+        counts: the agent's own pulls, [..., K].
+        estimates: gossip estimates of the mean over agents, [..., K].
         t: slots so far, a number or [..., 1, 1].
         agents: M.
     """

@@ -1,4 +1,4 @@
-"""What learners of the federated bandit are trained with: rows that share their pay, and one scorer for all arms."""
+"""Training environment and network of the federated bandit's learners: rows with a shared reward, and one scorer for all arms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,14 @@ __all__ = ["ArmScorer", "ScoringPolicy", "TeamRows"]
 
 
 class TeamRows(RowsVecEnv):
-    """Rows that see features, are paid the mean reward of their replica, and end where it ends: they see the time left.
+    """Rows that observe features and receive the mean reward of their replica.
+
+    The end of a run is a termination for them, not a truncation, since they observe the time left.
 
     Args:
-        population, seed: as of `RowsVecEnv`.
-        features: from observations [rows, D] to what the rows see.
-        open_actions: from observations and masks bool[rows, n] to the actions that the learner chooses from.
+        population, seed: as in `RowsVecEnv`.
+        features: maps observations [rows, D] to the features that rows observe.
+        open_actions: maps observations and masks bool[rows, n] to the actions that the learner may choose.
     """
 
     def __init__(
@@ -56,17 +58,18 @@ def hidden_layers(features: int, width: int) -> nn.Sequential:
 
 
 class ArmScorer(nn.Module):
-    """One small network looks at every arm, so that what it learns of one holds for all, however they are numbered.
+    """A small network applied to every arm with the same weights, so that it is equivariant under renumbering of arms.
 
-    It takes F features of each arm, [rows, K F]. The actor gives the logits [rows, 2 K] to pull an arm, and to pull it and upload: a score
-    of the arm, and what all arms together say of uploading. The critic's latent is the arms' mean and maximum, [rows, 2 width].
+    The input is F features of each arm, [rows, K F]. The actor's logits [rows, 2 K] are a score for pulling each arm, and, for pulling it
+    and uploading, this score plus a term for uploading that depends on all arms. The critic's latent is the mean and maximum over arms,
+    [rows, 2 width].
     """
 
     def __init__(self, arms: int, features: int, width: int) -> None:
         super().__init__()
         self._features = features
         self.actor, self.critic = hidden_layers(features, width), hidden_layers(features, width)
-        self.score, self.talk = nn.Linear(width, 1), nn.Linear(width, 1)
+        self.score, self.upload = nn.Linear(width, 1), nn.Linear(width, 1)
         self.latent_dim_pi, self.latent_dim_vf = 2 * arms, 2 * width
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -75,7 +78,7 @@ class ArmScorer(nn.Module):
     def forward_actor(self, features: torch.Tensor) -> torch.Tensor:
         hidden = self.actor(features.reshape(len(features), -1, self._features))
         score = self.score(hidden)[..., 0]
-        return torch.cat([score, score + self.talk(hidden.mean(1))], 1)
+        return torch.cat([score, score + self.upload(hidden.mean(1))], 1)
 
     def forward_critic(self, features: torch.Tensor) -> torch.Tensor:
         hidden = self.critic(features.reshape(len(features), -1, self._features))
@@ -83,7 +86,7 @@ class ArmScorer(nn.Module):
 
 
 class ScoringPolicy(MaskableActorCriticPolicy):
-    """The policy of MaskablePPO whose logits are those of an `ArmScorer` for `arms` arms, of hidden layers `width` wide."""
+    """The policy of MaskablePPO with the logits of an `ArmScorer` for `arms` arms, whose hidden layers have `width` units."""
 
     def __init__(self, *args: Any, arms: int, width: int, **more: Any) -> None:
         self._sizes = arms, width
@@ -96,5 +99,5 @@ class ScoringPolicy(MaskableActorCriticPolicy):
     def _build(self, lr_schedule: Any) -> None:
         super()._build(lr_schedule)
         self.action_net: Any = nn.Identity()
-        for layer in (self.mlp_extractor.score, self.mlp_extractor.talk):
+        for layer in (self.mlp_extractor.score, self.mlp_extractor.upload):
             nn.init.orthogonal_(layer.weight, 0.01)

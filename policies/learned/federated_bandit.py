@@ -1,4 +1,4 @@
-"""Learners of the federated bandit, by PPO: the coordinator of `arm_elimination_v0`, and the agents of `federated_bandit_v0`."""
+"""PPO learners for the coordinator of `arm_elimination_v0` and for the agents of `federated_bandit_v0`."""
 
 from typing import Any, ClassVar, Self
 
@@ -15,10 +15,10 @@ __all__ = ["LearnedElimination", "LearnedPulls"]
 
 
 class BanditPPO(Learner):
-    """What the two share. They are paid what their world pays, the agents of a replica alike: its mean.
+    """Base of both learners, whose reward is the mean over the agents of a replica.
 
-    They train when they are first reset, in a world like the one they are to act in and under the privacy they are to act under, and
-    are then kept. `history` holds the mean reward of a step in each rollout.
+    A learner trains at its first reset, in a practice world with the same setting and the same mechanisms on its channels, and is then
+    fixed. `history` is the mean reward per step in each rollout.
     """
 
     SETTINGS: ClassVar[dict[str, Any]]
@@ -41,7 +41,7 @@ class BanditPPO(Learner):
         self.look(view)
 
     def fit(self, view: PublicView) -> Self:
-        """Learn in a world like `view`."""
+        """Train in a practice world of `view`."""
         self.check(view)
         try:
             from stable_baselines3.common.vec_env import VecNormalize
@@ -71,43 +71,42 @@ class BanditPPO(Learner):
         return self
 
     def look(self, view: PublicView) -> None:
-        """Take note of how `view` is observed."""
+        """Remember the observation layout, horizon and number of arms of `view`."""
         (role,) = view.roles.values()
         self._layout: Layout = role.layout
         self._horizon, self._arms = view.params.horizon, view.params.arms
 
-    def seen(self, obs: Array) -> dict[str, Array]:
-        """The fields of observations [rows, D], each [rows, its size]."""
+    def fields(self, obs: Array) -> dict[str, Array]:
+        """The fields of observations [rows, D], each [rows, size]."""
         return {name: obs[:, part] for name, part in self._layout.slices.items()}
 
     def check(self, view: PublicView) -> None:
-        """Raise ValueError if it cannot act in `view`."""
+        """Raise ValueError if the policy cannot act in `view`."""
         raise NotImplementedError
 
     def learner(self, arms: int) -> Any:
-        """PPO, which lacks its environment and settings."""
+        """A constructor of PPO, to be called with an environment and settings."""
         raise NotImplementedError
 
     def features(self, obs: Array) -> Array:
-        """What the network is given of observations [rows, D]: float32[rows, ...]."""
+        """Inputs of the network for observations [rows, D], float32[rows, ...]."""
         raise NotImplementedError
 
     def open_actions(self, obs: Array, mask: Array) -> Array:
-        """Which of the actions in `mask` bool[rows, n] it chooses from."""
+        """The actions that the learner may choose, bool[rows, n], among those that `mask` bool[rows, n] allows."""
         return mask
 
 
 class LearnedElimination(BanditPPO):
-    """A coordinator's schedule, learned by PPO: how long to explore, what to drop, whom to hear.
+    """A coordinator's schedule, learned by PPO: pulls per epoch, elimination threshold and participation.
 
-    Arms are known by their place in the order of means, so that a policy tells nothing of which arm is which.
+    The network sees the arms in the order of their means, so that its actions do not depend on how arms are numbered. Once trained, it
+    acts in worlds with the same number of arms.
 
     Args:
-        steps: epochs of training, counted over replicas.
-        num_envs: replicas played at once.
-        seed: of everything random in training.
-
-    Once trained it acts in worlds of as many arms.
+        steps: training steps (epochs of the world), counted over replicas.
+        num_envs: number of parallel replicas.
+        seed: of all randomness in training.
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {
@@ -132,15 +131,15 @@ class LearnedElimination(BanditPPO):
         return partial(PPO, "MlpPolicy")
 
     def features(self, obs: Array) -> Array:
-        """The active arms' gaps to the best average, in order, as roots (1 for the dropped); that average; pulls; how far it is."""
-        seen = self.seen(obs)
-        active = seen["active"] > 0
-        best = np.where(active, seen["means"], -np.inf).max(1, initial=-np.inf, keepdims=True)
+        """Square roots of the sorted gaps to the best average (1 for eliminated arms), that average, pulls, and progress of the run."""
+        fields = self.fields(obs)
+        active = fields["active"] > 0
+        best = np.where(active, fields["means"], -np.inf).max(1, initial=-np.inf, keepdims=True)
         best = np.where(active.any(1, keepdims=True), best, 0.0)
-        gaps = np.sort(np.where(active, np.clip(best - seen["means"], 0.0, 1.0), 1.0), 1)[:, 1:]
-        pulls = np.where(active, seen["counts"], 0.0).max(1, keepdims=True)
+        gaps = np.sort(np.where(active, np.clip(best - fields["means"], 0.0, 1.0), 1.0), 1)[:, 1:]
+        pulls = np.where(active, fields["counts"], 0.0).max(1, keepdims=True)
         left = active.mean(1, keepdims=True)
-        common = [best, pulls, left, seen["rounds"] == 0, seen["time_left"]]
+        common = [best, pulls, left, fields["rounds"] == 0, fields["time_left"]]
         return np.concatenate([np.sqrt(gaps), *common], 1).astype(np.float32)
 
     @one_thread()
@@ -150,19 +149,17 @@ class LearnedElimination(BanditPPO):
 
 
 class LearnedPulls(BanditPPO):
-    """How to pull and when to tell, learned by PPO, slot by slot, as one network for all agents and all arms.
+    """Pulls and uploads, slot by slot, learned by PPO with one network for all agents and all arms.
 
-    Every arm gets a score from what the agent knows of it, its own mean and pulls and the last broadcast, and is pulled with a
-    probability that grows with it. Uploads are decided on every so many slots only, in the same ones by all: talk is worth little where
-    agents talk past one another, and that is how learning would begin.
+    Every arm gets a score from the agent's own mean and pulls and from the last broadcast; the softmax of the scores is the probability
+    of pulling it. Agents may upload only in every `every`-th slot, the same for all: uploads are worth little if agents make them at
+    different times, as they would at the beginning of training. Once trained, it acts in worlds with any number of arms and agents.
 
     Args:
-        steps: slots of training, counted over agents and replicas.
-        num_envs: replicas played at once.
-        every: slots from one decision on uploads to the next.
-        seed: of everything random in training.
-
-    Once trained it acts in worlds of any number of arms and agents.
+        steps: training steps (slots), counted over agents and replicas.
+        num_envs: number of parallel replicas.
+        every: slots between two decisions on uploads.
+        seed: of all randomness in training.
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {
@@ -187,22 +184,23 @@ class LearnedPulls(BanditPPO):
         return partial(MaskablePPO, ScoringPolicy, policy_kwargs={"arms": arms, "width": 16})
 
     def features(self, obs: Array) -> Array:
-        """Of each arm: its own and the broadcast mean, and how far each is from the best; pulls; whether it is in play; the time."""
-        seen = self.seen(obs)
-        counts, told = seen["counts"], np.broadcast_to(seen["rounds"] > 0, seen["counts"].shape)
-        own = (counts * seen["means"] + 0.5) / (counts + 1)
-        heard = np.where(told, seen["broadcast"], 0.5)
+        """For each arm: its own and broadcast means, their distances from the best, pulls, whether it is active; and the time."""
+        fields = self.fields(obs)
+        counts = fields["counts"]
+        informed = np.broadcast_to(fields["rounds"] > 0, counts.shape)
+        own = (counts * fields["means"] + 0.5) / (counts + 1)
+        shared = np.where(informed, fields["broadcast"], 0.5)
         arm = [
-            own, own - own.max(1, keepdims=True), heard, heard - heard.max(1, keepdims=True),
-            1 / np.sqrt(counts + 1), np.log1p(counts) / 5, told * seen["active"],
+            own, own - own.max(1, keepdims=True), shared, shared - shared.max(1, keepdims=True),
+            1 / np.sqrt(counts + 1), np.log1p(counts) / 5, informed * fields["active"],
         ]  # fmt: skip
-        logs = [np.log1p(seen[name]) / scale for name, scale in (("time", 6), ("time_left", 6), ("rounds", 2))]
-        common = [np.broadcast_to(x, counts.shape) for x in (seen["time"] / self._horizon, *logs)]
+        logs = [np.log1p(fields[name]) / scale for name, scale in (("time", 6), ("time_left", 6), ("rounds", 2))]
+        common = [np.broadcast_to(x, counts.shape) for x in (fields["time"] / self._horizon, *logs)]
         return np.stack([*arm, *common], 2).reshape(len(obs), -1).astype(np.float32)
 
     def open_actions(self, obs: Array, mask: Array) -> Array:
         chosen = mask.copy()
-        chosen[:, self._arms :] &= (self.seen(obs)["time"] + 1) % self.every == 0
+        chosen[:, self._arms :] &= (self.fields(obs)["time"] + 1) % self.every == 0
         return chosen
 
     @one_thread()
@@ -213,7 +211,7 @@ class LearnedPulls(BanditPPO):
         whole = np.ones((len(flat), 2 * self._arms)) if mask is None else mask.reshape(len(flat), -1)
         with torch.no_grad():
             logits = self._model.policy.mlp_extractor.forward_actor(torch.as_tensor(self.features(flat))).numpy()
-        # The largest of the logits with Gumbel noise is a draw from the law that they give.
+        # Gumbel-max: the argmax of logits plus Gumbel noise is a sample from their softmax.
         drawn = logits + self.rng.gumbel(size=logits.shape)
         actions = np.where(self.open_actions(flat, whole.astype(np.bool_)), drawn, -np.inf).argmax(1)
         return actions.reshape(obs.shape[:2])

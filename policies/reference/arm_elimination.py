@@ -1,4 +1,4 @@
-"""Private federated arm elimination: Algorithms 1, 3 and 5 of Li & Song, and their agent on its own."""
+"""Private federated arm elimination: Algorithms 1, 3 and 5 of Li & Song, and a single agent without communication."""
 
 import math
 from types import SimpleNamespace
@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
-from taciturn.envs.federated_bandit.arm_elimination import ArmElimination as ArmEliminationWorld
-from taciturn.envs.federated_bandit.arm_elimination import action
-from taciturn.envs.federated_bandit.world import EpochPlan, FederatedBandit, Params, eliminate, in_turn, smallest_gap
+from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, action
+from taciturn.envs.federated_bandit.fast import EpochPlan
+from taciturn.envs.federated_bandit.model import eliminate, round_robin, smallest_gap
+from taciturn.envs.federated_bandit.world import FederatedBandit, Params
 from taciturn.policies.base import Policy
+from taciturn.validation import Bools, Floats, Ints
 from taciturn.wrappers import Laplace
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "HDPMAB",
     "CommunicationEfficientCDPMAB",
     "EliminationSchedule",
+    "EpochElimination",
     "SingleAgent",
     "confidence_radius",
     "participants",
@@ -28,94 +31,94 @@ __all__ = [
 ]
 
 
-def target_gap(r: Array, rounds: int | None = None, gap: Array | float = 1.0) -> Array:
-    """Dtilde_r = 2^-r (Algorithm 1, line 3), or Delta^(r/R) with R `rounds` and the smallest gap Delta (section IV-B)."""
-    return 2.0**-r if rounds is None else np.asarray(gap) ** (r / rounds)
+def target_gap(r: Ints, rounds: int | None = None, gap: Floats | float = 1.0) -> Floats:
+    """Dtilde_r = 2^-r (Algorithm 1, line 3), or Delta^(r/R) for at most R `rounds`, with the smallest gap Delta (section IV-B)."""
+    return np.asarray(2.0**-r if rounds is None else np.asarray(gap) ** (r / rounds), np.float64)
 
 
 def participants(participation: float, num_agents: int) -> int:
-    """N = ceil(p M), the agents that upload in a round (section IV-B)."""
+    """N = ceil(p M), the number of agents that upload in a round (section IV-B)."""
     return math.ceil(participation * num_agents - 1e-9)
 
 
 def samples(
-    r: Array, target: Array, num_active: Array, num_arms: int, num_participants: int, horizon: int, epsilon: float
-) -> Array:
-    """S(r), pulls of each active arm by each agent up to epoch r (Algorithm 1, line 4; with N, section IV-B).
+    r: Ints, target: Floats, num_active: Ints, num_arms: int, num_participants: int, horizon: int, epsilon: float
+) -> Floats:
+    """S(r), each agent's pulls of each active arm by the end of epoch r (Algorithm 1, line 4; with N: section IV-B).
 
     S(r) = max(8 log(8 |I| r^2 T) / (N Dtilde^2), 8 r sqrt(2 log(8 K r^2 T)) / (N^1.5 epsilon Dtilde)).
 
     Args:
         r: the epoch, >= 1.
         target: Dtilde_r.
-        num_active: |I|, arms active before it.
+        num_active: |I|, the number of arms active before the epoch.
         num_arms, num_participants, horizon: K, N, T.
-        epsilon: inf: without privacy.
+        epsilon: of the paper's noise; inf for none.
     """
-    n, r = num_participants, np.asarray(r, np.float64)
-    sampling = 8 * np.log(8 * num_active * r**2 * horizon) / (n * target**2)
-    privacy = 8 * r * np.sqrt(2 * np.log(8 * num_arms * r**2 * horizon)) / (n**1.5 * epsilon * target)
-    return np.maximum(sampling, privacy)
+    n, epoch = num_participants, np.asarray(r, np.float64)
+    sampling = 8 * np.log(8 * num_active * epoch**2 * horizon) / (n * target**2)
+    privacy = 8 * epoch * np.sqrt(2 * np.log(8 * num_arms * epoch**2 * horizon)) / (n**1.5 * epsilon * target)
+    return np.asarray(np.maximum(sampling, privacy))
 
 
-def whole_samples(total: Array, before: Array) -> Array:
-    """S_int(r) = max(ceil(S(r)), S_int(r-1) + 1), int64; S(r) = `total`, S_int(r-1) = `before`."""
+def whole_samples(total: Floats, before: Ints) -> Ints:
+    """S_int(r) = max(ceil(S(r)), S_int(r-1) + 1), int64, where S(r) = `total` and S_int(r-1) = `before`."""
     return np.maximum(np.ceil(np.minimum(total, 2.0**52)).astype(np.int64), before + 1)
 
 
 def confidence_radius(
-    r: Array, total: Array, num_active: Array, num_arms: int, num_participants: int, horizon: int, epsilon: float
-) -> Array:
-    """C(r) (Algorithm 1, line 5; with N, section IV-B); an arm is dropped 2 C(r) below the best.
+    r: Ints, total: Ints, num_active: Ints, num_arms: int, num_participants: int, horizon: int, epsilon: float
+) -> Floats:
+    """C(r) (Algorithm 1, line 5; with N: section IV-B); arms that are 2 C(r) below the best are eliminated.
 
-    C(r) = sqrt(log(8 |I| r^2 T) / (2 N S)) + r sqrt(8 log(8 K r^2 T)) / (N^1.5 epsilon S), S = `total` the rounded S(r); otherwise as
-    `samples`.
+    C(r) = sqrt(log(8 |I| r^2 T) / (2 N S)) + r sqrt(8 log(8 K r^2 T)) / (N^1.5 epsilon S), where S = `total` is the rounded S(r). The
+    other arguments are those of `samples`.
     """
-    n, r = num_participants, np.asarray(r, np.float64)
-    sampling = np.sqrt(np.log(8 * num_active * r**2 * horizon) / (2 * n * total))
-    privacy = r * np.sqrt(8 * np.log(8 * num_arms * r**2 * horizon)) / (n**1.5 * epsilon * total)
-    return sampling + privacy
+    n, epoch = num_participants, np.asarray(r, np.float64)
+    sampling = np.sqrt(np.log(8 * num_active * epoch**2 * horizon) / (2 * n * total))
+    privacy = epoch * np.sqrt(8 * np.log(8 * num_arms * epoch**2 * horizon)) / (n**1.5 * epsilon * total)
+    return np.asarray(sampling + privacy)
 
 
 EXPLORE, WAIT, EXPLOIT, REST = range(4)
 
 
-class ArmElimination(Policy):
-    """What the algorithms share: epochs that pull the active arms alike, and drop the worse ones after each.
+class EpochElimination(Policy):
+    """Base of the paper's algorithms: epochs that pull all active arms equally often, with an elimination after each.
 
-    An epoch runs only if it and its communication fit before T; otherwise the rest explores in turn, and nothing is uploaded. After R
-    epochs (if limited), or with one arm left, the best arm is played to T.
+    An epoch runs only if it and its communication end by T; otherwise agents cycle through the active arms to T and upload nothing. After
+    R epochs (if limited), or with one arm left, the best arm is played to T.
 
-    Agents move in lockstep, or, where they do not talk, each for itself: arrays are [B, G] with G = 1 or M.
+    Arrays are [B, G]: agents that communicate move in lockstep (G = 1), agents without communication each have a row (G = M).
     """
 
     topology = ""
     alone = False
 
-    def __init__(self, epsilon: float, rounds: int | None = None, gap: float | None = None) -> None:
+    def __init__(self, epsilon: float = 1.0, rounds: int | None = None, gap: float | None = None) -> None:
         self.epsilon = number("epsilon", epsilon, above=0)
         self.rounds = None if rounds is None else integer("rounds", rounds, at_least=1)
         self.gap = None if gap is None else number("gap", gap, above=0, at_most=1)
 
     @property
     def needs_truth(self) -> bool:  # type: ignore[override]
-        """With limited rounds the paper takes the smallest gap as known."""
+        """True for limited rounds without a given `gap`: the paper then assumes the smallest gap to be known."""
         return self.rounds is not None and self.gap is None
 
     def fast(self, view: PublicView) -> EpochPlan:
         return EpochPlan(self.plan)
 
     def uploaders(self, params: Params) -> int:
-        """N."""
+        """N, the number of agents that upload in a round."""
         return params.num_agents
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
-        """Laplace noise on each mean, of scale 1 / (N epsilon n) (Algorithm 1, line 9): messages are (N epsilon)-DP."""
+        """[Li 4] for means of n rewards: Laplace noise of scale 1 / (N epsilon n) (Algorithm 1, line 9). A message is (N epsilon)-DP."""
         return {"means": Laplace(epsilon=self.uploaders(self._params(view)) * self.epsilon)}
 
     def _params(self, view: PublicView) -> Any:
-        """The parameters of a world in which it can act; else ValueError."""
-        if not issubclass(view.world, FederatedBandit) or issubclass(view.world, ArmEliminationWorld):
+        """The parameters of the world; ValueError if the policy cannot act in it."""
+        if not issubclass(view.world, FederatedBandit) or issubclass(view.world, ArmElimination):
             raise ValueError(f"{type(self).__name__} acts in federated_bandit, not in {view.name!r}")
         params = view.params
         here = "components" if params.hybrid else "a graph" if params.components else "the server"
@@ -137,23 +140,22 @@ class ArmElimination(Policy):
         self._choice = np.zeros(self._shape[:2], np.int64)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        seen = SimpleNamespace(**self._layout.unpack(obs))
+        fields = self._layout.unpack(obs)
         if self._shape[2] == 1:
-            for name in ("means", "private", "broadcast"):
-                setattr(seen, name, getattr(seen, name)[:, :, None])
-        pulls, uploads = self.plan(seen, np.ones(self._shape[:2], np.int64))
+            fields |= {name: fields[name][:, :, None] for name in ("means", "private", "broadcast")}
+        pulls, uploads = self.plan(SimpleNamespace(**fields), np.ones(self._shape[:2], np.int64))
         return pulls.argmax(-1) + self._shape[2] * uploads
 
-    def plan(self, seen: Any, room: Array) -> tuple[Array, Array]:
-        """What everyone pulls in its next slots, int64[B, M, K], at most `room` int64[B, M] of them, and who uploads then, bool[B, M]."""
-        self._follow(seen)
+    def plan(self, knowledge: Any, room: Ints) -> tuple[Ints, Bools]:
+        """(Pulls in the next slots, at most `room` of them, int64[B, M, K]; agents that upload after these slots, bool[B, M])."""
+        self._follow(knowledge)
         group = self._time.shape[1]
         room = room[:, :group]
         left = np.where(self._phase == EXPLORE, self._pulls * self._active.sum(-1) - self._played, self._horizon)
         slots = np.minimum(room, left)
         best = np.arange(self._shape[2]) == self._best[..., None]
-        turns = np.isin(self._phase, (EXPLORE, REST))[..., None]
-        pulls = np.where(turns, in_turn(self._active, self._played, slots), best * slots[..., None])
+        cycles = np.isin(self._phase, (EXPLORE, REST))[..., None]
+        pulls = np.where(cycles, round_robin(self._active, self._played, slots), best * slots[..., None])
         ends = (self._phase == EXPLORE) & (slots == left)
         self._played += slots
         self._time += slots
@@ -167,8 +169,8 @@ class ArmElimination(Policy):
             uploads = ends & self._drawn()
         return np.broadcast_to(pulls, self._shape), uploads
 
-    def _drawn(self) -> Array:
-        """N of the M agents of each replica, without replacement, bool[B, M]."""
+    def _drawn(self) -> Bools:
+        """N of the M agents of each replica, drawn without replacement, bool[B, M]."""
         size, agents, _ = self._shape
         if self._n == agents:
             return np.ones((size, agents), np.bool_)
@@ -177,21 +179,21 @@ class ArmElimination(Policy):
         np.put_along_axis(drawn, order[:, : self._n], True, 1)
         return drawn
 
-    def _follow(self, seen: Any) -> None:
-        """Take up what has happened: a fresh run, or the result of an epoch."""
-        fresh = np.broadcast_to(seen.time[:, :1] == 0, self._time.shape)
+    def _follow(self, knowledge: Any) -> None:
+        """React to what has happened: the start of a run, or the result of an epoch."""
+        fresh = np.broadcast_to(knowledge.time[:, :1] == 0, self._time.shape)
         if fresh.any():
             self._restart(fresh)
         waiting = self._phase == WAIT
         if not waiting.any():
             return
-        told = waiting if self.alone else waiting & (seen.rounds[:, :1] > self._round)
-        if told.any():
-            self._learn(told, self._result(seen))
+        finished = waiting if self.alone else waiting & (knowledge.rounds[:, :1] > self._round)
+        if finished.any():
+            self._learn(finished, self._result(knowledge))
         if not self.alone:
-            self._choose(waiting & ~told, seen)
+            self._choose(waiting & ~finished, knowledge)
 
-    def _restart(self, fresh: Array) -> None:
+    def _restart(self, fresh: Bools) -> None:
         for array in (self._time, self._round, self._played, self._best, self._total):
             array[fresh] = 0
         self._active[fresh] = True
@@ -200,19 +202,19 @@ class ArmElimination(Policy):
             self._gap = np.where(fresh, gap[:, None], self._gap)
         self._begin_epoch(fresh)
 
-    def _result(self, seen: Any) -> Array:
-        """ybar, float64[B, G, K]."""
-        return np.asarray(seen.broadcast[:, :1], np.float64)
+    def _result(self, knowledge: Any) -> Floats:
+        """The means by which arms are eliminated (ybar), float64[B, G, K]."""
+        return np.asarray(knowledge.broadcast[:, :1], np.float64)
 
-    def _learn(self, told: Array, mean: Array) -> None:
-        """Drop arms where the epoch's result is `told` bool[B, G]."""
-        self._active = np.where(told[..., None], eliminate(self._active, mean, 2 * self._radius), self._active)
-        self._best = np.where(told, np.where(self._active, mean, -np.inf).argmax(-1), self._best)
-        self._round += told
-        self._begin_epoch(told)
+    def _learn(self, finished: Bools, mean: Floats) -> None:
+        """Eliminate arms by the result of epochs that are `finished` bool[B, G]."""
+        self._active = np.where(finished[..., None], eliminate(self._active, mean, 2 * self._radius), self._active)
+        self._best = np.where(finished, np.where(self._active, mean, -np.inf).argmax(-1), self._best)
+        self._round += finished
+        self._begin_epoch(finished)
 
-    def _begin_epoch(self, which: Array) -> None:
-        """Set out the next epoch of those in `which` bool[B, G]: how often it pulls, what follows from it, whether it runs."""
+    def _begin_epoch(self, which: Bools) -> None:
+        """Set the pulls, radius and phase of the next epoch of the groups `which` bool[B, G]."""
         r, active, arms = self._round + 1, self._active.sum(-1), self._shape[2]
         setting = (active, arms, self._n, self._horizon, self.epsilon)
         total = whole_samples(samples(r, target_gap(r, self.rounds, self._gap), *setting), self._total)
@@ -226,28 +228,28 @@ class ArmElimination(Policy):
         self._phase = np.where(which, phase, self._phase)
         self._played[which] = 0
 
-    def _choose(self, waiting: Array, seen: Any) -> None:
-        """What to play while a round is under way: each agent's own best active arm, ties at random; chosen once a round."""
+    def _choose(self, waiting: Bools, knowledge: Any) -> None:
+        """Choose, once per round, the arm to play while it is under way: each agent's own best active arm, ties broken at random."""
         new = waiting & (self._played == self._pulls * self._active.sum(-1))
         if new.any():
-            own = np.where(self._active, seen.private, -np.inf)
+            own = np.where(self._active, knowledge.private, -np.inf)
             ties = own == own.max(-1, keepdims=True)
             choice = np.where(ties, self.rng.random(own.shape), -1.0).argmax(-1)
             self._choice = np.where(new, choice, self._choice)
 
 
-class CDPMAB(ArmElimination):
-    """Algorithm 1: the server eliminates; with `participation` p or `rounds` R limited, as section IV-B has it.
+class CDPMAB(EpochElimination):
+    """Algorithm 1: the server eliminates arms; section IV-B if `participation` p or `rounds` R are limited.
 
     Args:
         epsilon: of the paper's noise, > 0; a message is (N epsilon)-DP.
-        participation: p in (0, 1]; N = ceil(p M) agents, drawn anew, upload in each round.
-        rounds: R >= 1, or None: without limit.
-        gap: Delta, for limited rounds; None: the true one, which the paper takes as known.
+        participation: p in (0, 1]; in each round N = ceil(p M) agents upload, drawn anew.
+        rounds: R >= 1; None: no limit.
+        gap: Delta, for limited rounds; None: the true one, which the paper assumes to be known.
     """
 
     topology = "the server"
-    fast = ArmElimination.fast
+    fast = EpochElimination.fast
 
     def __init__(
         self, epsilon: float = 1.0, participation: float = 1.0, rounds: int | None = None, gap: float | None = None
@@ -260,22 +262,22 @@ class CDPMAB(ArmElimination):
 
 
 class CommunicationEfficientCDPMAB(CDPMAB):
-    """CDP-MAB under communication constraints (section IV-B, Theorem 2): `participation` p and `rounds` R as in `CDPMAB`, both limited."""
+    """CDP-MAB under communication constraints (section IV-B, Theorem 2): `CDPMAB` with both `participation` p and `rounds` R limited."""
 
     def __init__(self, participation: float, rounds: int, epsilon: float = 1.0, gap: float | None = None) -> None:
         super().__init__(epsilon, participation, rounds, gap)
 
 
-class DDPMAB(ArmElimination):
-    """Algorithm 3: agents on a graph share all means, and each eliminates alike.
+class DDPMAB(EpochElimination):
+    """Algorithm 3: agents on a graph share all means, and each of them makes the same eliminations.
 
     Args:
         epsilon, rounds, gap: as in `CDPMAB` (Corollary 1).
-        aggregate: "history": over ybar, as in the proof of Theorem 3; "epoch": over yhat, the last epoch's means alone (line 9).
+        aggregate: "history": eliminate by ybar, as in the proof of Theorem 3; "epoch": by yhat, the last epoch's means alone (line 9).
     """
 
     topology = "a graph"
-    fast = ArmElimination.fast
+    fast = EpochElimination.fast
 
     def __init__(
         self, epsilon: float = 1.0, rounds: int | None = None, gap: float | None = None, aggregate: str = "history"
@@ -287,31 +289,32 @@ class DDPMAB(ArmElimination):
         super().begin(view)
         self._before = np.zeros(self._active.shape)
 
-    def _result(self, seen: Any) -> Array:
-        mean = super()._result(seen)
+    def _result(self, knowledge: Any) -> Floats:
+        mean = super()._result(knowledge)
         if self.aggregate == "history":
             return mean
         before, self._before = self._before, mean
         share = np.where(self._round > 0, self._total - self._pulls, 0)[..., None]
-        # Equation 6, solved for yhat.
+        # Equation 6 of Li & Song, solved for yhat.
         return (self._total[..., None] * mean - share * before) / np.maximum(self._pulls, 1)[..., None]
 
 
-class HDPMAB(ArmElimination):
-    """Algorithm 5: sink agents collect the means of their components, and the server eliminates. Arguments as in `CDPMAB` (Corollary 2)."""
+class HDPMAB(EpochElimination):
+    """Algorithm 5: sink agents collect the means of their components, and the server eliminates arms.
+
+    Args:
+        epsilon, rounds, gap: as in `CDPMAB` (Corollary 2).
+    """
 
     topology = "components"
-    fast = ArmElimination.fast
-
-    def __init__(self, epsilon: float = 1.0, rounds: int | None = None, gap: float | None = None) -> None:
-        super().__init__(epsilon, rounds, gap)
+    fast = EpochElimination.fast
 
 
-class SingleAgent(ArmElimination):
-    """Algorithm 1 by each agent on its own (M = 1), in any topology: it tells nobody anything, so that it needs no noise."""
+class SingleAgent(EpochElimination):
+    """Algorithm 1 by each agent on its own (M = 1), in any topology: agents do not communicate, and need no noise."""
 
     alone = True
-    fast = ArmElimination.fast
+    fast = EpochElimination.fast
 
     def __init__(self) -> None:
         self.epsilon, self.rounds, self.gap = math.inf, None, None
@@ -326,14 +329,14 @@ class SingleAgent(ArmElimination):
         super().begin(view)
         self._delay = 0
 
-    def _result(self, seen: Any) -> Array:
-        return np.asarray(seen.means, np.float64)
+    def _result(self, knowledge: Any) -> Floats:
+        return np.asarray(knowledge.means, np.float64)
 
 
 class EliminationSchedule(Policy):
     """The schedule of Algorithm 1 (and of section IV-B) as a coordinator's actions in `arm_elimination_v0`.
 
-    An epoch that would not fit is replaced by one that takes all the time left; after it nothing is decided any more.
+    An epoch that does not fit in the time left is shortened to fit.
 
     Args:
         epsilon, participation: as in `CDPMAB`.
@@ -344,7 +347,7 @@ class EliminationSchedule(Policy):
         self.participation = number("participation", participation, above=0, at_most=1)
 
     def _params(self, view: PublicView) -> Any:
-        if not issubclass(view.world, ArmEliminationWorld):
+        if not issubclass(view.world, ArmElimination):
             raise ValueError(f"EliminationSchedule acts in arm_elimination, not in {view.name!r}")
         return view.params
 
@@ -360,13 +363,13 @@ class EliminationSchedule(Policy):
         self._total = np.zeros(view.num_envs, np.int64)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        seen = self._layout.unpack(obs[:, 0].astype(np.float64))
-        r = seen["rounds"] + 1
+        fields = self._layout.unpack(obs[:, 0].astype(np.float64))
+        r = fields["rounds"] + 1
         self._total = np.where(r == 1, 0, self._total)
-        number = np.maximum(seen["active"].reshape(len(obs), -1).sum(-1), 1)
+        number = np.maximum(fields["active"].reshape(len(obs), -1).sum(-1), 1)
         setting = (number, self._arms, self._n, self._horizon, self.epsilon)
         total = whole_samples(samples(r, target_gap(r), *setting), self._total)
-        most = np.rint(seen["time_left"] * self._horizon) // number
+        most = np.rint(fields["time_left"] * self._horizon) // number
         pulls = np.clip(total - self._total, 1, np.maximum(most, 1))
         threshold = 2 * confidence_radius(r, total, *setting)
         self._total = total

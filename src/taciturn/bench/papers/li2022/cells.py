@@ -9,8 +9,8 @@ from taciturn.auditing import parse_mechanism
 from taciturn.bench.papers.li2022.settings import topology
 from taciturn.bench.results import Cell, Result
 from taciturn.bench.statistics import Floats
-from taciturn.envs.federated_bandit.world import State, gaps
-from taciturn.policies.classic.bandits import CentralisedOracle
+from taciturn.envs.federated_bandit.model import State, gaps
+from taciturn.policies import CentralisedOracle
 from taciturn.registry import make_policy, make_world
 from taciturn.simulation import simulate
 

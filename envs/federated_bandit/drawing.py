@@ -1,0 +1,49 @@
+"""The federated bandit in a line of text, and as a chart of its arms."""
+
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.federated_bandit.model import State, regret
+
+__all__ = ["describe", "draw"]
+
+
+def phase(population: Any, replica: int) -> str:
+    if population.state.phase_left[replica]:
+        return "communicating"
+    return "exploring" if population.playing(population.state)[replica].sum() > 1 else "exploiting"
+
+
+def describe(population: Any, replica: int) -> str:
+    s, i = population.state, replica
+    playing = population.playing(s)[i]
+    shown = "".join("#" if arm else "." for arm in playing[:60]) + ("..." if len(playing) > 60 else "")
+    return (
+        f"t={s.time[i]:6d}  rounds {s.rounds[i]:2d}  {phase(population, i)}  arms {playing.sum()} [{shown}]  "
+        f"regret {regret(s)[i]:.2f}  cost {population.cost(s)[1][i]:g}"
+    )
+
+
+def draw(population: Any, axes: Any, replica: int) -> None:
+    """Estimated and true mean of every arm: as uploaded, or, before the first round, over all pulls."""
+    s: State = population.state
+    i, arms = replica, np.arange(s.counts.shape[2])
+    playing = population.playing(s)[i]
+    pulls = s.weight[i].sum(0) if s.rounds[i] else s.counts[i].sum(0)
+    mean = s.broadcast[i] if s.rounds[i] else s.sums[i].sum(0) / np.maximum(pulls, 1)
+    spread = 2 * np.sqrt(np.clip(mean * (1 - mean), 0, None) / np.maximum(pulls, 1))
+    for chosen, colour, name in ((~playing, "#c9ced6", "eliminated"), (playing, "#2a6f4e", "in play")):
+        if (at := chosen & (pulls > 0)).any():
+            label = f"{name} ({at.sum()})"
+            axes.errorbar(arms[at], mean[at], spread[at], fmt="o", ms=4, color=colour, label=label)
+    axes.plot(arms, s.quality[i].mean(0), "_", ms=8, color="#e0a526", label="true mean")
+    axes.set_xlabel("arm")
+    axes.set_ylabel("mean over agents, two standard errors")
+    axes.set_ylim(-0.05, 1.05)
+    axes.set_title(
+        f"slot {s.time[i]} of {population.params.horizon}, {phase(population, i)}, after {s.rounds[i]} rounds\n"
+        f"regret {regret(s)[i]:.1f}, communication cost {population.cost(s)[1][i]:g}"
+    )
+    axes.legend(loc="lower right", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)

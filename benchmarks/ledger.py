@@ -14,6 +14,7 @@ from typing import Any, get_args
 import numpy as np
 from common import record
 from parallel_view import OPTIONS, Votes
+from parallel_view import Params as VotesParams
 
 from taciturn.envs.core import Channel, World
 from taciturn.privacy.budget import Budget
@@ -42,7 +43,7 @@ def ledger_of(num_envs: int) -> Ledger:
 def charging(num_envs: int) -> dict[str, Any]:
     """Microseconds of a step and of each way of charging it."""
     rng = np.random.default_rng(0)
-    population = World(Votes).population(num_envs=num_envs, num_agents=AGENTS)
+    population = World(Votes, VotesParams).population(num_envs=num_envs, num_agents=AGENTS)
     population.reset(seed=0)
     votes = rng.integers(0, OPTIONS, (num_envs, AGENTS))
     ledger, vote, mean = ledger_of(num_envs), BitwiseRandomizedResponse(0.1).loss(), Gaussian.from_rho(1e-4).loss()

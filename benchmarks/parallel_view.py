@@ -158,7 +158,7 @@ def processor() -> str:
 
 
 def main() -> None:
-    view, by_hand = World(Votes).parallel_env(), VotesByHand()
+    view, by_hand = World(Votes, Params).parallel_env(), VotesByHand()
     votes = np.random.default_rng(0).integers(0, OPTIONS, (STEPS, AGENTS)).tolist()
     actions = [dict(zip(view.possible_agents, row, strict=True)) for row in votes]
     check_same_world(view, by_hand, actions[:3])

@@ -1,4 +1,4 @@
-"""What every policy is: something that acts on arrays of observations."""
+"""Base classes of the policies, which act on arrays of observations."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -38,21 +38,21 @@ class Policy:
         self.begin(view if self.needs_truth else view.closed())
 
     def begin(self, view: PublicView) -> None:
-        """Read what the run's parameters tell; raise ValueError if the policy cannot act in this world."""
+        """Prepare from what is public; raise ValueError if the policy cannot act in this world."""
 
     def fast(self, view: PublicView) -> Fast | None:
         """An exact shortcut of `act`, of a type that the world knows, or None; see `taciturn.envs.core.fast.fast_form`."""
         return None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks those with an effect."""
+        """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks the actions that have an effect."""
         raise NotImplementedError
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        """Learn from a step: `reward` [B, rows] came of `action` taken at `obs`; `done` bool[B]."""
+        """Learn from a step: taking `action` at `obs` earned `reward` [B, rows]; `done` bool[B]."""
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
-        """`{channel: mechanism}` of the policy's paper, which `simulate(privacy="paper")` installs; ValueError if it names none."""
+        """`{channel: mechanism}` that the policy's paper prescribes, for `simulate(privacy="paper")`; ValueError if there is none."""
         raise ValueError(f'{type(self).__name__} prescribes no mechanism: privacy="paper" has no meaning with it')
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class Policy:
 
 
 class Learner(Policy):
-    """Base of the policies that are trained: when first reset, in a world like the one they are to act in, and then kept.
+    """Base of the policies that are trained: at their first reset, in worlds like the one they will act in, and only once.
 
     Attributes:
         progress: told the fraction done, while it trains.
@@ -74,10 +74,10 @@ class Learner(Policy):
     progress: Progress | None = None
 
     def train(self, env: PublicView | Population[Any]) -> Self:
-        """Learn now, in worlds like `env`, which itself is not touched; returns the policy."""
+        """Train now, in worlds like `env`, which is itself left alone; returns the policy."""
         self.fit(env.view(self) if isinstance(env, Population) else env)
         return self
 
     def fit(self, view: PublicView) -> Any:
-        """Learn in `view.practice(...)`, worlds like the one that it is to act in."""
+        """Train in `view.practice(...)`, worlds like the one in which the policy will act."""
         raise NotImplementedError

@@ -285,9 +285,14 @@ OPINIONS = {"opinion": (0.0, 1.0)}
 
 
 def consensus(ledger: Any = Ledger, num_agents: int = 4, **laws: Any) -> Any:
-    env: Any = consensus_v0.population(num_agents=num_agents)
+    class Charged(Consensus):
+        def make_ledger(self) -> Ledger:
+            made: Ledger = ledger(self.num_envs, num_agents, self.channels.values())
+            return made
+
+    env: Any = Charged(Params(num_agents=num_agents))
     for channel, law in laws.items():
-        env = on_channel(env, channel, ChannelConfig(law, None, ledger))
+        env = on_channel(env, channel, ChannelConfig(law))
     return env
 
 

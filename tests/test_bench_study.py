@@ -126,3 +126,15 @@ def test_real_studies_are_found_and_well_formed() -> None:
             assert cells
             assert len({cell.key for cell in cells}) == len(cells)
             assert {cell.study for cell in cells} == {name}
+
+
+def test_tables_mark_policies_that_know_the_truth() -> None:
+    def group(policy: str, **parameters: Any) -> Group:
+        one = np.ones(1)
+        return Group({"policy": policy, "policy_params": parameters}, np.zeros(1, np.int64), {"score": one}, {}, one)
+
+    rows = Results(
+        [group("OracleOption"), group("Uniform"), group("CDPMAB", rounds=3), group("CDPMAB", rounds=3, gap=0.1)]
+    )
+    marked = [Study().label(row, rows).endswith("(knows the hidden truth)") for row in rows]
+    assert marked == [True, False, True, False]

@@ -530,7 +530,7 @@ def test_simulate_refuses(arguments: dict[str, Any], message: str) -> None:
 
 def test_a_papers_privacy_is_the_policys_to_name() -> None:
     class Careful(Random):
-        def prescribes(self, env: Population[Any]) -> dict[str, Any]:
+        def prescribes(self, view: PublicView) -> dict[str, Any]:
             return {"vote": BitwiseRandomizedResponse(epsilon=1.0)}
 
     run = taciturn.simulate(tiny.consensus_v0.population(), Careful(), seed=0, privacy="paper")
@@ -633,8 +633,8 @@ def test_nothing_is_fast_forwarded_that_the_law_of_sums_does_not_know() -> None:
 
 def test_a_policy_learns_from_what_it_did() -> None:
     class Diary(Random):
-        def begin(self, env: Population[Any]) -> None:
-            super().begin(env)
+        def begin(self, view: PublicView) -> None:
+            super().begin(view)
             self.pages: list[tuple[Array, Array, Array, Array]] = []
 
         def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:

@@ -1,4 +1,4 @@
-"""Equations are tagged `[Author number]` in the docstring or comment of the one function that computes them, so that a search finds them."""
+"""Equations are tagged `[Author number]` in the docstring of the one function that computes them, so that a search finds them."""
 
 import re
 from collections import Counter

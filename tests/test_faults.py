@@ -62,7 +62,7 @@ def channel(
     *faults: Fault, shape: tuple[int, int], payload: Any = "bounded", mechanism: Any = None, seed: int = 0
 ) -> Channel:
     """A channel with a run begun on it."""
-    one = Channel("c", payload, observer="server", unit="event")
+    one = Channel("c", payload, observer="server", unit="event", num_senders=shape[1])
     one.install(ChannelConfig(mechanism, faults=faults), Bill(shape))
     one.draw_from(Streams(seed))
     one.reset(shape[0])
@@ -322,7 +322,7 @@ def test_counts_that_need_messages() -> None:
     one = channel(Churn(0.5, 0.5), shape=(1, 2), payload="one_hot")
     with pytest.raises(ValueError, match="Churn on channel 'c' needs single messages"):
         one.tally(np.array([[1, 1]]))
-    assert one.messages().tolist() == [0]
+    assert one.messages().tolist() == [[0, 0]]
     sums, received = one.tally(np.array([[1, 1]]), lambda: np.eye(2, dtype=np.int64)[None])
     assert sums.sum() == received.sum() <= 2
 

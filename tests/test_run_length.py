@@ -1,4 +1,4 @@
-"""How long a run is belongs to the core: by parameter, by reset option and by `until` it is the same run, and what is refused changes nothing."""
+"""The core owns run length: by parameter, by reset option and by `until` it is the same run, and a refused reset changes nothing."""
 
 import math
 import pickle
@@ -127,6 +127,13 @@ def test_what_a_world_refuses_late_changes_nothing_either() -> None:
 
 class Bare(tiny.Consensus):
     """A world that writes nothing about run length but reads `params.horizon`."""
+
+
+def test_a_clock_of_steps_comes_to_the_last_whole_one() -> None:
+    env = World(Bare, tiny.Params).population()
+    run = taciturn.simulate(env, Random(), seed=0, until=[2, 4.5], record=["time"])
+    assert (env.horizon, env.clock().tolist()) == (4, [4])
+    assert run.trace["time"].tolist() == [[2], [4]]
 
 
 def test_a_new_world_needs_to_write_nothing() -> None:

@@ -213,7 +213,7 @@ class _Messages(Layer):
         channels = []
         for subject, layer in layers.items():
             payload = PAYLOADS[layer._loss.kind == KaryRandomizedResponse.kind]
-            channels.append(Channel(subject, payload, observer="public", unit="event"))
+            channels.append(Channel(subject, payload, observer="public", unit="event", num_senders=len(self._agents)))
         ledger = Ledger(len(self._count), len(self._agents), channels)
         for subject, layer in layers.items():
             ledger.charge(subject, layer._loss, each=layer._count)

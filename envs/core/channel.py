@@ -1,4 +1,4 @@
-"""Channels: the named places where what an agent knows leaves it. Core counts what passed; wrappers account for it."""
+"""Channels: the named ways by which private data leaves an agent. A channel counts messages; the ledger turns counts into privacy."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,33 +18,33 @@ class Fault:
     """What a channel asks of a fault (`taciturn.wrappers.faults`). What a fault remembers of a run, the channel keeps.
 
     Attributes:
-        order: when it strikes, among the faults of a channel.
-        closed_counts: `thin` is all it does.
+        order: rank among the faults of a channel; lower ones strike first.
+        closed_counts: whether `thin` describes the fault completely.
     """
 
     order: ClassVar[int] = 0
     closed_counts: ClassVar[bool] = False
 
     def start(self, shape: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
-        """Memory for agents of shape (B, N); every array leads with [B]."""
+        """The fault's memory for agents of shape (B, N); every array leads with [B]."""
         return {}
 
     def admit(self, who: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator) -> Array:
-        """Which of those `who` would speak do, bool[B, N]; `sending` bool[B] marks the replicas in which somebody would."""
+        """Which of the agents `who` that want to send do send, bool[B, N]; `sending` bool[B] marks the replicas in which anyone does."""
         return who
 
     def corrupt(self, x: Array, payload: Payload, memory: dict[str, Array], rng: np.random.Generator) -> Array:
-        """What is said in place of `x` [B, N, ...]."""
+        """What is sent in place of `x` [B, N, ...]."""
         return x
 
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """What arrives of the messages `y` [B, N, ...] of those who `sent`, and from whom, bool[B, N]."""
+        """What arrives of the messages `y` [B, N, ...] that the agents `sent` bool[B, N] sent, and from which of them, bool[B, N]."""
         return y, sent
 
     def thin(self, histogram: Array, rng: np.random.Generator) -> Array:
-        """How many of the holders of each value [..., K] are heard."""
+        """How many of the senders of each value [..., K] get through."""
         return histogram
 
 
@@ -54,8 +54,8 @@ class ChannelConfig:
 
     Attributes:
         mechanism: perturbs each message.
-        budget: stops an agent's messages before they overspend (`taciturn.privacy.ledger.Budget`).
-        faults: what goes wrong, whatever their order here.
+        budget: stops an agent's messages before they overspend (`taciturn.privacy.budget.Budget`).
+        faults: what goes wrong; their order here does not matter.
     """
 
     mechanism: Mechanism | None = None
@@ -69,7 +69,7 @@ class ChannelConfig:
 
 
 def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig]) -> dict[str, ChannelConfig]:
-    """Both `{channel: ChannelConfig}` at once; ValueError if a channel would get two mechanisms."""
+    """Combine two `{channel: ChannelConfig}`; ValueError if a channel would get two mechanisms."""
     joined = dict(standing)
     for name, config in more.items():
         if not isinstance(config, ChannelConfig):
@@ -88,27 +88,27 @@ def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig
 
 
 class Channel:
-    """One way out for private data, with no privacy unless a mechanism is installed at reset.
+    """A named way by which private data leaves the agents. It offers no privacy until a reset installs a mechanism.
 
     Args:
-        name: how wrappers address it.
-        payload: what a message is.
-        observer: who reads it.
-        unit: what two adjacent worlds differ in: one `event`, or a `user`'s whole local history.
-        sender: what its senders are called; a role, or agents that the world plays itself.
-        num_senders: how many there are; 0: as many as the role `sender` has agents, which the population fills in.
-        chosen: the kind of mechanism by which its senders perturb what they say themselves, each at a level of its own choice; then no
-            other may stand on it.
-        disjoint: each event enters at most one message, and which one does not depend on what happened (a reward enters the mean of its
-            own epoch, and no later one but by way of what was said). The ledger then composes in parallel at event level.
+        name: by which wrappers address the channel.
+        payload: the kind of message.
+        observer: who reads the messages.
+        unit: what differs between two adjacent worlds: one `event`, or the whole local history of one `user`.
+        sender: the senders' name: a role, or agents that the world plays itself; empty for the first role.
+        num_senders: their number; 0: that of the role `sender`, which the population fills in.
+        chosen: the kind of mechanism with which the senders perturb their own messages, each at a level that it chooses. No other
+            mechanism can be installed on such a channel.
+        disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the mean of its own
+            epoch, and affects later ones only through what was sent.) The ledger then uses parallel composition at event level.
 
     Raises:
-        ValueError: `disjoint` where the unit is a user, whose history enters every message.
+        ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
 
     Attributes:
         everyone: int64[B], messages that every agent sent.
-        each: int64[B, N] or None, messages beyond those, by agent (None until somebody sends alone).
-        live: bool[B], replicas that are not done: only theirs count.
+        each: int64[B, N] or None, further messages of single agents (None until some send and others do not).
+        live: bool[B], replicas that are not done; only their messages count.
         stopped: bool[B], replicas that a budget ends with this step.
     """
 
@@ -145,14 +145,14 @@ class Channel:
         self._shape: tuple[int, int] = (0, 0)
 
     def install(self, config: ChannelConfig, ledger: Any) -> None:
-        """Begin a run under `config`, charging `ledger`."""
+        """Begin a run with `config`, charging messages to `ledger`."""
         self.config, self.ledger = config, ledger
         self._memory, self._losses = None, {}
         self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
         self._fault_memory = []
 
     def draw_from(self, streams: Streams) -> None:
-        """Draw noise from the stream `channel/<name>`, and faults from `fault/<name>/<class>/<how many of its class before>`."""
+        """Draw noise from the stream `channel/<name>` and faults from `fault/<name>/<class>/<index among its class>`."""
         self.rng = streams[f"channel/{self.name}"]
         classes = [type(fault).__name__ for fault in self._faults]
         self._fault_rngs = [
@@ -160,7 +160,7 @@ class Channel:
         ]
 
     def reset(self, num_envs: int, where: Array | None = None) -> None:
-        """Forget the counts, of the replicas `where` bool[B] is true (default: of all)."""
+        """Forget the counts of the replicas that `where` bool[B] marks (default: of all)."""
         if where is None:
             self.everyone, self.each, self.live = np.zeros(num_envs, np.int64), None, np.ones(num_envs, np.bool_)
             self.stopped = np.zeros(num_envs, np.bool_)
@@ -185,18 +185,18 @@ class Channel:
         norm: int = 1,
         events: int | None = None,
     ) -> tuple[Array, Array]:
-        """Pass the messages `x` [B, N, ...] of the agents marked in `senders` bool[B, N] (None: all of them).
+        """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
-        First the absent fall silent (`Fault.admit`) and liars lie (`corrupt`); what is said is counted, charged and perturbed; then some
-        of it arrives, late or not at all (`deliver`).
+        Faults first silence agents (`Fault.admit`) and falsify messages (`corrupt`). What is sent is then counted, charged and perturbed.
+        Faults finally decide what arrives, and when (`deliver`).
 
         Args:
-            x: what the agents would say.
-            senders: who says it.
-            sensitivity: how far one unit can move a message, which the world states as it sends; an array that broadcasts against x where
-                messages differ, also in the parts of one if a unit moves one of them only.
-            norm: in which norm, 1 (sum of absolute changes) or 2 (Euclidean).
-            events: how many events a message is about, for the ledger's totals at user level.
+            x: what the agents would send.
+            senders: the agents that send.
+            sensitivity: how far one unit can move a message, as the world states it. Where messages differ it is an array that broadcasts
+                against x; its entries may also differ within a message if a unit moves only one of the parts.
+            norm: in which the sensitivity is measured, 1 (sum of absolute changes) or 2 (Euclidean).
+            events: number of events that a message is about, for the ledger's totals at user level.
 
         Returns:
             (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived, bool[B, N].
@@ -220,14 +220,14 @@ class Channel:
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
 
     def send_levels(self, x: Array, levels: Array, senders: Array | None = None) -> tuple[Array, Array]:
-        """`send` on a channel of chosen levels: epsilon of each message, float64[B, N], at which its sender has perturbed it."""
+        """`send` on a channel whose senders choose their level: `levels` float64[B, N] holds the epsilon of each message."""
         self._levels = levels
         return self.send(x, senders)
 
     def _say(
         self, x: Array, senders: Array | None, sensitivity: float | Array | None, norm: int, events: int | None
     ) -> tuple[Array, Array]:
-        """`send`, where nothing goes wrong."""
+        """`send` without faults."""
         mechanism = self.config.mechanism
         if mechanism is None:
             if self.chosen and self.ledger is not None:
@@ -245,25 +245,25 @@ class Channel:
             if self._memory is None:
                 self._memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
             y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
-            # An answer given again, or the next of a stream that has been paid for, costs nothing.
+            # A repeated answer, or the next one of a stream that has been charged as a whole, costs nothing.
             self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
             return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
         if isinstance(sensitivity, np.ndarray):
             sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
-        said = mechanism.perturb(x[who], self.rng, sensitivity)
+        message = mechanism.perturb(x[who], self.rng, sensitivity)
         if senders is None and self.config.budget is None:
             self.ledger.charge(self.name, loss, self.live, events=events)
         else:
             self.ledger.charge(self.name, loss, each=who, events=events)
-        y = np.zeros((*x.shape[:2], *said.shape[1:]), said.dtype)
-        y[who] = said
+        y = np.zeros((*x.shape[:2], *message.shape[1:]), message.dtype)
+        y[who] = message
         return y, who
 
     def tally(self, histogram: Array, messages: Callable[[], Array] | None = None) -> tuple[Array, Array]:
-        """Pass everyone's one-hot messages as counts [B, K]; `messages` makes the [B, N, K] one-hots where a closed law is missing.
+        """Send everyone's one-hot messages as counts [B, K]; `messages` makes the vectors [B, N, K] if single messages are needed.
 
         Returns:
-            (sums, received): what the messages add up to, [B, K], and how many arrived, int64[B].
+            (sums, received): the sum of the messages, [B, K], and the number that arrived, int64[B].
         """
         mechanism = self.config.mechanism
         needing: list[Any] = [fault for fault in self._faults if not fault.closed_counts]
@@ -272,7 +272,7 @@ class Channel:
         if needing:
             if messages is None:
                 raise ValueError(
-                    f"{type(needing[-1]).__name__} on channel {self.name!r} needs single messages, which are not at hand"
+                    f"{type(needing[-1]).__name__} on channel {self.name!r} needs single messages, which this world cannot give"
                 )
             y, delivered = self.send(messages())
             return y.sum(1), delivered.sum(1)
@@ -289,12 +289,12 @@ class Channel:
 
     @property
     def sums_have_a_law(self) -> bool:
-        """Whether many messages can be drawn by a law of their sum: no fault, no budget, and no mechanism that remembers its answers."""
+        """Whether the sum of many messages has a closed law: no fault, no budget, no mechanism that remembers its answers."""
         mechanism = self.config.mechanism
         return not self._faults and self.config.budget is None and (mechanism is None or not mechanism.stateful)
 
     def record(self, everyone: Array | None = None, each: Array | None = None) -> None:
-        """Count and charge messages that a world drew by a law of their sum (`Population.jump`).
+        """Count and charge messages whose sum a world has drawn (`Population.jump`).
 
         Args:
             everyone: messages of every agent, int64[B].
@@ -308,7 +308,7 @@ class Channel:
             self.ledger.charge(self.name, self._loss(None), everyone, each)
 
     def messages(self) -> Array:
-        """Messages sent so far by each agent, int64[B, N]; not to be written to."""
+        """The number of messages that each agent has sent so far, int64[B, N], read-only."""
         if self.each is None:
             return np.broadcast_to(self.everyone[:, None], (len(self.everyone), self.num_senders))
         return self.everyone[:, None] + self.each
@@ -320,7 +320,7 @@ class Channel:
         return self._losses[sensitivity]
 
     def _admit(self, senders: Array | None, shape: tuple[int, int], loss: Any) -> Array:
-        """Who sends, bool[B, N]: of the live replicas, less those whom a budget stops."""
+        """The agents that send, bool[B, N]: those of the live replicas, except those that a budget stops."""
         who = np.broadcast_to(self.live[:, None], shape) if senders is None else senders & self.live[:, None]
         if self.config.budget is not None:
             who, ended = self.config.budget.admit(self.ledger, loss, who, self.name)

@@ -1,4 +1,4 @@
-"""A world of several roles seen by one of them, the others being played by policies."""
+"""A world of several roles seen by one of them, while policies play the others."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,12 +13,12 @@ __all__ = ["Controlled"]
 
 
 class Controlled(Population[Any]):
-    """A phased world seen by one of its roles: the others' turns are played by their policies.
+    """A phased world seen by one of its roles, while policies play the others.
 
     Args:
         population: a world with several roles.
         role: the one that is left to act.
-        others: `{role: policy}` for every other role; a full reset resets them, through partial ones they go on.
+        others: `{role: policy}` for every other role; a full reset resets these policies, a partial one does not.
     """
 
     name = "controlled"
@@ -61,7 +61,7 @@ class Controlled(Population[Any]):
         return self.observe(), {}
 
     def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> None:
-        """Reset some replicas: the others' policies open their cycle while the rest waits."""
+        """Reset some replicas: the other roles open their cycle there while the remaining replicas wait."""
         inner = self.inner
         terminated, truncated, turn = inner.terminated, inner.truncated, inner._turn
         inner._turn = 0
@@ -85,7 +85,7 @@ class Controlled(Population[Any]):
         return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
 
     def _follow(self) -> tuple[Any, Info]:
-        """Play the others until it is the role's turn again; return the role's summed reward and the last info."""
+        """Play the other roles until it is this role's turn again; return this role's summed reward and the last info."""
         inner, reward, info = self.inner, 0.0, {}
         while self.role not in inner.turn and not inner.done.all():
             step = self._rollout.play()

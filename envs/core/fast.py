@@ -1,4 +1,4 @@
-"""Fast forms: exact shortcuts of `act` that a policy declares, and the rule by which one is never used in place of an overridden policy."""
+"""Fast forms: exact shortcuts of `act` that policies declare, and the rule that never lets one replace an overridden `act`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +12,17 @@ HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress"})
 
 
 class Fast:
-    """Base of the fast forms: what a world needs to know of a policy to play many of its steps at once, with the same law.
+    """Base of the fast forms. One holds what a world needs to know of a policy to play many of its steps at once, with the same law.
 
-    Each world that can do so names the types it knows in `Population.jumps`.
+    A world names the fast forms that it can play in `Population.jumps`.
     """
 
 
 def fast_form(policy: Any, view: "PublicView") -> Fast | None:
-    """The fast form that `policy` declares by its method `fast(view)`; None if it must be played by `act`.
+    """The fast form that `policy` declares by its method `fast(view)`; None if the policy must be played by `act`.
 
-    A declaration speaks for the class that makes it. Where a class derived from that one, or the object itself, overrides anything of it
-    (`act`, or any piece of it), nobody knows whether the shortcut still agrees with `act`, so it is not used.
+    A declaration holds for the class that makes it. If a derived class, or the object itself, overrides any attribute of that class, the
+    shortcut may no longer agree with `act`, and it is not used unless the derived class declares a fast form of its own.
     """
     classes = type(policy).__mro__
     owner = next((place for place, cls in enumerate(classes) if "fast" in vars(cls)), None)

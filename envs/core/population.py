@@ -1,8 +1,8 @@
-"""The array form of a world: B replicas x rows of agents. Every other interface is a view over it."""
+"""The array form of a world, B replicas x rows of agents; every other interface is a view of it."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from taciturn.envs.core.fast import Fast, fast_form
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
+from taciturn.privacy.composition import Method
 from taciturn.validation import Array, integer, number
 
 __all__ = ["Acts", "Population", "Rollout", "Step", "as_policies", "begin", "masked", "select"]
@@ -26,7 +27,7 @@ class Acts(Protocol):
     """What a policy must do to act in a population."""
 
     def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
-        """Prepare for a fresh run in the world of which `env` is the public side, acting as `role`."""
+        """Prepare to act as `role` in a fresh run of the world whose public view is `env`."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """Choose actions [B, rows, ...] for observations [B, rows, D]."""
@@ -46,7 +47,7 @@ class Step(NamedTuple):
 
 
 def select(mask: Array, yes: S, no: S) -> S:
-    """Take the replicas `mask` bool[B] marks from the state `yes` and the others from `no`; both are left untouched."""
+    """The state `yes` in the replicas that `mask` bool[B] marks and the state `no` in the others; neither is changed."""
     picked: dict[str, Any] = {}
     for field in fields(yes):  # type: ignore[arg-type]
         a, b = getattr(yes, field.name), getattr(no, field.name)
@@ -55,13 +56,13 @@ def select(mask: Array, yes: S, no: S) -> S:
 
 
 def masked(info: Info, mask: Array) -> Info:
-    """An info that means something only where `mask` bool[B] is true."""
+    """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key` convention)."""
     values = {key: value for key, value in info.items() if not key.startswith("_")}
     return values | {f"_{key}": info.get(f"_{key}", True) & mask for key in values}
 
 
 class Population(ABC, Generic[S]):
-    """A world as arrays. A world writes the hooks; `reset`, `step`, `advance` and the accounting are written here, once.
+    """Base of the worlds. A world writes the hooks; `reset`, `step`, `advance` and the accounting are written here, once.
 
     Args:
         params: the world's validated parameters; their `horizon` is the length of a run in the unit of the world's clock.
@@ -73,19 +74,19 @@ class Population(ABC, Generic[S]):
         channels: `{name: Channel}`, where private data leaves the agents.
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
-        done: bool[B], replicas that ended; they stay frozen until `reset(where=mask)`.
-        channel_configs: what stands on the channels at every full reset, beside what its options say.
-        ledger: what was spent since then, if some channel is private (`taciturn.privacy.ledger.Ledger`).
+        done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
+        channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
+        ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is private.
 
     Class attributes, which a world sets:
-        name: what it is called.
-        clock_unit: what its clock counts; "step" if every step adds one.
-        aliases: other names of parameters, `{"horizon": "horizon"}`.
-        hidden: the attributes of its parameters that agents must not know.
-        jumps: which fast forms it can play, `{role: type}`; see `jump`.
-        jump_sends_messages: whether a jump passes single messages through the channels, so that budgets, faults and mechanisms of any
-            kind may stand there.
-        turns: the roles that act in turn, if they do not all act at once.
+        name: of the world.
+        clock_unit: what the clock counts; "step" if every step adds one.
+        aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
+        hidden: the attributes of the parameters that agents must not know.
+        jumps: the fast forms that the world can play, `{role: type}`; see `jump`.
+        jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism, budget or fault
+            may be installed on them.
+        turns: the roles in the order of their turns; None if all act at once.
     """
 
     name: ClassVar[str]
@@ -123,15 +124,15 @@ class Population(ABC, Generic[S]):
 
     @abstractmethod
     def make_roles(self) -> tuple[Role, ...]:
-        """Who acts."""
+        """The roles of the agents that act."""
 
     def make_channels(self) -> tuple[Channel, ...]:
-        """Where private data leaves the agents."""
+        """The channels through which private data leaves the agents."""
         return ()
 
     @abstractmethod
     def initial(self) -> S:
-        """Draw the state in which B replicas begin."""
+        """Draw the initial state of all B replicas."""
 
     @abstractmethod
     def transition(self, state: S, actions: dict[str, Array]) -> tuple[S, dict[str, Array], Array, Array, Info]:
@@ -147,55 +148,55 @@ class Population(ABC, Generic[S]):
         """Observations [B, rows, D] of a role's agents (of `rows` int[B, r] only, if given); draws nothing."""
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        """Raise ValueError if what is to be installed on a channel cannot work in this world."""
+        """Raise ValueError if this world cannot work with `config` on that channel."""
 
     def acting(self, role: str) -> Array | None:
-        """Which agents of a role act now, int[B, rows]; None: all, in order."""
+        """The agents of a role that act now, int[B, rows]; None if all do, in order."""
         return None
 
     def action_mask(self, role: str) -> Array | None:
-        """Which actions have an effect now, int8[B, rows, n]; None: all."""
+        """The actions that have an effect now, int8[B, rows, n]; None if all do."""
         return None
 
     def can_jump(self, until: float) -> bool:
-        """Whether the law that `jump` draws from holds in the present state, for a run up to `until` (inf: to its end)."""
+        """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
         return True
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play every live replica through all its events up to `until` (inf: to its end) by a law of their sum.
+        """Play all events of every live replica up to time `until` (inf: to the end) at once, by the law of their sum.
 
-        Called where the policies of the roles in `jumps` have fast forms of the types named there, `can_jump` agrees, and nothing stands
-        on the channels that the law does not know. `forms` holds what each role's policy declares, None where it must be asked
-        by `act`. What is counted and charged is what steps would have counted.
+        It is called only if the policies of the roles in `jumps` have fast forms of the types named there, `can_jump` agrees, and nothing
+        on the channels breaks the law. `forms` holds the fast form of each role's policy, None for a policy that must be asked by `act`.
+        A jump counts and charges what steps would have counted and charged.
         """
         raise NotImplementedError
 
     def default_action(self, role: str) -> Array:
-        """What a role does before it was asked, [B, rows, ...]: the opening turn of a phased world's Parallel view."""
+        """What a role does before it is first asked, [B, rows, ...]: it opens the first cycle of the Parallel view of a phased world."""
         raise ValueError(f"{self.name} has no default action for role {role!r}")
 
     @abstractmethod
     def clock(self) -> Array:
-        """Time so far, float64[B], in the world's unit."""
+        """The time that has passed, float64[B], in the unit `clock_unit`."""
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        """What `measure` can be asked for while a run goes on: `{name: function giving [B, ...]}`."""
+        """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`."""
         return {}
 
     def outcome(self) -> dict[str, Array]:
-        """What a finished run is judged by, beside what it spent: `{name: [B]}`."""
+        """The metrics of a finished run, apart from what it spent: `{name: [B]}`."""
         return {}
 
     def public(self) -> dict[str, Any]:
-        """What else policies may know or do, as attributes of their `PublicView`."""
+        """What else policies may know or do: attributes that their `PublicView` gets."""
         return {}
 
     def practice_params(self) -> Any:
-        """The parameters of worlds to learn in, whose instances must not be the one that is played now."""
+        """The parameters of worlds in which to train; their instances must not be the one that is being played."""
         return self.params
 
     def describe(self, replica: int = 0) -> str:
-        """One replica in a line or a few of text."""
+        """One replica as a few lines of text."""
         values = {name: np.round(self.measure(name)[replica], 4) for name in self.measures()}
         return f"{self.name} " + " ".join(f"{name}={value}" for name, value in values.items())
 
@@ -231,30 +232,30 @@ class Population(ABC, Generic[S]):
         return [f"{role.name}_{i}" for role in self.roles.values() for i in range(role.num_agents)]
 
     def rows(self, role: str) -> int:
-        """How many of a role's agents act at once."""
+        """The number of a role's agents that act at once."""
         acting = self.acting(role)
         return self.roles[role].num_agents if acting is None else int(acting.shape[1])
 
     def fix_spaces(self) -> None:
-        """Rely on the spaces as they were made, as the standard views do: no run can be longer than the parameters say from now on."""
+        """Keep the spaces as they are, as the standard views must; runs longer than the parameters say are then refused."""
         self._fixed_spaces = True
 
     def stream(self, name: str) -> np.random.Generator:
-        """The random stream of that name."""
+        """The random generator of that name."""
         if self.streams is None:
             self.streams = Streams()
         return self.streams[name]
 
     def measure(self, name: str) -> Array:
-        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or of what was spent.
+        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or what has been spent.
 
-        Of the latter there are those of `taciturn.privacy.spending`, and by sender `agent_messages` int64[B, N] and `agent_epsilon`
-        float64[B, N], basic composition, where all channels have the same senders.
+        The latter are the names of `taciturn.privacy.spending` and, if all channels have the same senders, `agent_messages` int64[B, N]
+        and `agent_epsilon` float64[B, N] (basic composition) of each sender.
         """
         known = self.measures()
         if self.channels:
             spent = ("messages", "epsilon_message", "epsilon_basic", "epsilon_zcdp")
-            known = {name: lambda name=name: self.spending(("basic", "zcdp"))[name] for name in spent} | known  # type: ignore[misc]
+            known = {name: lambda name=name: self.spending(("basic", "zcdp"))[name] for name in spent} | known
             if len({channel.sender for channel in self.channels.values()}) == 1:
                 known = {"agent_messages": self._agent_messages, "agent_epsilon": self._agent_epsilon} | known
         if name not in known:
@@ -262,17 +263,17 @@ class Population(ABC, Generic[S]):
         return np.array(known[name]())
 
     def metrics(self) -> dict[str, Array]:
-        """What a finished run is judged by and what it spent: `{name: [B]}`; see `outcome` and `taciturn.privacy.spending`."""
+        """The metrics of a finished run, `{name: [B]}`: its `outcome` and what it spent (`taciturn.privacy.spending`)."""
         return self.outcome() | (self.spending(("basic", "zcdp")) if self.channels else {})
 
-    def spending(self, methods: Collection[Any] = ("basic",)) -> dict[str, Array]:
-        """What the run has spent so far, [B] each: `taciturn.privacy.spending.spending`."""
+    def spending(self, methods: Sequence[Method] = ("basic",)) -> dict[str, Array]:
+        """What the run has spent so far, [B] each; see `taciturn.privacy.spending`."""
         from taciturn.privacy.spending import spending
 
         return spending(self.channels.values(), self.ledger, methods=methods)
 
     def _spent_so_far(self) -> dict[str, Array]:
-        """`spending` for an info, worked out anew only when something was sent since the last."""
+        """`spending` for an info, computed anew only if something has been sent since the last one."""
         sent = [(c.everyone.sum(), 0 if c.each is None else c.each.sum()) for c in self.channels.values()]
         if sent != self._sent:
             self._sent, self._spent = sent, self.spending()
@@ -288,7 +289,7 @@ class Population(ABC, Generic[S]):
         return total
 
     def view(self, policy: Any = None) -> PublicView:
-        """What `policy` may know: everything if it declares `needs_truth`, else the public side."""
+        """What `policy` may know: the public view, with the hidden truth if it declares `needs_truth`."""
         return PublicView(self, with_truth=bool(getattr(policy, "needs_truth", False)))
 
     def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Population[Any]":
@@ -300,7 +301,7 @@ class Population(ABC, Generic[S]):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
     ) -> tuple[Any, Info]:
-        """Begin anew, all replicas or those `where` bool[B] marks.
+        """Begin a new run in all replicas, or in those that `where` bool[B] marks.
 
         Args:
             seed: reseeds every stream; None goes on drawing from them.
@@ -357,7 +358,7 @@ class Population(ABC, Generic[S]):
         return options or {}
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
-        """What a reset is to install, the population's own configurations included."""
+        """What a reset is to install, including the population's own configurations."""
         asked = options.get("channels")
         if asked is not None and not isinstance(asked, Mapping):
             raise ValueError(f"options['channels'] must be a dict {{channel: ChannelConfig}}, not {asked!r}")
@@ -370,7 +371,7 @@ class Population(ABC, Generic[S]):
         return configs
 
     def _begin_run(self, horizon: Any) -> None:
-        """Take the run length `horizon` (None: as the population was made) and rebuild what depends on it; if refused, nothing changes."""
+        """Set the run length to `horizon` (None: the original one) and rebuild the roles; if it is refused, nothing changes."""
         params = self._made
         if horizon is not None:
             horizon = number("horizon", horizon, above=0)
@@ -392,20 +393,23 @@ class Population(ABC, Generic[S]):
                 raise
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
-        self.ledger = None
-        if any(channel.chosen for channel in self.channels.values()) or any(
+        private = any(c.chosen for c in self.channels.values()) or any(
             c.mechanism is not None for c in configs.values()
-        ):
-            from taciturn.privacy.ledger import Ledger
-
-            agents = {channel.sender: channel.num_senders for channel in self.channels.values()}
-            senders = {channel.name: channel.sender for channel in self.channels.values()}
-            self.ledger = Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
+        )
+        self.ledger = self.make_ledger() if private else None
         for name, channel in self.channels.items():
             channel.install(configs.get(name, ChannelConfig()), self.ledger)
 
+    def make_ledger(self) -> Any:
+        """An empty ledger of the population's senders and channels."""
+        from taciturn.privacy.ledger import Ledger
+
+        agents = {channel.sender: channel.num_senders for channel in self.channels.values()}
+        senders = {channel.name: channel.sender for channel in self.channels.values()}
+        return Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
+
     def step(self, actions: Any) -> Step:
-        """Play one turn: actions [B, rows, ...], or `{role: actions}` where several roles act.
+        """Play one turn with actions [B, rows, ...], or `{role: actions}` if several roles act.
 
         Raises:
             ValueError: an action of a wrong shape or outside its space; nothing has changed then.
@@ -435,16 +439,16 @@ class Population(ABC, Generic[S]):
         return Step(self.observe(), reward if only is None else reward[only], terminated, truncated, info)
 
     def observe(self) -> Any:
-        """Observations [B, rows, D] of who acts next, as `{role: ...}` if the world has several roles."""
+        """Observations [B, rows, D] of the agents that act next, by role if the world has several roles."""
         if len(self.roles) == 1:
             (role,) = self.roles
             return self.observe_role(self.state, role, self.acting(role))
         return {role: self.observe_role(self.state, role, self.acting(role)) for role in self.turn}
 
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None, fast: bool = True) -> None:
-        """Let `policy` (or `{role: policy}`) play until every replica's clock reaches `until`, is done, or for `steps` steps.
+        """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for `steps` steps.
 
-        `fast` allows many events to be played at once where the policies declare how (`fast_forward`).
+        With `fast`, many events are played at once if the policies declare an exact law of them (`fast_forward`).
         """
         policies = as_policies(self, policy)
         if fast and steps is None and self.fast_forward(policies, math.inf if until is None else until):
@@ -458,7 +462,7 @@ class Population(ABC, Generic[S]):
             count += 1
 
     def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play up to `until` (inf: to the end) by `jump`, if that has the law of steps; if it returns False, nothing has changed."""
+        """Play up to time `until` by `jump` if that has the law of steps. Returns whether it did; if not, nothing has changed."""
         if not self.jumps or self.done.all():
             return False
         if not self.jump_sends_messages and not all(channel.sums_have_a_law for channel in self.channels.values()):
@@ -472,7 +476,7 @@ class Population(ABC, Generic[S]):
         return True
 
     def _running(self) -> tuple[S, Array]:
-        """The state, and the replicas that are done, bool[B]; ResetNeeded if that is all of them."""
+        """The state and the replicas that are done, bool[B]; raises ResetNeeded if all are."""
         frozen = self.terminated | self.truncated
         if frozen.all():
             raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
@@ -495,7 +499,7 @@ class Population(ABC, Generic[S]):
 
 
 def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
-    """`{role: policy}` from a policy or such a dict; ValueError if a role is left without."""
+    """`{role: policy}` from a policy or such a dict; ValueError if a role has no policy."""
     if len(env.roles) == 1 and not isinstance(policy, Mapping):
         return dict.fromkeys(env.roles, policy)
     if not isinstance(policy, Mapping) or set(policy) != set(env.roles):
@@ -505,17 +509,17 @@ def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
 
 
 def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
-    """Reset the policies for a fresh run in `env`, each with the public view and a random stream of its own."""
+    """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own."""
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
 
 
 class Rollout:
-    """Policies at play in a population; each learns what came of an action when its turn comes again, or when all is done.
+    """Plays policies in a population. Each is told the outcome of an action when its turn comes again, or when the run is done.
 
     Args:
         env: the population.
-        policies: `{role: policy}`; roles without one are given their actions in `play`.
+        policies: `{role: policy}`; the actions of the other roles are passed to `play`.
     """
 
     def __init__(self, env: Population[Any], policies: Mapping[str, Acts]) -> None:
@@ -524,7 +528,7 @@ class Rollout:
         self._shown: tuple[Any, Any] = (None, None)
 
     def play(self, given: Mapping[str, Array] | None = None) -> Step:
-        """Play one turn: the policies of its roles act, `given` are the other roles' actions."""
+        """Play one turn: policies act for their roles, and `given` holds the actions of the others."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # What the last step returned, unless something else has happened since.

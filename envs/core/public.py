@@ -1,4 +1,4 @@
-"""What a policy may know of the world in which it acts: everything that is public, and nothing that the world hides."""
+"""The public view of a world: everything that a policy may know, and nothing that the world hides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["HiddenTruth", "PublicChannel", "PublicParams", "PublicView"]
 
 
-class HiddenTruth(AttributeError):  # noqa: N818 - it names what was asked for
-    """A policy asked for what the world hides from those who act in it."""
+class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
+    """A policy asked for something that the world hides from the agents that act in it."""
 
 
 class PublicParams:
-    """A world's parameters without those that it hides: reading one of these raises `HiddenTruth`."""
+    """A world's parameters; reading one that the world hides raises `HiddenTruth`."""
 
     __slots__ = ("_hidden", "_params")
 
@@ -39,10 +39,10 @@ class PublicParams:
 
 @dataclass(frozen=True)
 class PublicChannel:
-    """What everybody knows of a channel; see `taciturn.envs.core.Channel`.
+    """The public properties of a channel; see `taciturn.envs.core.Channel`.
 
     Attributes:
-        mechanism: the law by which messages are perturbed, None if they are not.
+        mechanism: the law by which messages are perturbed; None if they are not.
         budgeted: whether a budget may stop messages.
         faulty: whether messages may be lost, late or false.
     """
@@ -74,19 +74,19 @@ class PublicChannel:
 
 
 class PublicView:
-    """The public side of a population, which `Policy.reset` is given.
+    """The public view of a population, which `Policy.begin` gets.
 
     Attributes:
         name: the world's name.
         world: its class.
         num_envs: replicas, B.
         horizon: the run's length, in the unit of the world's clock.
-        roles: `{name: Role}`, with spaces and layouts.
-        turns: who acts in turn, or None.
-        params: the parameters, without those that the world hides.
-        channels: `{name: PublicChannel}`, with their laws.
+        roles: `{name: Role}`, with their spaces and layouts.
+        turns: the roles in the order of their turns, or None.
+        params: the parameters, except those that the world hides.
+        channels: `{name: PublicChannel}`, with their mechanisms.
 
-    What else a world makes public (`Population.public`) is an attribute too.
+    Whatever else a world makes public (`Population.public`) is an attribute as well.
     """
 
     def __init__(self, population: "Population[Any]", *, with_truth: bool = False) -> None:
@@ -94,7 +94,7 @@ class PublicView:
         self.horizon: float = population.horizon
         self.roles: Mapping[str, Role] = population.roles
         self.turns = population.turns
-        self.params = population.params if with_truth else PublicParams(population.params, population.hidden)
+        self.params: Any = population.params if with_truth else PublicParams(population.params, population.hidden)
         self.channels = {name: PublicChannel.of(channel) for name, channel in population.channels.items()}
         self._extra: dict[str, Any] = population.public()
         self._acting = population.acting
@@ -119,19 +119,19 @@ class PublicView:
         return self._truth
 
     def closed(self) -> "PublicView":
-        """The same without the truth."""
+        """The same view without the hidden truth."""
         return self if self._truth is None else PublicView(self._truth)
 
     def acting(self, role: str) -> Array | None:
-        """Which agents of a role the rows of the current observation are, int64[B, rows]; None: all, in order."""
+        """The agents of a role that the rows of the current observation belong to, int64[B, rows]; None if all, in order."""
         return self._acting(role)
 
     def practice(self, num_envs: int, kind: "type[Population[Any]] | None" = None, **changes: Any) -> "Population[Any]":
-        """A population of the same world and setting to learn in, with what stands on the channels and with instances of its own.
+        """A population in which to train: the same world, setting and mechanisms, with instances of its own.
 
         Args:
-            num_envs: replicas.
-            kind: a subclass of the world, such as one with another reward; None: the world itself.
+            num_envs: number of replicas.
+            kind: a subclass of the world, for instance one with another reward; None: the world itself.
             **changes: parameters that differ.
         """
         return self._practice(num_envs, kind, **changes)

@@ -1,4 +1,4 @@
-"""The standard interfaces, each a thin view over a `Population`, each written once for every world."""
+"""The standard interfaces: thin views of a `Population`, each written once for all worlds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView"]
 
 
 def _one(info: Info, replica: int = 0) -> Info:
-    """One replica's info: plain Python values, without those its mask says are void."""
+    """One replica's info as plain Python values, without those that their masks declare invalid."""
     out: Info = {}
     for key, value in info.items():
         if key.startswith("_") or isinstance(value, dict):
@@ -30,7 +30,7 @@ def _one(info: Info, replica: int = 0) -> Info:
 
 
 def _whole(info: Info) -> Info:
-    """An info without what it says of each agent of a role, which has no place in the view of one."""
+    """An info without its values by agent, which the view of a single agent does not show."""
     return {key: value for key, value in info.items() if not isinstance(value, dict)}
 
 
@@ -79,7 +79,7 @@ class SingleEnv(gymnasium.Env[Array, Any]):
         self._renderer.close()
 
     def action_masks(self) -> Array:
-        """Which actions have an effect now, bool[n] (the name sb3-contrib's MaskablePPO calls)."""
+        """The actions that have an effect now, bool[n] (sb3-contrib's MaskablePPO calls this method)."""
         mask = self.population.action_mask(self.role)
         if mask is None:
             assert isinstance(self.action_space, gymnasium.spaces.Discrete)
@@ -160,7 +160,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return observation[:, 0], reward[:, 0], terminated, truncated, info | self._mask()
 
     def _step_after_end(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
-        """Reset the replicas that ended a step ago, whose actions are ignored, and step the others."""
+        """Reset the replicas that ended in the last step, ignoring their actions, and step the others."""
         population, fresh = self.population, self._ended
         space: Any = self.single_action_space
         if fresh.all():
@@ -188,7 +188,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
 
 class _Agents:
-    """What the two PettingZoo views share: names, spaces, and a population of one replica."""
+    """Common part of the two PettingZoo views: names, spaces, and a population of one replica."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         _one_replica(population, type(self).__name__)
@@ -231,7 +231,7 @@ class _Agents:
         self._renderer.close()
 
     def _play(self, actions: dict[str, Array]) -> tuple[Step, dict[str, Array]]:
-        """Step the world; return also the rewards by role, [N], zero for who did not act."""
+        """Step the world; also return the rewards by role, [N], which are zero for agents that did not act."""
         population = self.population
         acted = {role: population.acting(role) for role in self._of}
         sole = next(iter(self._of)) if len(self._of) == 1 else None
@@ -246,7 +246,7 @@ class _Agents:
         return step, rewards
 
     def _see(self, observation: Any) -> None:
-        """Keep what the population shows, to all of a role, or to those who act."""
+        """Keep the observations of all agents of a role, or of those that act."""
         by_role = observation if len(self._of) > 1 else dict.fromkeys(self._of, observation)
         acting = {role: self.population.acting(role) for role in by_role}
         self._seen = {role: rows[0] for role, rows in by_role.items() if acting[role] is None}
@@ -258,14 +258,14 @@ class _Agents:
         }
 
     def _full_observation(self, role: str) -> Array:
-        """What every agent of a role would see now, [N, D]."""
+        """The observation that every agent of a role would get now, [N, D]."""
         if role not in self._seen:
             rows = None if self.population.acting(role) is None else np.arange(len(self._of[role]))[None]
             self._seen[role] = self.population.observe_role(self.population.state, role, rows)[0]
         return self._seen[role]
 
     def _infos(self, info: Info) -> dict[str, Info]:
-        """Every agent's info: what holds for the replica, and its own share of what is given by role.
+        """Every agent's info: the values of the replica, and the agent's own entry of values given by role.
 
         Where few act at a time and nothing is given by role, those who do not act next share one dict.
         """
@@ -341,7 +341,7 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         return self._observations(), earned, self._every[terminated].copy(), self._every[truncated].copy(), infos
 
     def _taken(self, actions: dict[str, Any]) -> dict[str, Array]:
-        """Actions by role, [1, rows, ...], checked before anything moves."""
+        """Actions by role, [1, rows, ...], checked before anything changes."""
         population, taken = self.population, {}
         for role, names in self._of.items():
             try:
@@ -354,7 +354,7 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         return taken
 
     def _open(self, actions: dict[str, Array]) -> dict[str, Array]:
-        """Play all turns but the last of a cycle; return the rewards that came of it."""
+        """Play all turns of a cycle except the last; return the rewards."""
         rewards: dict[str, Array] = {}
         for turn in (self.population.turns or ())[:-1]:
             for role, more in self._play({role: actions[role] for role in turn})[1].items():

@@ -21,7 +21,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main() -> None:
-    """Entry point: every mistake is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
+    """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     try:
@@ -89,7 +89,10 @@ def _app() -> Any:
         studies = load_studies()
         found = {
             "environments": {entry.id: entry.name for entry in WORLDS},
-            "policies": {name: _first_line(policy) for name, policy in policies().items()},
+            "policies": {
+                name: _first_line(policy) + " It knows the hidden truth." * (policy.needs_truth is True)
+                for name, policy in policies().items()
+            },
             "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
             "studies": {name: study.title for name, study in studies.items()},
             "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
@@ -134,7 +137,7 @@ def _app() -> Any:
         ] = None,
         as_json: Json = False,
     ) -> None:
-        """Run a policy in an environment and print what it comes to."""
+        """Run a policy in an environment and print the results."""
         integer("--seeds", seeds, at_least=1)
         own, others = _settings(settings or [])
         world = make_world(env)
@@ -218,7 +221,7 @@ def _app() -> Any:
         ] = None,
         as_json: Json = False,
     ) -> None:
-        """Try to break mechanisms' claims: how much epsilon an attacker proves, beside how much is claimed."""
+        """Try to break privacy claims: the epsilon that an attacker can certify, beside the epsilon that is claimed."""
         from taciturn.auditing import Site, audit_command
         from taciturn.bench.progress import bar, stderr
 
@@ -249,7 +252,7 @@ def _app() -> Any:
         folder: Annotated[Path, typer.Argument(help="A folder written by bench or reproduce.")],
         as_json: Json = False,
     ) -> None:
-        """Write the report of a results folder again."""
+        """Write the report of a results folder anew."""
         from taciturn.bench.catalogue import load_studies
         from taciturn.bench.store import Store
 
@@ -264,7 +267,7 @@ def _first_line(documented: Any) -> str:
 
 
 def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Policies' lines under the first line of the module that they are from: the papers' first, then the classic ones and the learners."""
+    """The policies' lines grouped by module, under its first line: the papers' policies first, then the classic ones and the learners."""
     found: dict[str, dict[str, str]] = {}
     known = policies()
     order = ("reference", "classic", "learned")
@@ -277,7 +280,7 @@ def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
-    """A policy from its name; `{role: policy}` from `ROLE=NAME,ROLE=NAME`, whose parameters are called `ROLE.parameter`."""
+    """A policy from its name, or `{role: policy}` from `ROLE=NAME,ROLE=NAME` with parameters named `ROLE.parameter`."""
     if "=" not in policy:
         if len(roles) > 1:
             wanted = ",".join(f"{role}=NAME" for role in roles)
@@ -294,7 +297,7 @@ def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
 
 
 def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(policy's, environment's) parameters from `key=value`; values are JSON where they can be, else text."""
+    """The parameters (of the policy, of the environment) from `key=value`; values are JSON if they parse as such, else text."""
     own: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for pair in pairs:
@@ -357,7 +360,9 @@ def _print_run(
     if as_json:
         print(json.dumps(_plain({**about, "seeds": list(seeds), "metrics": rows})))
         return
-    print(f"{about['env']}, {policy!r}, {len(seeds)} seeds: mean and 95% bootstrap interval")
+    knows = any(one.needs_truth for one in (policy.values() if isinstance(policy, dict) else [policy]))
+    mark = ", which knows the hidden truth" * knows
+    print(f"{about['env']}, {policy!r}{mark}, {len(seeds)} seeds: mean and 95% bootstrap interval")
     width = max(map(len, rows))
     for name, row in rows.items():
         interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
@@ -365,7 +370,7 @@ def _print_run(
 
 
 def _plain(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
+    """The same value with null in place of numbers that JSON lacks."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list):

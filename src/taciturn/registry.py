@@ -1,4 +1,4 @@
-"""What there is: the worlds, the ids they are registered under, and the policies by name."""
+"""The registry: the worlds, the ids under which they are registered, and the policies by name."""
 
 import difflib
 import importlib
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
-    """A name that stands for nothing; the message lists the nearest ones."""
+    """An unknown name; the message suggests the closest known ones."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -36,7 +36,7 @@ class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
 
 @dataclass(frozen=True)
 class Entry:
-    """A world: its name in `taciturn.envs`, the module that holds it, its id, and which standard registries list it.
+    """A world: its name in `taciturn.envs`, the module that defines it, its id, and the standard registries that list it.
 
     `one_agent` makes its Gymnasium forms where the world itself has several agents: the population in which one of them acts and
     policies play the others, from `(num_envs, **parameters)`.
@@ -162,7 +162,10 @@ def register() -> None:
     for entry in WORLDS:
         known: dict[str, Any] = {"kwargs": {"world": entry.name}}
         if entry.gymnasium and entry.id not in gymnasium.registry:
-            forms = {"entry_point": f"{__name__}:single_env", "vector_entry_point": f"{__name__}:vector_env"}
+            forms: dict[str, Any] = {
+                "entry_point": f"{__name__}:single_env",
+                "vector_entry_point": f"{__name__}:vector_env",
+            }
             gymnasium.register(entry.id, **forms, **known)
         if entry.pettingzoo and entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):
             pettingzoo.register("parallel", entry.id, f"{__name__}:parallel_env", **known)

@@ -1,4 +1,4 @@
-"""Run a policy in a world and keep what it came to."""
+"""Run a policy in a world and keep the results."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +16,11 @@ class Run:
     """What `simulate` returns.
 
     Attributes:
-        metrics: `{name: [B]}`, what the world judges a run by.
+        metrics: `{name: [B]}`, the outcome of the run and what it spent (`taciturn.privacy.spending`).
         trace: `{name: [time, B, ...]}`, what was recorded at `times`.
         times: float64[time], in the unit of the world's clock.
-        seed: what reproduces it.
-        ledger: what every agent has spent, or None if no channel was private.
+        seed: the seed that reproduces the run.
+        ledger: what every agent has spent; None if no channel was private.
     """
 
     metrics: dict[str, Array]
@@ -40,19 +40,19 @@ def simulate(
     privacy: Mapping[str, Any] | str | None = None,
     fast: bool = True,
 ) -> Run:
-    """Let `policy` act in `env` from a fresh reset to the end.
+    """Run `policy` in `env` from a fresh reset to the end.
 
     Args:
         env: a population, or a view of one.
         policy: a policy, or `{role: policy}` in a world of several roles.
-        seed: fixes every random draw, the policy's included.
-        until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own.
-        record: names of `env.measures()` to keep at those times (at the end, if there are none).
-        privacy: `{channel: mechanism}`, installed for this run only; "paper" for what the policy's paper prescribes.
+        seed: determines every random draw, including those of the policy.
+        until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own horizon.
+        record: names that `env.measure` knows, to be recorded at those times (without times, at the end).
+        privacy: `{channel: mechanism}`, installed for this run only; "paper" for the mechanisms that the policy's paper prescribes.
         fast: whether to play many events at once where the policy declares an exact law of them (`Policy.fast`); False plays every step.
 
     Returns:
-        A `Run`. A quantity recorded at time t is what it was when the clock showed t, for each replica its own clock.
+        A `Run`. A quantity recorded at time t has the value that it had when the replica's own clock showed t.
 
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
@@ -93,7 +93,7 @@ def simulate(
 
 
 def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dict[str, Any]:
-    """What the papers of the policies put on the channels; ValueError if none of them names anything."""
+    """The mechanisms that the policies' papers prescribe; ValueError if none prescribes any."""
     prescribed: dict[str, Any] = {}
     refusals = []
     for one in dict.fromkeys(policies.values()):
@@ -109,7 +109,7 @@ def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dic
 def _record(
     population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array], fast: bool
 ) -> None:
-    """Play to the last of `times`, filling in `trace`: what stood when each replica's clock passed each time."""
+    """Play to the last of `times` and fill in `trace`: the values at the moment when each replica's clock passed each time."""
     if fast and population.fast_forward(policies, float(times[0])):
         for i, time in enumerate(times):
             if i:
@@ -119,7 +119,7 @@ def _record(
         return
     rollout = Rollout(population, policies)
     coming = np.zeros(population.num_envs, np.int64)
-    # Clocks are sums of slots: a time within rounding of one of them is that one.
+    # Clocks are sums of slots: times that differ by rounding are the same.
     marks = np.append(times * (1 + 1e-9), np.inf)
     while not population.done.all() and (coming < len(times)).any():
         before = {name: population.measure(name) for name in trace}

@@ -105,7 +105,7 @@ def plot_scores(study: Study, results: Results) -> Plot:
             color = COLORS[1] if group is reference else COLORS[0]
             ax.plot([low, high], [row, row], color=color, linewidth=3, alpha=0.4, solid_capstyle="butt")
             ax.plot(value, row, "o", color=color)
-        ax.set_yticks(range(len(part)), [study.row_label(group, results) for group in part])
+        ax.set_yticks(range(len(part)), [study.label(group, results) for group in part])
         ax.set_ylim(len(part) - 0.5, -0.5)
         ax.grid(axis="y", visible=False)
         ax.set_xlabel(f"{score.title} ({study.score.direction})")
@@ -125,7 +125,7 @@ def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "",
         for group in part:
             if name not in group.curves:
                 continue
-            label = study.row_label(group, results)
+            label = study.label(group, results)
             index = labels.setdefault(label, len(labels))
             x, ys = common_grid(group.curves[name])
             draw_band(ax, x, ys, label, COLORS[index % len(COLORS)], linestyle(index))

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 from matplotlib.figure import Figure
 
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, short
+from taciturn.registry import make_policy, policies
 
 AGREES, DIFFERS = "agrees", "does not follow"
 
@@ -121,6 +122,12 @@ class Study:
         """The group that the others of a panel are compared with, or None if it was not run."""
         return panel.one(**self.reference) if self.reference and len(panel.select(**self.reference)) else None
 
+    def label(self, group: Group, results: Results) -> str:
+        """`row_label`, marked where the policy knows what its world hides from the others."""
+        name, parameters = group.config.get("policy"), group.config.get("policy_params", {})
+        known = name in policies() and make_policy(str(name), **parameters).needs_truth
+        return self.row_label(group, results) + KNOWS_TRUTH * known
+
     def row_label(self, group: Group, results: Results) -> str:
         """What distinguishes this group from the others of its panel."""
         names = [name for name in results.varying if name not in self.facets and group.flat.get(name) is not None]
@@ -129,6 +136,7 @@ class Study:
         return ", ".join(filter(None, [kind, others])) or "all"
 
 
+KNOWS_TRUTH = " (knows the hidden truth)"
 STUDIES: dict[str, Study] = {}
 S = TypeVar("S", bound=Study)
 

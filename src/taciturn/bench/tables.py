@@ -101,7 +101,7 @@ def _table(
         for group in panel:
             facets = [_value(group.flat.get(name, NONE)) for name in study.facets]
             mark = " (reference)" if group is reference else ""
-            lines.append([*facets, study.row_label(group, results) + mark])
+            lines.append([*facets, study.label(group, results) + mark])
             values.append(row(group, reference))
     columns = list(dict.fromkeys(name for line in values for name in line))
     heads = [*(spaced(name.rpartition(".")[2]) for name in study.facets), "configuration"]
@@ -172,7 +172,7 @@ def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
     rows: dict[str, list[Floats]] = {}
     for part, scale in zip(parts, means, strict=True):
         for group in part:
-            rows.setdefault(study.row_label(group, results), []).append(group.metrics[study.score.metric] / scale)
+            rows.setdefault(study.label(group, results), []).append(group.metrics[study.score.metric] / scale)
     whole = {
         label: columns
         for label, columns in rows.items()

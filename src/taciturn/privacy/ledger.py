@@ -370,6 +370,8 @@ def _distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
     """Where each distinct row of `columns` first occurs, int[R], and which of the distinct rows each row is, int[size]."""
     rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
     for column in columns:
+        if (column == column[0]).all():  # as where all agents behave alike, which sorting would take long to find
+            continue
         values, which = np.unique(column, return_inverse=True)
         _, rows, code = np.unique(code * len(values) + which, return_index=True, return_inverse=True)
     return rows, code

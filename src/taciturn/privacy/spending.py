@@ -28,7 +28,7 @@ def spending(
 
     Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own channel: it hides the
     change of one event on a channel whose unit is `event`, and of a user's whole local history on one whose unit is `user`. On a
-    `disjoint` channel an event enters one message at most, so that all of an agent's messages there cost what the costliest does. Pure epsilons
+    `disjoint` channel an event enters at most one message, so an agent's messages there cost what the costliest costs. Pure epsilons
     hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta, they hold at `delta`.
 
     - `messages`, int64[B]: messages that all agents have sent on all channels.
@@ -106,6 +106,7 @@ def _basic(accounts: list[Account | Levels], most: list[Ints], ledger: Ledger) -
     alike = sum(differing) <= 1
     total = np.zeros(ledger.num_envs) if alike else np.zeros((ledger.num_envs, 1))
     parallel: dict[str, Array] = {}
+    cost: Array
     for account, count in zip(accounts, most, strict=True):
         disjoint = ledger.channels[account.channel].disjoint
         if isinstance(account, Levels):

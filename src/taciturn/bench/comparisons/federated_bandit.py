@@ -80,7 +80,7 @@ class ComparisonStudy(Study):
         rows = [
             [
                 str(group.config["env_params"]["qualities"]),
-                self.row_label(group, results),
+                self.label(group, results),
                 mean_text(group.metrics["regret_per_agent"]),
                 number(round(group.metrics["transmissions"].mean())),
                 *(spent(group.metrics[f"epsilon_{level}"]) for level in ("message", "event", "user")),
@@ -99,7 +99,7 @@ class ComparisonStudy(Study):
         sending = Results(group for group in results if group.mean("transmissions") > 0)
         caption = "Policies that communicate: regret against the messages of all agents, with the Pareto front."
         by_messages = plot_pareto(
-            self, sending, "transmissions", "messages over all links", lambda group: self.row_label(group, results), caption, height=5.5
+            self, sending, "transmissions", "messages over all links", lambda group: self.label(group, results), caption, height=5.5
         )  # fmt: skip
         return [plot_scores(self, results), by_messages, plot_privacy(self, results, "epsilon_event")]
 

@@ -116,8 +116,8 @@ def elimination(num_agents: int = 50, epsilon: float = 1.0, num_arms: int = 2, h
 
 
 def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
-    """A recommender: the sums of a cluster are one stream, charged once; counts are not perturbed; a cluster is selected each round."""
-    setting = f"recommender: ε = {epsilon:g}, {rounds:,} rounds"
+    """Zhou et al.: the sums of a cluster are one stream, charged once; counts are not perturbed; a cluster is selected each round."""
+    setting = f"recommender (Zhou et al.): ε = {epsilon:g}, {rounds:,} rounds"
     stream = TreeAggregation(epsilon, horizon=rounds).loss()
     yield spent(setting, "sums of rewards, neighbours", "event: one feedback", ledger_of([(stream, 1, 1)]))
     counts = ledger_of([(NoPrivacy().loss(), rounds, 1)])

@@ -109,7 +109,9 @@ def elimination(num_agents: int = 50, epsilon: float = 1.0, num_arms: int = 2, h
     """Li & Song 2022: an upload has means of n rewards per arm and noise Lap(1 / (N epsilon n)), so it costs N epsilon, not epsilon."""
     epochs = pulls(num_agents, epsilon, num_arms, horizon)
     ledger = ledger_of([(Laplace(num_agents * epsilon).loss(), 1, num_arms * n) for n in epochs], disjoint=True)
-    setting = f"arm elimination (Li & Song 2022): M = N = {num_agents}, ε = {epsilon:g}, {num_arms} arms, T = {horizon:,}"
+    setting = (
+        f"arm elimination (Li & Song 2022): M = N = {num_agents}, ε = {epsilon:g}, {num_arms} arms, T = {horizon:,}"
+    )
     yield spent(setting, "means, server", "event: one reward", ledger, unit="event")
     yield spent(setting, "means, server", "one reward of every epoch", ledger)
     yield spent(setting, "means, server", "user: all rewards", ledger, unit="user")

@@ -1,4 +1,4 @@
-"""Sphinx settings, and the pages made from docstrings: one a world, one a module of everything else."""
+"""Sphinx settings, and the reference pages made from docstrings, one for each module."""
 
 import ast
 import inspect
@@ -47,9 +47,10 @@ napoleon_numpy_docstring = False
 napoleon_attr_annotations = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
+napoleon_custom_sections = [("Class Attributes", "Attributes")]
 
-# A build without a network cannot link to other libraries' pages. The rest are no pages either: names that only the
-# type checker imports (no dot), type variables, and private bases.
+# References without a target: a build without a network cannot link to other libraries. Names without a dot are imported for the type
+# checker only; type variables and private base classes have no pages.
 OTHERS = (
     "abc|argparse|collections|concurrent|enum|gymnasium|matplotlib|multiprocessing|networkx|np|numpy|os|pa|pathlib|pettingzoo|"
     "pyarrow|rich|scipy|sklearn|stable_baselines3|sb3_contrib|torch|typer|types|typing"
@@ -97,13 +98,13 @@ def exports(file: Path) -> list[str]:
 
 
 def usage(file: Path, folder: Path, package: str, module: str) -> str:
-    """How to import what a module holds: from its package, if that exports it."""
+    """The import statement for a module: of the names that its package exports, or else of the module."""
     names = [name for name in exports(folder / "__init__.py") if name in exports(file)]
     return f"from {package} import {', '.join(names)}" if names else f"import {module}"
 
 
 def plain(line: str) -> str:
-    """Escape what plain text means literally and reStructuredText does not: a lone `*`, a final `_`, `|`, an `M.`."""
+    """Escape what reStructuredText would read as markup outside backticks: a lone `*`, a final `_`, `|`, an initial such as `M.`."""
     parts = re.split(r"(``.*?``|`[^`]*`)", line)
     for i, part in enumerate(parts):
         parts[i] = part if i % 2 else re.sub(r"^(?=[\w\[({])", r"\\ ", escape(part)) if i else escape(part)
@@ -122,7 +123,7 @@ def heading(text: str, line: str) -> str:
 
 
 def make_pages() -> None:
-    """Write api/<section>/<module>.rst for every module, and an index of each section."""
+    """Write a page for every module, api/<section>/<module>.rst, an index of each section, and the list of deviations."""
     pages: dict[Path, str] = {}
     departures = []
     for section, (title, folder, package, pattern) in SECTIONS.items():
@@ -134,8 +135,8 @@ def make_pages() -> None:
             docstring = ast.get_docstring(tree) or ""
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
             module, name = ".".join([package, *parts]), ".".join(parts)
-            # A world's page is called by its folder, the pages of what stands beside it by both.
-            *outer, last = parts[:-1] if parts[-1] == "world" else parts
+            # The page of a world takes the name of its folder; pages of the other files of that folder name both.
+            *outer, last = parts[:-1] if len(parts) > 1 and parts[-1] == "world" else parts
             label = " ".join([last.replace("_", " ").capitalize(), *(f"({part.replace('_', ' ')})" for part in outer)])
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
             defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
@@ -155,7 +156,7 @@ def make_pages() -> None:
 
 
 def sections(lines: list[str]) -> list[str]:
-    """Turn `Title` over an indented block into a section, and end with one for the module's objects."""
+    """Turn each title over an indented block into a section, and add a last section for the module's objects."""
     out: list[str] = []
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         title = line[:1].isalpha() and after.startswith("    ") and (not out or not out[-1])
@@ -164,35 +165,36 @@ def sections(lines: list[str]) -> list[str]:
 
 
 def read_plain(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Take docstrings for the plain text they are; in a module's, a line over an indented block is a heading."""
+    """Escape docstrings, which are plain text; in that of a module, a line over an indented block becomes a heading."""
     if what == "module":
         lines[:] = sections(lines)
     elif inspect.getdoc(sys.modules.get(name.rpartition(".")[0])) == inspect.getdoc(obj):
-        # A world's class and constructors repeat the docstring of its module, which the page has already.
+        # A world's class and constructors repeat the docstring of their module, which the page shows already.
         del lines[1:]
-    lines[:] = map(plain, lines)
+    # Napoleon knows a section by its exact title.
+    lines[:] = [plain(re.sub(r"^Class attributes\b.*:$", "Class Attributes:", line)) for line in lines]
     for i in range(len(lines) - 1, 0, -1):
         indent = re.match(r" *(?=- )", lines[i])
         if indent and re.match(rf"{indent[0]}(?![ -]).", lines[i - 1]):
-            lines.insert(i, "")  # a list may follow its title at once
-    # Else napoleon reads 'Hash of what matters: a, b' as the type 'Hash of what matters'.
+            lines.insert(i, "")  # reStructuredText wants a blank line before a list
+    # Without a leading colon, napoleon would read 'Hash of the settings: a, b' as a value of type 'Hash of the settings'.
     texts = [i for i, line in enumerate(lines[1:], 1) if lines[i - 1].strip() == "Returns:"]
     for i in texts + [0] * (what in ("attribute", "data", "property")):
         lines[i] = re.sub(r"(?=\S)", ": ", lines[i], count=1)
 
 
 def readable(app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, returns: str) -> Any:
-    """Write a dataclass's default factories in a way that Sphinx can parse."""
+    """Replace the default factories of dataclasses, which Sphinx cannot parse."""
     return signature and signature.replace("<factory>", "..."), returns
 
 
 def skip_aliases(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out the fields of named tuples, which their signature shows."""
+    """Leave out the fields of named tuples, which the signature shows already."""
     return True if str(obj.__doc__).startswith("Alias for field number") else None
 
 
 class AnyArray:
-    """Stands for `NDArray` while the docs are built: shapes and kinds are in the docstrings."""
+    """Stands for `NDArray` while the documentation is built; the docstrings give shapes and dtypes."""
 
     def __class_getitem__(cls, item: Any) -> type:
         return np.ndarray

@@ -1,4 +1,4 @@
-"""Write a stopping rule of your own, know exactly what it is worth, and watch it train a real model."""
+"""Write your own stopping rule, compute its exact value, and use it to train a real model."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from taciturn.policies.classic.round_stopping import StoppingRule
 
 
 class Patient(StoppingRule):
-    """Wait for five updates, and for whatever is queued then."""
+    """Wait for five updates, then go on while updates are queued, up to twelve."""
 
     def waits(self, received: Array, queued: Array, slots: Array) -> Array:
         return (received < 5) | ((queued > 0) & (received < 12))

@@ -1,4 +1,4 @@
-"""The first figure: what waiting for k updates is worth, and what no fixed k attains (needs matplotlib)."""
+"""The README's figure: the reward rate of waiting for k updates, for every k, and of two threshold rules (needs matplotlib)."""
 
 import sys
 from pathlib import Path

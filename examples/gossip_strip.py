@@ -1,4 +1,4 @@
-"""A population that learns by gossip, in pictures: 400 agents, four options, noisy answers (needs matplotlib)."""
+"""Pictures of a population that learns by gossip: 400 agents, four options, noisy answers (needs matplotlib)."""
 
 import sys
 from pathlib import Path
@@ -33,10 +33,10 @@ labels = [f"option {k}, quality {quality:g}" for k, quality in enumerate(env.par
 bands.stackplot(times, run.trace["popularity"][:, 0].T, colors=COLOURS[:4], labels=labels)
 bands.set_xlim(0, 30)
 bands.set_ylim(0, 1)
-bands.set_xlabel("time: an agent's clock ticks once a unit")
-bands.set_ylabel("share of the agents")
+bands.set_xlabel("time (each agent's clock ticks once per unit on average)")
+bands.set_ylabel("share of agents")
 bands.legend(loc="lower right", fontsize="small")
-figure.suptitle("Who prefers what, when nobody answers truthfully (epsilon = 3 an answer)", x=0.02, ha="left")
+figure.suptitle("Preferences over time, with noisy answers (epsilon = 3 per answer)", x=0.02, ha="left")
 
 target = Path(sys.argv[1] if len(sys.argv) > 1 else "results/gossip.png")
 target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A learner against the published algorithm: one network for all agents, trained under the noise that it acts under (about 30 s)."""
+"""Learned policies against a published algorithm, all under the same privacy noise (about 30 s)."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from taciturn.envs import gossip_bandit_v0
 from taciturn.policies import PPCL, IsolatedThompson, SharedPPO, SocialQ, Uniform
 from taciturn.wrappers import BitwiseRandomizedResponse
 
-# What agents see of each other, and what it costs them, is the same for all policies.
+# All policies see the same kind of noisy answers and spend the same epsilon per answer; the learned ones are also trained under it.
 noise = {"preference": BitwiseRandomizedResponse(epsilon=3.0)}
 env = gossip_bandit_v0.population(num_envs=20, num_agents=100, horizon=20.0)
-print("quality lost against the best option, mean over 20 runs and its standard error")
+print("quality gap to the best option: mean over 20 runs +- standard error")
 for policy in (PPCL(), SharedPPO(seed=0), SocialQ(seed=0), IsolatedThompson(), Uniform()):
     loss = taciturn.simulate(env, policy, seed=0, privacy=noise).metrics["popularity_regret"]
     print(f"{type(policy).__name__:18} {loss.mean():.3f} +- {loss.std() / np.sqrt(loss.size):.3f}")

@@ -1,4 +1,4 @@
-"""A PettingZoo loop with a privacy layer: what an agent hears, what its answers cost it, and whether the mechanism's claim holds."""
+"""A PettingZoo loop with privacy: agents learn from noisy answers, the ledger adds up their cost, the auditor tests the mechanism."""
 
 from typing import Any
 
@@ -15,7 +15,8 @@ env.reset(seed=0)
 population = env.unwrapped.population
 layout = population.roles["agent"].layout
 
-# Whoever's clock ticks hears everyone's noisy answers, and pulls the option that seems most popular, unless it is content with its own.
+# The agent whose clock ticks sees the sums of everyone's noisy answers. It pulls the option that seems most popular, unless it is
+# content with its own.
 for _ in env.agent_iter():
     observation, _, terminated, truncated, _ = env.last()
     if terminated or truncated:
@@ -25,25 +26,25 @@ for _ in env.agent_iter():
     popularity = (heard["counts"] - heard["flip"]) / (1 - 2 * heard["flip"])
     content = (heard["own"] * popularity).sum() >= 5 / 6
     option = 3 if content else popularity.argmax()
-    env.step(np.array([option, 0, 1]))  # take it up if its signal is 1, not if it is 0
+    env.step(np.array([option, 0, 1]))  # adopt it if its signal is 1, but not if it is 0
 
 print(f"{population.metrics()['best'].mean():.0%} of the agents prefer the best option")
 spent = population.ledger.table(delta=1e-5)[0]
 print(
-    f"each answered {spent['messages_max']} times, until its budget was spent: epsilon {spent['epsilon_per_message']:g} an answer"
+    f"up to {spent['messages_max']} answers each, until the budget was spent, with epsilon {spent['epsilon_per_message']:g} per answer"
 )
 print(
-    f"in all {spent['basic_max']:.0f} as a sum, {spent['zcdp_max']:.0f} by zCDP, {spent['rdp_max']:.0f} by Renyi composition"
+    f"total epsilon: {spent['basic_max']:.0f} by basic composition, {spent['zcdp_max']:.0f} by zCDP, {spent['rdp_max']:.0f} by Renyi"
 )
 
 messages = np.array([1, 0, 0]), np.array([0, 1, 0])
 settings: dict[str, Any] = {"pair": messages, "trials": 50_000, "confidence": 0.999, "claimed": 3.0}
-print(audit(noise, name="as claimed", **settings).table())
+print(audit(noise, name="correct", **settings).table())
 
 
-def half_forgotten(x: Array, rng: np.random.Generator, trials: int) -> Array:
-    """Each bit kept with e^epsilon, where e^(epsilon/2) would be right: two bits of the vector differ."""
+def half_the_noise(x: Array, rng: np.random.Generator, trials: int) -> Array:
+    """A common mistake: each bit gets the whole epsilon, although two bits of a one-hot vector change."""
     return BitwiseRandomizedResponse(epsilon=6.0).perturb(np.tile(x, (trials, 1)), rng)
 
 
-print(audit(half_forgotten, name="half of epsilon forgotten", **settings).table())
+print(audit(half_the_noise, name="too little noise", **settings).table())

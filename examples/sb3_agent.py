@@ -1,4 +1,4 @@
-"""Train Stable-Baselines3's PPO on 512 replicas stepped as arrays, and see how near it comes to the optimal rule (about 30 s)."""
+"""Train PPO from Stable-Baselines3 on 512 replicas at once and compare it with the optimal rule (about 30 s)."""
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
@@ -11,8 +11,8 @@ from taciturn.wrappers.sb3 import RowsVecEnv
 
 solution = OptimalStopping.solve()
 
-# One round an episode, paid R(k) less a price for its time. Any price near the optimal rate will do; `taciturn.policies.LearnedStopping`
-# finds it by playing, without the solver.
+# An episode is one round, whose reward is R(k) minus a price for the time it took. Any price near the optimal rate will do;
+# `taciturn.policies.LearnedStopping` finds it by playing, without the solver.
 replicas = round_stopping_v0.population(512, objective="lagrangian", lambda_=0.9 * solution.rate)
 rows = VecNormalize(RowsVecEnv(replicas, seed=0), gamma=1.0)
 agent = PPO(

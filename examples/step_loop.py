@@ -1,4 +1,4 @@
-"""The plain loop: step an environment by hand, with a rule of thumb, and see what a minute of training is worth."""
+"""A plain Gymnasium loop: play one minute of round stopping by a rule of thumb."""
 
 import gymnasium
 

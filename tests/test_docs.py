@@ -1,4 +1,4 @@
-"""The Python in the hand-written pages runs, block after block."""
+"""The Python in the hand-written pages runs, block after block, and what they list is complete."""
 
 import re
 import runpy
@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from taciturn import privacy, registry
+from taciturn.envs.core import Population
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -23,6 +26,26 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         exec(compile("\n" * line + block[1], str(page), "exec"), names)
 
 
-def test_the_readme_tells_the_speeds_that_were_measured() -> None:
+def test_the_readme_gives_the_measured_speeds() -> None:
     table = runpy.run_path(str(ROOT / "benchmarks/summary.py"))["table"]()
     assert table in PAGES[0].read_text(encoding="utf-8")
+
+
+def test_the_checklist_names_every_hook_that_a_world_uses() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    kinds = [type(world.population()) for world in registry.worlds().values()]
+    hooks = {name for kind in kinds for cls in kind.__mro__[: kind.__mro__.index(Population)] for name in vars(cls)}
+    hooks &= {name for name in vars(Population) if not name.startswith("_")} - {"reset"}  # not a hook
+    assert {"acting", "check_channel", "hidden", "jump"} <= hooks
+    assert not [name for name in hooks if f"`{name}" not in text and f" {name}(" not in text]
+
+
+def test_the_checklist_names_every_kind_of_mechanism() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    kinds = {cls.kind for cls in subclasses(privacy.mechanisms.Mechanism) if "kind" in vars(cls)}
+    assert len(kinds) > 4
+    assert not [kind for kind in kinds if f'`"{kind}"`' not in text]
+
+
+def subclasses(cls: type[Any]) -> set[type[Any]]:
+    return {cls}.union(*map(subclasses, cls.__subclasses__()))

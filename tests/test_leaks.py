@@ -78,24 +78,24 @@ def ledger_of(sent: Sent, disjoint: bool = False) -> Ledger:
 
 
 def gossip(num_agents: int = 400, rate: float = 1.0, until: float = 50.0, epsilon: float = 3.0) -> Iterator[Row]:
-    """Paper 000: at every tick of every agent all reply. Expected counts."""
+    """Chen et al. 2021: at every tick of every agent all agents reply. Expected counts."""
     loss, asked = BitwiseRandomizedResponse(epsilon).loss(), round(rate * until)
     everybody, one = ledger_of([(loss, num_agents * asked, None)]), ledger_of([(loss, asked, None)])
-    setting = f"gossip (000): N = {num_agents}, ε = {epsilon:g} a reply, t = {until:g}"
+    setting = f"gossip (Chen et al. 2021): N = {num_agents}, ε = {epsilon:g} a reply, t = {until:g}"
     yield spent(setting, "replies, all requesters together", "user", everybody, unit="user")
     yield spent(setting, "replies, one requester alone", "user", one, unit="user")
 
 
 def social(rounds: int = 10_000) -> Iterator[Row]:
-    """Paper 003: an adopter perturbs its option once a round."""
+    """Tao et al. 2023: an adopter perturbs its option once a round."""
     for epsilon in (0.5, 1.0, 2.0):
         ledger = ledger_of([(BitwiseRandomizedResponse(epsilon).loss(), rounds, None)])
-        setting = f"social learning (003): ε = {epsilon:g}, {rounds:,} rounds"
+        setting = f"social learning (Tao et al. 2023): ε = {epsilon:g}, {rounds:,} rounds"
         yield spent(setting, "preferences, neighbours", "user", ledger, unit="user")
 
 
 def pulls(num_agents: int, epsilon: float, num_arms: int, horizon: int) -> list[int]:
-    """Paper 001: pulls of an arm in each epoch that fits before the horizon, while no arm is eliminated."""
+    """Li & Song 2022: pulls of an arm in each epoch that fits before the horizon, while no arm is eliminated."""
     ends = [0]
     while num_arms * ends[-1] <= horizon:
         r, gap = len(ends), 2.0 ** -len(ends)
@@ -106,18 +106,20 @@ def pulls(num_agents: int, epsilon: float, num_arms: int, horizon: int) -> list[
 
 
 def elimination(num_agents: int = 50, epsilon: float = 1.0, num_arms: int = 2, horizon: int = 100_000) -> Iterator[Row]:
-    """Paper 001: an upload is a mean of n rewards an arm with noise Lap(1 / (N epsilon n)), so N epsilon, and not epsilon."""
+    """Li & Song 2022: an upload has means of n rewards per arm and noise Lap(1 / (N epsilon n)), so it costs N epsilon, not epsilon."""
     epochs = pulls(num_agents, epsilon, num_arms, horizon)
     ledger = ledger_of([(Laplace(num_agents * epsilon).loss(), 1, num_arms * n) for n in epochs], disjoint=True)
-    setting = f"arm elimination (001): M = N = {num_agents}, ε = {epsilon:g}, {num_arms} arms, T = {horizon:,}"
+    setting = (
+        f"arm elimination (Li & Song 2022): M = N = {num_agents}, ε = {epsilon:g}, {num_arms} arms, T = {horizon:,}"
+    )
     yield spent(setting, "means, server", "event: one reward", ledger, unit="event")
     yield spent(setting, "means, server", "one reward of every epoch", ledger)
     yield spent(setting, "means, server", "user: all rewards", ledger, unit="user")
 
 
 def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
-    """Paper 002: the sums of a cluster are one stream, charged once; counts pass as they are; a cluster is selected each round."""
-    setting = f"recommender (002): ε = {epsilon:g}, {rounds:,} rounds"
+    """Zhou et al.: the sums of a cluster are one stream, charged once; counts are not perturbed; a cluster is selected each round."""
+    setting = f"recommender (Zhou et al.): ε = {epsilon:g}, {rounds:,} rounds"
     stream = TreeAggregation(epsilon, horizon=rounds).loss()
     yield spent(setting, "sums of rewards, neighbours", "event: one feedback", ledger_of([(stream, 1, 1)]))
     counts = ledger_of([(NoPrivacy().loss(), rounds, 1)])
@@ -127,16 +129,16 @@ def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
 
 
 def elicitation(level: float = 1.0, num_values: int = 4) -> Iterator[Row]:
-    """Paper 004, chapter 2: one report at the level log(1 + e)."""
+    """Jiang 2020, chapter 2: one report at the level log(1 + e)."""
     ledger = ledger_of([(KaryRandomizedResponse(level, num_values=num_values).loss(), 1, None)])
-    setting = f"elicitation (004, ch. 2): budget e = {level:g}, one campaign"
+    setting = f"elicitation (Jiang 2020, ch. 2): budget e = {level:g}, one campaign"
     yield spent(setting, "report, platform", "user", ledger, unit="user")
 
 
 def training(updates: int = 10, until: float = 345.0, seed: int = 0) -> Iterator[Row]:
-    """Paper 004, chapter 3: as published, and with our channel."""
+    """Jiang 2020, chapter 3: as published, and with a private channel."""
     env = federated_training_v0.population(num_envs=1, clip_norm=0.1, horizon=until)
-    setting = f"federated training (004, ch. 3): {updates} of 100 updates a round, {until:g} s"
+    setting = f"federated training (Jiang 2020, ch. 3): {updates} of 100 updates a round, {until:g} s"
     for title, mechanism in (("as published", NoPrivacy()), ("ours: ε = 4 at 1e-6", Gaussian(epsilon=4.0, delta=1e-6))):
         run = taciturn.simulate(env, FixedCount(updates), seed=seed, privacy={"update": mechanism})
         yield spent(f"{setting}, {title}", "updates, server", "user", run.ledger, "update")

@@ -1,4 +1,4 @@
-"""Tiny worlds, one for each way of taking turns, on which the tests prove the core and the views."""
+"""Tiny worlds, one for each way of taking turns, on which the core and the views are tested."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class Params:
 
 
 class Tiny(Population[Any]):
-    """What the tiny worlds share: a horizon, a clock, and a measure of what was earned."""
+    """Base of the tiny worlds: a clock, and the total reward as measure and outcome."""
 
     params: Params
 
@@ -44,14 +44,14 @@ class Tiny(Population[Any]):
 @dataclass(frozen=True)
 class Opinions:
     opinion: Array  # float64[B, N]
-    heard: Array  # float64[B, N]: mean of the opinions sent
-    shares: Array  # float64[B, 3]: of the votes
+    heard: Array  # float64[B, N]: mean of the opinions that arrived
+    shares: Array  # float64[B, 3]: of the votes, by option
     earned: Array  # float64[B]
     time: Array  # int64[B]
 
 
 class Consensus(Tiny):
-    """Everyone votes at once and hears what everyone thinks; a vote earns its share of the votes, and luck."""
+    """All agents vote at once and hear the mean opinion; the reward is the share of votes for the same option, plus a random number."""
 
     name = "consensus"
 
@@ -79,9 +79,9 @@ class Consensus(Tiny):
         votes = actions["agent"]
         one_hot = votes[:, :, None] == np.arange(3)
         sums, received = self.channels["vote"].tally(one_hot.sum(1), lambda: one_hot)
-        outspoken = votes > 0
-        said, delivered = self.channels["opinion"].send(state.opinion, outspoken, sensitivity=1.0)
-        heard = (said * delivered).sum(1) / np.maximum(delivered.sum(1), 1)
+        speaks = votes > 0
+        opinions, delivered = self.channels["opinion"].send(state.opinion, speaks, sensitivity=1.0)
+        heard = (opinions * delivered).sum(1) / np.maximum(delivered.sum(1), 1)
         shares = sums / np.maximum(received, 1)[:, None]
         luck = self.luck().random(votes.shape)
         reward = np.take_along_axis(shares, votes, 1) + luck
@@ -104,7 +104,7 @@ class Consensus(Tiny):
 
 
 class Broken(Consensus):
-    """Consensus whose luck no seed decides: what the determinism test is there to find."""
+    """Consensus with an unseeded generator, which the determinism test must detect."""
 
     name = "broken"
 
@@ -121,7 +121,7 @@ class Rumours:
 
 
 class Gossip(Tiny):
-    """A random agent at a time moves its opinion down or up, or forgets it; all is over when nobody has one above 1/2."""
+    """One random agent at a time lowers, raises or forgets its opinion; the episode ends when no opinion is above 1/2."""
 
     name = "gossip"
 
@@ -164,15 +164,15 @@ class Gossip(Tiny):
 
 @dataclass(frozen=True)
 class Market:
-    value: Array  # float64[B, N]: what it is worth to each individual
-    price: Array  # float64[B]: that stands
-    sold: Array  # float64[B]: share of the individuals who bought last
+    value: Array  # float64[B, N]: of the good to each individual
+    price: Array  # float64[B]: announced last
+    sold: Array  # float64[B]: share of the individuals who bought in the last campaign
     earned: Array  # float64[B]
     time: Array  # int64[B]: campaigns
 
 
 class Auction(Tiny):
-    """The platform announces a price, then the individuals buy or do not."""
+    """The platform announces a price, then each individual decides whether to buy."""
 
     name = "auction"
     turns = (("platform",), ("individual",))
@@ -233,7 +233,7 @@ class Walk:
 
 
 class Corridor(Tiny):
-    """One walker, who may slip, goes from the middle of a corridor to its right end; walls mask the way through them."""
+    """One walker on slippery ground goes from the middle of a corridor to its right end; moves into a wall are masked."""
 
     name = "corridor"
 

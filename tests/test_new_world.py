@@ -1,0 +1,143 @@
+"""The world of docs/new_world.md passes the tests of every registered world, and does what the page says."""
+
+import copy
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import test_core
+import test_forms
+import test_interfaces
+import test_replicas
+import test_run_length
+from cases import CASES, RUN_TO_HORIZON, Case
+from contextual_world import SharedGreedy, contextual_bandit_v0, count
+
+import taciturn
+from taciturn.policies import Random
+from taciturn.wrappers import (
+    BitwiseRandomizedResponse,
+    Faulty,
+    Gaussian,
+    Laplace,
+    LossyChannel,
+    Privatize,
+    TreeAggregation,
+)
+
+ROOT = Path(__file__).parent.parent
+SMALL = Case(contextual_bandit_v0, num_agents=3, period=5, horizon=40)
+MODULES = test_core, test_forms, test_interfaces, test_replicas, test_run_length
+
+
+def over_the_registry(value: Any) -> bool:
+    """Whether it is a test that runs once for every world."""
+    marks = getattr(value, "pytestmark", [])
+    return any(
+        mark.name == "parametrize" and mark.args in (("name", CASES), ("name", RUN_TO_HORIZON)) for mark in marks
+    )
+
+
+CHECKS = {name: test for module in MODULES for name, test in vars(module).items() if over_the_registry(test)}
+
+
+@pytest.mark.api
+@pytest.mark.parametrize("check", CHECKS)
+def test_it_passes_what_every_world_passes(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CASES, "contextual", SMALL)
+    more = [copy.deepcopy] if "duplicate" in inspect.signature(CHECKS[check]).parameters else []
+    CHECKS[check]("contextual", *more)
+
+
+@pytest.mark.parametrize("form", ["array", "aec", "parallel"])
+def test_the_seed_decides_every_bit(form: str) -> None:
+    test_forms.assert_seed_decides(test_forms.FORMS[form], SMALL)
+
+
+def test_counts_by_hand() -> None:
+    """Two agents, two contexts, three arms: agent 0 wins with arm 2 in context 1, agent 1 loses with arm 0 in context 0."""
+    found = count(np.array([[1, 0]]), np.array([[2, 0]]), np.array([[1.0, 0.0]]), 2, 3)
+    assert found[0, 0].tolist() == [0, 0, 0, 0, 0, 1] * 2
+    assert found[0, 1].tolist() == [1, 0, 0, 0, 0, 0] + [0] * 6
+    assert np.abs(found[0, 0] - found[0, 1]).sum() <= 4, "the sensitivity that the world states"
+
+
+def test_everything_is_shared_once() -> None:
+    env = SMALL.population(2)
+    total = np.zeros((2, 3))
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    while not env.done.all():
+        total += env.step(rng.integers(0, 4, (2, 3))).reward
+    pulls, wins = np.split(env.state.public, 2, axis=1)
+    np.testing.assert_array_equal(pulls.sum(1), [3 * 40] * 2)
+    np.testing.assert_array_equal(wins.sum(1), total.sum(1))
+    assert not env.state.counts.any()
+
+
+def test_shared_counts_help_and_noise_hurts() -> None:
+    """Means of 100 runs, several standard errors apart; noise changes neither contexts nor means."""
+    env = contextual_bandit_v0.population(100)
+    regret = {}
+    for name, epsilon in (("none", np.inf), ("weak", 1.0), ("strong", 0.1)):
+        privacy = {"counts": Laplace(epsilon)} if np.isfinite(epsilon) else None
+        regret[name] = taciturn.simulate(env, SharedGreedy(), seed=0, privacy=privacy).metrics["regret"]
+    regret["random"] = taciturn.simulate(env, Random(), seed=0).metrics["regret"]
+    lost = [regret[name].mean() for name in ("none", "weak", "strong", "random")]
+    assert np.all(np.diff(lost[:3]) > 15)
+    assert lost[1] < 0.8 * lost[3]
+
+
+def test_ledger() -> None:
+    """Eight messages each: one pull enters one of them, and a user's whole history is 40 pulls."""
+    env = SMALL.population(2)
+    run = taciturn.simulate(env, SharedGreedy(), seed=0, privacy={"counts": Laplace(0.5)})
+    assert run.metrics["messages"].tolist() == [3 * 8] * 2
+    assert run.metrics["epsilon_message"].tolist() == run.metrics["epsilon_basic"].tolist() == [0.5] * 2
+    assert run.ledger.total(delta=0.0, method="basic", unit="user").max() == 0.5 * 40
+    bare = taciturn.simulate(env, SharedGreedy(), seed=0)
+    assert np.isinf(bare.metrics["epsilon_basic"]).all()
+    np.testing.assert_array_equal(bare.metrics["messages"], run.metrics["messages"])
+
+
+def test_it_has_no_fast_form_to_differ_from() -> None:
+    env = SMALL.population(2)
+    runs = [taciturn.simulate(env, SharedGreedy(), seed=3, fast=fast).metrics for fast in (True, False)]
+    np.testing.assert_equal(runs[0], runs[1])
+
+
+def test_what_may_stand_on_its_channel() -> None:
+    env = SMALL.population(2)
+    for mechanism in (Laplace(1.0), Gaussian(epsilon=1.0, delta=1e-6)):
+        run = taciturn.simulate(Privatize(env, "counts", mechanism), SharedGreedy(), seed=0)
+        assert np.isfinite(run.ledger.total(delta=1e-5, method="zcdp")).all()
+    for refused in (BitwiseRandomizedResponse(1.0), TreeAggregation(1.0, horizon=8)):
+        with pytest.raises(ValueError, match="channel 'counts' needs a mechanism that adds fresh noise to numbers"):
+            Privatize(env, "counts", refused).reset(seed=0)
+    lossy = Faulty(env, "counts", LossyChannel(1.0))
+    taciturn.simulate(lossy, SharedGreedy(), seed=0)
+    assert not lossy.state.public.any(), "every message was lost"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("num_agents", 0), ("num_contexts", 1), ("num_arms", 1.5), ("period", 0), ("horizon", "x")]
+)
+def test_parameters_are_checked(parameter: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{parameter} must be an integer >= "):
+        contextual_bandit_v0.population(**{parameter: value})
+
+
+def test_the_page_gives_the_numbers_of_its_code() -> None:
+    page = (ROOT / "docs/new_world.md").read_text(encoding="utf-8")
+    env, lost = contextual_bandit_v0.population(20), []
+    for noise in (None, Laplace(1.0), Laplace(0.3)):
+        run = taciturn.simulate(env, SharedGreedy(), seed=0, privacy={"counts": noise} if noise else None)
+        lost.append(round(run.metrics["regret"].mean()))
+    assert (
+        f"loses {lost[0]} in 500 pulls, at epsilon = 1 a message it loses {lost[1]}, at epsilon = 0.3 it loses {lost[2]}"
+        in page
+    )
+    lines = (ROOT / "examples/contextual_world.py").read_text(encoding="utf-8").splitlines()
+    assert f"{sum(bool(line.strip()) for line in lines)} lines without blank ones" in page

@@ -29,8 +29,7 @@ class Graph:
         """Make a graph from the name of a shape, a networkx graph, a square symmetric 0/1 array, or a list of edges.
 
         Args:
-            value: any of these, or a Graph. Shapes are "complete", "ring", "star" and "star_triangle". Loops and
-                repeated edges are dropped.
+            value: any of these, or a Graph. Shapes are "complete", "ring", "star", "star_triangle"; loops and repeated edges are dropped.
             num_nodes: the required number of nodes; shapes need it, and a list of edges takes it (default: the highest node + 1).
             name: name of the parameter in errors.
 
@@ -199,7 +198,7 @@ def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) ->
     """Draw a connected graph of a family.
 
     Args:
-        kind: a fixed shape (see `Graph.of`), or "erdos_renyi" (`probability`, default 2 ln N / N), "watts_strogatz" (`degree` 4, `rewiring` 0.1),
+        kind: a shape of `Graph.of`, or "erdos_renyi" (`probability`, default 2 ln N / N), "watts_strogatz" (`degree` 4, `rewiring` 0.1),
             "barabasi_albert" (`attachments` 2).
         num_nodes: N.
         seed: determines the graph of a random family.

@@ -13,15 +13,9 @@ from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.validation import Array, Ints, choice
 
 __all__ = [
-    "InitialPreferences",
-    "SocialPopulation",
-    "count_holders",
-    "initial_options",
-    "join_plan",
-    "plan_space",
-    "require_preferences",
+    "InitialPreferences", "SocialPopulation", "count_holders", "initial_options", "join_plan", "plan_space", "require_preferences",
     "split_plan",
-]
+]  # fmt: skip
 
 InitialPreferences = str | Sequence[int] | Array
 S = TypeVar("S")

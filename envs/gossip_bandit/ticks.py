@@ -102,17 +102,9 @@ class Tally:
 
 
 def play(
-    tally: Tally,
-    ticks: Array,
-    rule: GossipRule,
-    sums: ReplySums | None,
-    qualities: Array,
-    *,
-    one_peer: bool,
-    chance: int,
-    streams: tuple[np.random.Generator, np.random.Generator, np.random.Generator, np.random.Generator],
-    fast: bool,
-) -> None:
+    tally: Tally, ticks: Ints, rule: GossipRule, sums: ReplySums | None, qualities: Floats, *, one_peer: bool, chance: int,
+    streams: Sequence[np.random.Generator], fast: bool,
+) -> None:  # fmt: skip
     """Play `ticks` int64[B] ticks in each replica.
 
     Args:
@@ -144,16 +136,9 @@ def play(
 
 
 def _numpy_block(
-    tally: Tally,
-    ticks: Array,
-    done: int,
-    rule: GossipRule,
-    sums: ReplySums | None,
-    qualities: Array,
-    one_peer: bool,
-    chance: int,
-    uniforms: list[Array],
-) -> None:
+    tally: Tally, ticks: Ints, done: int, rule: GossipRule, sums: ReplySums | None, qualities: Floats, one_peer: bool, chance: int,
+    uniforms: list[Floats],
+) -> None:  # fmt: skip
     who, noise, choices, signals = (np.ascontiguousarray(part.swapaxes(0, 1)) for part in uniforms)
     preference, holders, agreed, departed = tally.preference, tally.holders, tally.agreed, tally.departed
     replicas, agents = preference.shape
@@ -199,16 +184,9 @@ def _numpy_block(
 
 
 def _compiled_block(
-    tally: Tally,
-    ticks: Array,
-    done: int,
-    rule: GossipRule,
-    sums: ReplySums | None,
-    qualities: Array,
-    one_peer: bool,
-    chance: int,
-    uniforms: list[Array],
-) -> None:
+    tally: Tally, ticks: Ints, done: int, rule: GossipRule, sums: ReplySums | None, qualities: Floats, one_peer: bool, chance: int,
+    uniforms: list[Floats],
+) -> None:  # fmt: skip
     none, sure = np.zeros(1, np.int64), np.ones((1, 1))
     tables: Any = (0, none, none, sure, none[:, None], none, sure, none[:, None])
     if sums is not None:
@@ -309,16 +287,9 @@ def compiled() -> Any:
 
 
 def many_ticks(
-    state: Any,
-    ticks: Ints,
-    until: float,
-    rule: GossipRule,
-    sums: ReplySums | None,
-    *,
-    one_peer: bool,
-    chance: int,
-    streams: tuple[np.random.Generator, np.random.Generator, np.random.Generator, np.random.Generator],
-) -> tuple[dict[str, Array], Ints]:
+    state: Any, ticks: Ints, until: float, rule: GossipRule, sums: ReplySums | None, *, one_peer: bool, chance: int,
+    streams: Sequence[np.random.Generator],
+) -> tuple[dict[str, Array], Ints]:  # fmt: skip
     """Play `ticks` [B] more ticks of a world's `state`, the last of them before `until`; the other arguments are those of `play`.
 
     Returns:

@@ -14,19 +14,9 @@ from taciturn.envs.core.graph import Graph
 from taciturn.validation import Array, Bools, Floats, Ints
 
 __all__ = [
-    "Spread",
-    "affordable",
-    "metropolis_hastings",
-    "mobility",
-    "pick_tokens",
-    "spread_aggregated",
-    "spread_gaussian",
-    "spread_gaussian_fresh",
-    "spread_queued",
-    "spread_uniform",
-    "spread_walks",
-    "stacked",
-]
+    "Spread", "affordable", "metropolis_hastings", "mobility", "pick_tokens", "spread_aggregated", "spread_gaussian",
+    "spread_gaussian_fresh", "spread_queued", "spread_uniform", "spread_walks", "stacked",
+]  # fmt: skip
 
 BLOCK = 2**16  # copies that walk at once
 
@@ -344,13 +334,7 @@ def _spread_complete(
 
 
 def spread_queued(
-    vectors: Array,
-    origins: Array,
-    copies: int,
-    graph: Graph,
-    length: int,
-    slots: int | None,
-    rng: np.random.Generator,
+    vectors: Array, origins: Array, copies: int, graph: Graph, length: int, slots: int | None, rng: np.random.Generator
 ) -> Spread:
     """`spread_walks` with queues: in a slot, an agent forwards only the `copies` tokens that arrived first (section 4.2 of Tao et al.).
 

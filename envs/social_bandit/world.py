@@ -93,17 +93,7 @@ from taciturn.envs.core.preferences import (
     require_preferences,
     split_plan,
 )
-from taciturn.envs.social_bandit import drawing
-from taciturn.envs.social_bandit.dissemination import (
-    Spread,
-    mobility,
-    spread_aggregated,
-    spread_gaussian_fresh,
-    spread_queued,
-    spread_uniform,
-    spread_walks,
-    stacked,
-)
+from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
 from taciturn.validation import Array, Bools, Floats, Ints
 
@@ -298,33 +288,35 @@ class SocialBandit(SocialPopulation[State]):
         )
         return replace(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
 
-    def spread(self, vectors: Bools, origins: Ints) -> Spread:
+    def spread(self, vectors: Bools, origins: Ints) -> dissemination.Spread:
         """Spread copies of the bits [A, K] of the agents `origins` [A] of one society; `per_token` noise is added on arrival."""
         p, rng = self.params, self.stream("dissemination")
         if not origins.size:
             nothing = np.zeros((p.num_agents, self.num_options), np.int64)
-            return Spread(nothing, nothing[:, 0].copy(), 0.0, 0)
+            return dissemination.Spread(nothing, nothing[:, 0].copy(), 0.0, 0)
         if p.dissemination == "walk":
             if p.congestion:
-                done = spread_queued(vectors, origins, p.copies, p.network, p.walk_length, p.slots, rng)
+                done = dissemination.spread_queued(vectors, origins, p.copies, p.network, p.walk_length, p.slots, rng)
             else:
-                done = spread_walks(vectors, origins, p.copies, p.network, p.walk_length, rng)
+                done = dissemination.spread_walks(vectors, origins, p.copies, p.network, p.walk_length, rng)
             return done._replace(counts=self.perturb_tokens(done.counts, done.received))
         # The mean number of moves of walks of that length.
         hops = float(len(vectors)) * p.copies * p.walk_length * self.mobility
         whole = self.spread_uniformly(vectors).T.astype(np.int64, order="C")
-        return Spread(whole[:, 1:], whole[:, 0], hops, p.walk_length)
+        return dissemination.Spread(whole[:, 1:], whole[:, 0], hops, p.walk_length)
 
     def spread_uniformly(self, vectors: Bools) -> Floats:
         """Let the copies of the bits [A, K] end at uniformly random agents: V and B, whole numbers, [1 + K, N]."""
         p, rng = self.params, self.stream("dissemination")
         fresh = p.perturbation == "per_token" and not self.noiseless
         if p.dissemination == "aggregated" and not fresh:
-            return spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
+            return dissemination.spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
         if p.dissemination == "aggregated" and len(vectors) * p.copies > p.exact_below * p.num_agents:
-            return spread_gaussian_fresh(vectors.sum(0), p.copies, p.num_agents, self.reply_law, rng, self.scratch)
-        counts, received = spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
-        return stacked((self.perturb_tokens(counts, received), received))
+            return dissemination.spread_gaussian_fresh(
+                vectors.sum(0), p.copies, p.num_agents, self.reply_law, rng, self.scratch
+            )
+        counts, received = dissemination.spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
+        return dissemination.stacked((self.perturb_tokens(counts, received), received))
 
     def perturb_tokens(self, counts: Ints, received: Ints) -> Ints:
         """Add the noise of `per_token` to `counts` [N, K], the copies for each option among the `received` [N]."""
@@ -335,7 +327,7 @@ class SocialBandit(SocialPopulation[State]):
 
     @cached_property
     def mobility(self) -> float:
-        return mobility(self.params.network)
+        return dissemination.mobility(self.params.network)
 
     def draw_signals(self) -> tuple[Floats, Callable[[Ints], Bools]]:
         """Draw Phi, [B, K], and return it with a function from one option per agent [B, N] to their signals (0 for K, none)."""

@@ -79,22 +79,11 @@ class SharedPPO(Learner):
     """
 
     def __init__(
-        self,
-        steps: int | None = None,
-        *,
-        num_envs: int | None = None,
-        gamma: float | None = None,
-        learning_rate: float | None = None,
-        n_steps: int | None = None,
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        ent_coef: float | None = None,
-        hidden: int | None = None,
-        options: Sequence[str] | None = None,
-        overrides: dict[str, Any] | None = None,
-        seed: int = 0,
+        self, steps: int | None = None, *, num_envs: int | None = None, gamma: float | None = None, learning_rate: float | None = None,
+        n_steps: int | None = None, n_epochs: int | None = None, batch_size: int | None = None, ent_coef: float | None = None,
+        hidden: int | None = None, options: Sequence[str] | None = None, overrides: dict[str, Any] | None = None, seed: int = 0,
         deterministic: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         whole = {"steps": steps, "num_envs": num_envs, "n_epochs": n_epochs, "hidden": hidden}
         given: dict[str, Any] = {name: integer(name, x, at_least=1) for name, x in whole.items() if x is not None}
         several = {"n_steps": n_steps, "batch_size": batch_size}

@@ -7,7 +7,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.policies.base import Learner
-from taciturn.policies.families.social import SocialPolicy, unbiased
+from taciturn.policies.families.social import SocialPolicy, sample, unbiased
 from taciturn.policies.learned.training import has_individual_params, practice
 
 __all__ = ["SocialQ"]
@@ -39,15 +39,8 @@ class SocialQ(SocialPolicy, Learner):
     """
 
     def __init__(
-        self,
-        steps: int = 1_000_000,
-        *,
-        bins: int = 8,
-        gamma: float = 0.0,
-        epsilon: float = 0.1,
-        num_envs: int = 128,
-        seed: int = 0,
-    ) -> None:
+        self, steps: int = 1_000_000, *, bins: int = 8, gamma: float = 0.0, epsilon: float = 0.1, num_envs: int = 128, seed: int = 0
+    ) -> None:  # fmt: skip
         self.steps = integer("steps", steps, at_least=1)
         self.bins = integer("bins", bins, at_least=1)
         self.gamma = number("gamma", gamma, at_least=0, below=1)
@@ -108,9 +101,7 @@ class SocialQ(SocialPolicy, Learner):
 
     def _plan(self, move: Array, shares: Array) -> Array:
         """The plans of the actions `move` [B, rows] (see the class), given the unbiased shares [B, rows, K]."""
-        edges = np.cumsum(shares, -1)
-        mark = self.rng.random(move.shape)[..., None] * edges[..., -1:]
-        drawn = np.minimum((edges <= mark).sum(-1), self._options - 1)
+        drawn, _ = sample(shares, self.rng)
         most = np.argmax(shares + 1e-9 * self.rng.random(shares.shape), -1)
         anything = self.rng.integers(0, self._options, move.shape)
         option = np.choose(move, [np.full(move.shape, self._options), drawn, most, anything, most])

@@ -941,6 +941,16 @@ def test_tabular_q_learns() -> None:
     assert q.mean() + 4 * q.std() / np.sqrt(30) < alone.mean()
 
 
+def test_estimates_divide_by_the_replies_received() -> None:
+    """With one reply among nine agents, `PrivateSocialLearning` tries the option that the reply names."""
+    policy = PrivateSocialLearning(beta=0.9, mu=0.0)
+    env = started(policy, 500, RR(4.0), num_agents=9, asks="one")
+    counts = env.state.counts
+    named = counts.sum(1) == 1
+    assert named.sum() > 100
+    np.testing.assert_array_equal(policy.act(env.observe())[named, 0, 0], counts[named].argmax(1))
+
+
 def test_rules_and_acts_agree() -> None:
     """What a policy does in a step is what its rule says."""
     for policy in (PPCL(), Voter(), CopyOnReward()):

@@ -1,9 +1,9 @@
 """Ticks of gossip, many at once and one by one, against message-level PettingZoo by hand: `python benchmarks/gossip.py`.
 
-The headline is the paper's baseline (N = 400, K = 4, epsilon = 3), 3,000 runs to t = 50, 60 million ticks, fast-forwarded: compiled and in
-NumPy, which give the same bits (checked). The peer is what one would write for PettingZoo's AEC interface: a dict an agent, and at every tick a
-loop over agents, each of which perturbs its one-hot vector bit by bit; measured on fewer ticks. The view at N = 1,000 is this package's own
-AEC environment, stepped tick by tick. Peers run in turns within one process, on one core; times are the processor's.
+The headline is the paper's baseline (N = 400, K = 4, epsilon = 3), 3,000 runs to t = 50, 60 million ticks, by the fast form: compiled and
+in NumPy, which give the same bits (checked). The peer is what one would write for PettingZoo's AEC interface: a dict an agent, and at every
+tick a loop over agents, each of which perturbs its one-hot vector bit by bit; measured on fewer ticks. The view at N = 1,000 is this
+package's own AEC environment, stepped tick by tick. Peers run in turns within one process, on one core; times are the processor's.
 """
 
 import math
@@ -20,7 +20,7 @@ from common import record
 import taciturn
 from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.envs.gossip_bandit import world as gossip_bandit
+from taciturn.envs.gossip_bandit import ticks as gossip_ticks
 from taciturn.policies import PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
@@ -104,8 +104,8 @@ def aec_microseconds(env: Any, num_agents: int, ticks: int) -> float:
 
 
 def leap_seconds(runs: int, agents: int, until: float, *, fast: bool, seed: int = 1) -> tuple[float, float, Any]:
-    """(seconds, ticks, metrics) of a simulation by fast forward."""
-    gossip_bandit.COMPILE_FROM = 0 if fast else 10**18
+    """(seconds, ticks, metrics) of a simulation by the fast form."""
+    gossip_ticks.COMPILE_FROM = 0 if fast else 10**18
     env = gossip_bandit_v0.population(num_envs=runs, num_agents=agents, qualities=QUALITIES)
     started = time.process_time()
     run = taciturn.simulate(env, PPCL(EPSILON), seed=seed, until=until, privacy="paper")

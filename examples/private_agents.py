@@ -23,7 +23,7 @@ for _ in env.agent_iter():
         env.step(None)
         continue
     heard = layout.unpack(observation)
-    popularity = (heard["counts"] - heard["flip"]) / (1 - 2 * heard["flip"])
+    popularity = (heard["counts"] - heard["q"]) / (1 - 2 * heard["q"])
     content = (heard["own"] * popularity).sum() >= 5 / 6
     option = 3 if content else popularity.argmax()
     env.step(np.array([option, 0, 1]))  # adopt it if its signal is 1, but not if it is 0

@@ -26,8 +26,8 @@ from taciturn.policies.classic.gosine import GosInE
 from taciturn.policies.classic.random import Random
 from taciturn.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
 from taciturn.policies.classic.social import (
+    CopyOnReward,
     FollowMajority,
-    ImitateIfBetter,
     IsolatedEpsilonGreedy,
     IsolatedThompson,
     IsolatedUCB,
@@ -66,6 +66,7 @@ __all__ = [
     "CentralisedOracle",
     "CommunicationEfficientCDPMAB",
     "CoopUCB2",
+    "CopyOnReward",
     "DPSuccessiveElimination",
     "Deadline",
     "EliminationSchedule",
@@ -81,7 +82,6 @@ __all__ = [
     "GosInE",
     "GossipUCB",
     "Hedge",
-    "ImitateIfBetter",
     "IsolatedEpsilonGreedy",
     "IsolatedThompson",
     "IsolatedUCB",

@@ -16,7 +16,8 @@ from scipy import stats
 from taciturn.envs.core import Array
 from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.social_bandit import dissemination
-from taciturn.policies.reference import private_social_learning as policy_module
+from taciturn.policies.families.social import sample
+from taciturn.policies.reference.private_social_learning import popularity_estimate
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
 )
@@ -253,8 +254,8 @@ def choices(
     found = []
     for _ in range(rounds):
         counts, received = spread(law.perturb(one_hot, rng), copies, agents, rng)
-        weights = policy_module.popularity_estimate(counts, received, law.p, law.q)
-        found.append(policy_module.sample(weights, rng)[0])
+        weights = popularity_estimate(counts, received, law.p, law.q)
+        found.append(sample(weights, rng)[0])
     return np.array(found)
 
 

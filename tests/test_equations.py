@@ -12,8 +12,10 @@ TAG = re.compile(r"\[(Chen|Tao|Li|Jiang) ([\w.]+)\]")
 
 # The numbered equations of each paper's model and algorithms. Those that only serve a proof have no function.
 EQUATIONS: dict[str, tuple[str, ...]] = {
-    "Chen": (),
-    "Tao": (),
+    # 2 defines local differential privacy; 9 follows from 8.
+    "Chen": ("1", "3", "4", "5", "6", "7", "8"),
+    # 3 defines local differential privacy; 13 and 34 belong to the algorithm and to its limit, although they stand in the proofs.
+    "Tao": ("1", "2", "6", "7", "8", "9", "13", "34"),
     "Li": ("1", "2", "4", "5", "6"),  # 3 defines differential privacy; 7 to 11 are bounds of theorems
     "Jiang": (),
 }

@@ -35,7 +35,7 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     "PPCL": [("gossip_bandit_v0", GOSSIP, {}, None), ("gossip_bandit_v0", GOSSIP | {"flat_actions": True}, {}, BITS)],
     "CBL": [("gossip_bandit_v0", GOSSIP | {"asks": "one", "initial_preferences": "none"}, {}, p) for p in (None, BITS)],
     "Voter": [("gossip_bandit_v0", GOSSIP, {}, BITS)],
-    "ImitateIfBetter": [("gossip_bandit_v0", GOSSIP | {"asks": "one"}, {}, BITS)],
+    "CopyOnReward": [("gossip_bandit_v0", GOSSIP | {"asks": "one"}, {}, BITS)],
     "PrivateSocialLearning": [("social_bandit_v0", SOCIAL, {}, None), ("social_bandit_v0", SOCIAL, {}, BITS)],
     "Replicator": [("social_bandit_v0", SOCIAL | {"dissemination": "stationary"}, {}, None)],
     **{name: [("federated_bandit_v0", ARMS, {}, None)] for name in (

@@ -1,4 +1,4 @@
-"""Gossip: the model of Chen et al. 2021, its closed law against messages, fast_forwards against steps, and the mistakes that are easily made.
+"""Gossip: the model of Chen et al. 2021, its closed law against messages, its fast form against steps, and common mistakes.
 
 Statistical tests are seeded and reject the truth with probability at most 1e-4 each, by a chi-square or z statistic, or a bound of 4 or
 more standard errors. That they have power is shown on the mistaken versions.
@@ -19,13 +19,13 @@ from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array, picture
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
 from taciturn.envs.gossip_bandit import ticks as gossip_ticks
-from taciturn.envs.gossip_bandit.ticks import GossipRule, Tally, choose, play
-from taciturn.envs.gossip_bandit.world import GossipBandit, tick_times
+from taciturn.envs.gossip_bandit.ticks import GossipRule, Tally, option_to_pull, play, tick_times
+from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies import (
     CBL,
     PPCL,
+    CopyOnReward,
     FollowMajority,
-    ImitateIfBetter,
     IsolatedEpsilonGreedy,
     IsolatedThompson,
     IsolatedUCB,
@@ -37,7 +37,7 @@ from taciturn.policies import (
     Voter,
 )
 from taciturn.policies.reference import ppcl
-from taciturn.policies.reference.ppcl import popularity_estimate
+from taciturn.policies.reference.ppcl import clipped_estimate
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
@@ -94,7 +94,7 @@ def test_the_contract() -> None:
 
 
 def test_what_the_paper_prescribes() -> None:
-    assert PPCL().prescribes(population()) == {"preference": RR(3.0)}
+    assert PPCL().prescribes(population().view()) == {"preference": RR(3.0)}
     run = taciturn.simulate(population(2, num_agents=8), PPCL(epsilon=1.5), seed=0, until=2.0, privacy="paper")
     assert run.ledger.per_message["preference"].epsilon == 1.5
     with pytest.raises(ValueError, match="CBL prescribes no mechanism"):
@@ -112,9 +112,9 @@ def test_the_estimate_is_equation_7() -> None:
     h = counts / 40
     expected = np.clip((e + 1) / (e - 1) * h - 1 / (e - 1), 0, 1)
     np.testing.assert_allclose(
-        popularity_estimate(counts[:, None], np.full(41, 40.0), law.p, law.q)[:, 0], expected, atol=1e-12
+        clipped_estimate(counts[:, None], np.full(41, 40.0), law.p, law.q)[:, 0], expected, atol=1e-12
     )
-    assert popularity_estimate(np.zeros((1, 3)), np.zeros(1), law.p, law.q).tolist() == [[0, 0, 0]]
+    assert clipped_estimate(np.zeros((1, 3)), np.zeros(1), law.p, law.q).tolist() == [[0, 0, 0]]
 
 
 def test_the_threshold_is_on_ones_own_share() -> None:
@@ -130,14 +130,14 @@ def test_the_threshold_is_on_ones_own_share() -> None:
         assert bool(option < 2) is pulls
 
 
-def test_choose_draws_in_proportion() -> None:
+def test_options_are_drawn_in_proportion() -> None:
     rng = np.random.default_rng(0)
     weights = np.broadcast_to([0.5, 0.0, 0.25, 1.25], (40_000, 4))
-    drawn = choose(weights, np.zeros(40_000, np.int64), rng.random(40_000))
+    drawn = option_to_pull(weights, np.zeros(40_000, np.int64), rng.random(40_000))
     assert fits(np.bincount(drawn, minlength=5), 40_000 * np.array([0.25, 0, 0.125, 0.625, 0])) > FALSE_ALARM
-    none = choose(np.zeros((3, 4)), np.array([-1, 0, 2]), np.array([0.1, 0.5, 0.9]))
+    none = option_to_pull(np.zeros((3, 4)), np.array([-1, 0, 2]), np.array([0.1, 0.5, 0.9]))
     assert none.tolist() == [4, 4, 4]
-    kept = choose(weights[:2], np.array([3, 2]), np.array([0.1, 0.1]), threshold=0.6)
+    kept = option_to_pull(weights[:2], np.array([3, 2]), np.array([0.1, 0.1]), threshold=0.6)
     assert kept.tolist() == [4, 0]
 
 
@@ -146,12 +146,12 @@ def test_cbl_explores_without_a_preference() -> None:
     size, tau = 40_000, 0.3
     heard = np.zeros((size, 2))
     heard[:, 1] = 1.0
-    drawn = choose(heard, np.full(size, -1), rng.random(size), explore=tau)
+    drawn = option_to_pull(heard, np.full(size, -1), rng.random(size), explore=tau)
     assert fits(np.bincount(drawn, minlength=3), size * np.array([tau / 2, 1 - tau / 2, 0])) > FALSE_ALARM
-    silent = choose(np.zeros((size, 2)), np.full(size, -1), rng.random(size), explore=tau)
+    silent = option_to_pull(np.zeros((size, 2)), np.full(size, -1), rng.random(size), explore=tau)
     assert fits(np.bincount(silent, minlength=3), size * np.array([tau / 2, tau / 2, 1 - tau])) > FALSE_ALARM
-    assert set(choose(heard[:50], np.zeros(50, np.int64), rng.random(50), explore=1.0)) == {1}
-    assert set(choose(heard[:50], np.full(50, -1), rng.random(50), explore=1.0)) == {0, 1}
+    assert set(option_to_pull(heard[:50], np.zeros(50, np.int64), rng.random(50), explore=1.0)) == {1}
+    assert set(option_to_pull(heard[:50], np.full(50, -1), rng.random(50), explore=1.0)) == {0, 1}
 
 
 # What replies add up to.
@@ -319,7 +319,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "cbl": (CBL(0.2), None, {"num_agents": 15, "asks": "one", "initial_preferences": "none", "horizon": 10.0}),
     "cbl, noisy": (CBL(0.5), RR(2.0), {"num_agents": 15, "asks": "one", "initial_preferences": "none", "horizon": 8.0}),
     "voter": (Voter(), RR(3.0), {"num_agents": 12, "qualities": (0.7, 0.4), "horizon": 8.0}),
-    "imitate": (ImitateIfBetter(), RR(3.0), {"num_agents": 12, "horizon": 6.0}),
+    "imitate": (CopyOnReward(), RR(3.0), {"num_agents": 12, "horizon": 6.0}),
 }
 
 
@@ -329,9 +329,7 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
     policy, mechanism, params = CASES[name]
     size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
     until = [params["horizon"] / 3, params["horizon"]]
-    fast_forwards = taciturn.simulate(
-        population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy
-    )
+    fast = taciturn.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
     no_leap(monkeypatch)
     steps = taciturn.simulate(
         population(size, **params), policy, seed=12, until=until, record=["best"], privacy=privacy
@@ -349,10 +347,10 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
     )
     names += ("all_zero", "replies", "epsilon_per_requester")
     for metric in names:
-        first, second = outcome(fast_forwards, metric), outcome(steps, metric)
+        first, second = outcome(fast, metric), outcome(steps, metric)
         if len({*first.tolist(), *second.tolist()}) > 1:
             assert two_sample_p(first, second) > FALSE_ALARM, metric
-    assert two_sample_p(fast_forwards.trace["best"][0], steps.trace["best"][0]) > FALSE_ALARM
+    assert two_sample_p(fast.trace["best"][0], steps.trace["best"][0]) > FALSE_ALARM
 
 
 def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,11 +376,11 @@ def test_leaps_give_the_same_bits_compiled_or_not(name: str) -> None:
         none = np.zeros(40, np.int64)
         tally = Tally(
             state.preference.copy(), state.holders.copy(), state.requests.copy(), np.zeros((40, p.num_agents if one_peer else 0), np.int64),
-            state.pulls.copy(), state.held.copy(), none.copy(), none.copy(), none.copy(), none.copy(), none - 1, none.copy(),
+            state.pulls.copy(), state.holder_ticks.copy(), none.copy(), none.copy(), none.copy(), none.copy(), none - 1, none.copy(),
         )  # fmt: skip
         streams = tuple(np.random.Generator(np.random.SFC64(i)) for i in range(4))
         sums = None if mechanism is None else ReplySums(1 if one_peer else p.num_agents, *law)
-        play(tally, ticks, rule, sums, state.qualities, one_peer=one_peer, chance=0, streams=streams, fast=fast)  # type: ignore[arg-type]
+        play(tally, ticks, rule, sums, state.qualities, one_peer=one_peer, chance=0, streams=streams, fast=fast)
         tallies.append(tally)
     for field in dataclasses.fields(Tally):
         np.testing.assert_array_equal(getattr(tallies[0], field.name), getattr(tallies[1], field.name), field.name)
@@ -396,7 +394,7 @@ def test_large_populations_give_the_same_bits_too(block: int, monkeypatch: pytes
     monkeypatch.setattr(gossip_ticks, "BLOCK", block)
     results = []
     for compile_from in (0, 10**12):
-        monkeypatch.setattr("taciturn.envs.gossip_bandit.world.COMPILE_FROM", compile_from)
+        monkeypatch.setattr("taciturn.envs.gossip_bandit.ticks.COMPILE_FROM", compile_from)
         run = taciturn.simulate(
             population(3, num_agents=1000), PPCL(), seed=4, until=[0.5, 1.0], record=["preference"], privacy="paper"
         )
@@ -418,7 +416,7 @@ def test_tick_times_are_order_statistics() -> None:
 
 
 def test_leaps_count_what_steps_count() -> None:
-    """A fast_forward to the end, and fast_forwards in between: replies, ticks and charges add up."""
+    """Jumps to the end, and jumps in between: replies, ticks and charges add up."""
     env = started(PPCL(), 6, RR(2.0), num_agents=10, horizon=5.0)
     policy = PPCL()
     policy.reset(env, env.stream("policy/agent"))
@@ -429,15 +427,17 @@ def test_leaps_count_what_steps_count() -> None:
         assert (s.due > until).all()
         np.testing.assert_array_equal(s.requests.sum(1), s.ticks)
         pending = ~env.done
-        np.testing.assert_array_equal(env.measure("replies"), np.broadcast_to((s.ticks + pending)[:, None], (6, 10)))
-        np.testing.assert_array_equal(env.ledger.messages("preference"), env.measure("replies"))
+        np.testing.assert_array_equal(
+            env.measure("agent_messages"), np.broadcast_to((s.ticks + pending)[:, None], (6, 10))
+        )
+        np.testing.assert_array_equal(env.ledger.messages("preference"), env.measure("agent_messages"))
         np.testing.assert_array_equal(s.holders, [[(row == k).sum() for k in range(4)] for row in s.preference])
     assert env.truncated.all()
     np.testing.assert_allclose(env.ledger.total(by="max", method="basic"), 2.0 * s.ticks)
 
 
 def test_leaps_leave_finished_runs_alone() -> None:
-    """Steps, fast_forwards, ends and resets of some, in any order."""
+    """Steps, jumps, ends and resets of some, in any order."""
     policy = PPCL()
     env = started(policy, 6, RR(2.0), num_agents=10, horizon=3.0)
     for _ in range(5):
@@ -537,8 +537,10 @@ def test_two_options_are_an_exact_birth_death_chain(
 class OnTrueShare(PPCL):
     """The mistake of comparing the true share of one's own option with the threshold."""
 
+    needs_truth = True
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        state = self._env.state
+        state = self._view.truth.state
         own = np.take_along_axis(state.preference, state.ticker, 1)
         true = np.take_along_axis(state.holders, own, 1) / self._shape[1]
         self._threshold, threshold = np.inf, self._threshold
@@ -551,9 +553,11 @@ class OnTrueShare(PPCL):
 class StopsAtConsensus(PPCL):
     """The mistake of taking a consensus for the end."""
 
+    needs_truth = True
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         plan = super().act(obs)
-        plan[self._env.state.holders.max(1) == self._shape[1], 0, 0] = self._options
+        plan[self._view.truth.state.holders.max(1) == self._shape[1], 0, 0] = self._options
         return plan
 
 
@@ -590,14 +594,14 @@ def test_every_tick_charges_everyone_one_reply(num_agents: int) -> None:
     policy.reset(env, env.stream("policy/agent"))
     while not env.done.all():
         np.testing.assert_array_equal(
-            env.measure("replies"), np.broadcast_to((env.state.ticks + ~env.done)[:, None], (3, num_agents))
+            env.measure("agent_messages"), np.broadcast_to((env.state.ticks + ~env.done)[:, None], (3, num_agents))
         )
         env.step(policy.act(env.observe()))
     ticks = env.state.ticks
     np.testing.assert_array_equal(env.ledger.messages("preference"), np.broadcast_to(ticks[:, None], (3, num_agents)))
-    np.testing.assert_allclose(env.measure("epsilon"), np.broadcast_to(1.0 * ticks[:, None], (3, num_agents)))
+    np.testing.assert_allclose(env.measure("agent_epsilon"), np.broadcast_to(1.0 * ticks[:, None], (3, num_agents)))
     np.testing.assert_allclose(env.measure("epsilon_per_requester"), env.state.requests)
-    np.testing.assert_allclose(env.measure("epsilon_per_requester").sum(1), env.measure("epsilon")[:, 0])
+    np.testing.assert_allclose(env.measure("epsilon_per_requester").sum(1), env.measure("agent_epsilon")[:, 0])
     np.testing.assert_allclose(env.metrics()["epsilon_basic"], ticks)
 
 
@@ -733,7 +737,7 @@ def test_observations() -> None:
     layout = env.roles["agent"].layout
     seen = layout.unpack(env.observe())
     np.testing.assert_allclose(seen["counts"][:, 0], env.state.counts / 10, rtol=1e-6)
-    np.testing.assert_allclose(seen["flip"], RR(2.0).q, rtol=1e-6)
+    np.testing.assert_allclose(seen["q"], RR(2.0).q, rtol=1e-6)
     own = np.take_along_axis(env.state.preference, env.state.ticker, 1)
     np.testing.assert_array_equal(seen["own"].argmax(-1), own)
     everyone = layout.unpack(env.observe_role(env.state, "agent"))
@@ -890,8 +894,8 @@ def test_without_numba_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
             gossip_ticks.compiled()
     finally:
         gossip_ticks.compiled.cache_clear()
-    monkeypatch.setattr("taciturn.envs.gossip_bandit.world.COMPILE_FROM", 0)
-    monkeypatch.setattr("taciturn.envs.gossip_bandit.world.find_spec", lambda name: None)
+    monkeypatch.setattr("taciturn.envs.gossip_bandit.ticks.COMPILE_FROM", 0)
+    monkeypatch.setattr("taciturn.envs.gossip_bandit.ticks.find_spec", lambda name: None)
     assert taciturn.simulate(population(2, num_agents=10), PPCL(), seed=0, until=1.0).metrics["ticks"].min() > 0
 
 
@@ -937,16 +941,27 @@ def test_tabular_q_learns() -> None:
     assert q.mean() + 4 * q.std() / np.sqrt(30) < alone.mean()
 
 
+def test_estimates_divide_by_the_replies_received() -> None:
+    """With one reply among nine agents, `PrivateSocialLearning` tries the option that the reply names."""
+    policy = PrivateSocialLearning(beta=0.9, mu=0.0)
+    env = started(policy, 500, RR(4.0), num_agents=9, asks="one")
+    counts = env.state.counts
+    named = counts.sum(1) == 1
+    assert named.sum() > 100
+    np.testing.assert_array_equal(policy.act(env.observe())[named, 0, 0], counts[named].argmax(1))
+
+
 def test_rules_and_acts_agree() -> None:
     """What a policy does in a step is what its rule says."""
-    for policy in (PPCL(), Voter(), ImitateIfBetter()):
+    for policy in (PPCL(), Voter(), CopyOnReward()):
         env = started(policy, 500, RR(2.0), num_agents=9, qualities=(0.8, 0.5, 0.2))
-        rule: GossipRule = policy.gossip_rule(env.view())
+        rule = policy.gossip_rule(env.view())
+        assert isinstance(rule, GossipRule)
         state = env.state
         own = np.take_along_axis(state.preference, state.ticker, 1)[:, 0]
         uniform = np.random.Generator(np.random.SFC64(3))
         policy.rng = np.random.Generator(np.random.SFC64(3))
-        expected = choose(
+        expected = option_to_pull(
             rule.weights.take(state.counts), own, uniform.random((500, 1))[:, 0], rule.threshold, rule.explore
         )
         np.testing.assert_array_equal(policy.act(env.observe())[:, 0, 0], expected)
@@ -964,17 +979,17 @@ def test_pictures() -> None:
         env.advance(policy, until=1.0)
         assert (picture(env) != blank).any()
         env.reset(where=np.array([True, False]))
-        times, holders = env._trail.of(env.state, 0)
+        times, shares = env.history.run(0, env.clock(), env.measure("popularity"))
         assert times.max() == 0
-        assert (np.diff(env._trail.of(env.state, 1)[0]) >= 0).all()
-        assert holders.shape == (times.size, env.params.num_options)
+        assert (np.diff(env.history.run(1, env.clock(), env.measure("popularity"))[0]) >= 0).all()
+        assert shares.shape == (times.size, env.params.num_options)
 
 
-def test_a_trail_stays_short() -> None:
+def test_a_history_stays_short() -> None:
     env = started(PPCL(), 1, num_agents=50, horizon=40.0)
     while not env.done.all():
         env.step(np.array([[[4, 0, 0]]]))
-    times, _ = env._trail.of(env.state, 0)
+    times, _ = env.history.run(0, env.clock(), env.measure("popularity"))
     assert 150 < times.size <= 401
     steps = [b - a for a, b in pairwise(times.tolist())]
     assert max(steps) < 1.0

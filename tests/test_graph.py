@@ -72,8 +72,8 @@ def test_families_are_connected_and_follow_their_seed(kind: str) -> None:
     ("value", "nodes", "message"),
     [
         ("torus", 4, "graph must be one of 'complete'"),
-        ("ring", None, "needs to be told its number of nodes"),
-        (nx.path_graph(3), 4, "must have 4 nodes, one an agent, but it has 3"),
+        ("ring", None, "needs num_nodes"),
+        (nx.path_graph(3), 4, "must have 4 nodes, one per agent, but it has 3"),
         (nx.DiGraph([(0, 1)]), None, "graph must be undirected"),
         ([(0, 5)], 3, "must join nodes 0 to 2, but it has the edge (0, 5)"),
         ([(0, -1)], 3, "must join nodes 0 to 2"),
@@ -98,7 +98,7 @@ def test_what_is_apart_is_named() -> None:
     [
         ("petersen", {}, "kind must be one of"),
         ("ring", {"degree": 2}, "ring graphs have no parameter 'degree'; they have none"),
-        ("erdos_renyi", {"probability": 0.001}, "too seldom connected"),
+        ("erdos_renyi", {"probability": 0.001}, "too rarely connected"),
         ("barabasi_albert", {"attachments": 50}, "no barabasi_albert graph has 30 nodes"),
     ],
 )

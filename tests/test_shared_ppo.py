@@ -7,7 +7,7 @@ import pytest
 import worlds as tiny
 
 import taciturn
-from taciturn.envs.core import Population
+from taciturn.envs.core import Population, PublicView
 from taciturn.policies import Random, SharedPPO
 from taciturn.wrappers import BitwiseRandomizedResponse
 
@@ -51,8 +51,8 @@ def test_learns_under_the_privacy_it_acts_under(monkeypatch: pytest.MonkeyPatch)
     seen: list[Population[Any]] = []
     own = SharedPPO._own_world
 
-    def spy(self: SharedPPO, env: Population[Any]) -> Population[Any]:
-        seen.append(own(self, env))
+    def spy(self: SharedPPO, view: PublicView) -> Population[Any]:
+        seen.append(own(self, view))
         return seen[-1]
 
     monkeypatch.setattr(SharedPPO, "_own_world", spy)
@@ -67,11 +67,11 @@ def test_learns_under_the_privacy_it_acts_under(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_refuses_what_it_cannot_learn() -> None:
-    with pytest.raises(ValueError, match="overrides must name parameters of consensus, and 'agents' is none"):
+    with pytest.raises(ValueError, match="overrides must name parameters of consensus; 'agents' is not one"):
         earned(tiny.consensus_v0, SharedPPO(overrides={"agents": 2}))
     policy = SharedPPO(steps=1_000, num_envs=2)
     earned(tiny.consensus_v0, policy)
-    with pytest.raises(ValueError, match=r"SharedPPO was trained on .* and corridor shows otherwise"):
+    with pytest.raises(ValueError, match=r"SharedPPO was trained on .* and corridor has other observations"):
         earned(tiny.corridor_v0, policy)
     with pytest.raises(ValueError, match="steps must be an integer >= 1, not 0"):
         SharedPPO(0)

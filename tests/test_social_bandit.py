@@ -5,6 +5,7 @@ check is shown to find it.
 """
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ import taciturn
 from taciturn.envs import social_bandit_v0
 from taciturn.envs.core import Array
 from taciturn.envs.core.graph import random_graph
-from taciturn.envs.social_bandit.world import Rule, dissemination, multiplicative_weights
+from taciturn.envs.social_bandit import dissemination
+from taciturn.envs.social_bandit.rounds import SocialRule
+from taciturn.envs.social_bandit.world import multiplicative_weights
 from taciturn.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
 from taciturn.policies.reference import private_social_learning as policy_module
 from taciturn.wrappers import (
@@ -260,7 +263,7 @@ def test_a_lost_message_is_lost_with_its_copies() -> None:
 
 
 def test_channels_refuse_what_cannot_work() -> None:
-    with pytest.raises(ValueError, match="channel 'preference' needs a mechanism that answers bit by bit"):
+    with pytest.raises(ValueError, match="mechanism on channel 'preference' must answer one-hot vectors bit by bit"):
         Privatize(population(), channel="preference", mechanism=Laplace(1.0, sensitivity=2.0))
     env = population(perturbation="per_token")
     with pytest.raises(ValueError, match="perturbation 'per_token' needs a mechanism with perturb_counts"):
@@ -281,10 +284,10 @@ def test_a_budget_ends_a_society() -> None:
 # What agents do.
 
 
-def heard(counts: Any, received: int, keep: float, flip: float, size: int = 40_000) -> Array:
+def heard(counts: Any, received: int, p: float, q: float, size: int = 40_000) -> Array:
     """An observation of many agents who received the same."""
     counts = np.asarray(counts, np.float32)
-    row = np.concatenate([counts, [received], np.zeros(len(counts)), [keep, flip]]).astype(np.float32)
+    row = np.concatenate([counts, [received], np.zeros(len(counts)), [p, q]]).astype(np.float32)
     return np.broadcast_to(row, (1, size, len(row)))
 
 
@@ -361,7 +364,7 @@ def test_pooled_rounds_add_up() -> None:
 
 def test_parameters_of_the_policies() -> None:
     assert PrivateSocialLearning(delta=0.02).beta == pytest.approx(0.505, abs=1e-5)
-    with pytest.raises(ValueError, match="beta and delta say the same"):
+    with pytest.raises(ValueError, match="beta and delta determine each other"):
         PrivateSocialLearning(beta=0.6, delta=0.1)
     for wrong in (
         {"beta": 0.5},
@@ -521,7 +524,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "dissemination": ({"dissemination": "flood"}, "dissemination must be one of 'walk', 'stationary', 'aggregated'"),
     "perturbation": ({"perturbation": "once"}, "perturbation must be one of"),
     "congestion": ({"congestion": True}, "congestion needs dissemination 'walk'"),
-    "slots": ({"slots": 5}, "slots has no meaning without congestion"),
+    "slots": ({"slots": 5}, "slots has no effect without congestion"),
     "signals": ({"signals": "none"}, "signals must be one of"),
     "preferences": (
         {"initial_preferences": [0, 1]},
@@ -608,8 +611,8 @@ def test_a_wrong_fast_forward_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert epsilon is not None
     steps = final(600, 0, policy, epsilon, False, **params)
     law = BitwiseRandomizedResponse(epsilon)
-    right = Rule(law.p, law.q, policy.beta, policy.alpha, policy.mu, uniform=True)
-    for wrong in (right._replace(flip=0.0), right._replace(beta=0.3, alpha=0.7), right._replace(mu=0.5)):
+    right = SocialRule(law.p, law.q, policy.beta, policy.alpha, policy.mu, uniform=True)
+    for wrong in (replace(right, q=0.0), replace(right, beta=0.3, alpha=0.7), replace(right, mu=0.5)):
         monkeypatch.setattr(policy_module.PrivateSocialLearning, "fast", lambda self, env, rule=wrong: rule)
         assert same_moments(steps, final(600, 1, policy, epsilon, True, **params)) < ALARM
 

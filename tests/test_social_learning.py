@@ -15,7 +15,7 @@ from taciturn.envs import gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, Layout
 from taciturn.policies import IsolatedEpsilonGreedy, IsolatedThompson, IsolatedUCB, SharedPPO, SocialQ, Uniform
 from taciturn.policies.learned.shared import DEFAULTS, SETTINGS
-from taciturn.policies.learned.training import Ranking, ToldAtOnce, practice
+from taciturn.policies.learned.training import ImmediateReward, Ranking, practice
 from taciturn.wrappers import BitwiseRandomizedResponse
 
 ALARM = 1e-4
@@ -96,8 +96,8 @@ def test_ties_are_broken_at_random() -> None:
 
 def test_told_at_once_what_all_hold() -> None:
     """Who holds the best option is paid its signals, who holds none the mean of the others; means at 4 standard errors."""
-    env = practice(social_bandit_v0.population(1, num_agents=60, qualities=(0.9, 0.1)), 200, {})
-    assert isinstance(env, ToldAtOnce)
+    env = practice(social_bandit_v0.population(1, num_agents=60, qualities=(0.9, 0.1)).view(), 200, {})
+    assert isinstance(env, ImmediateReward)
     env.reset(seed=0)
     plan = np.zeros((200, 60, 3), np.int64)
     plan[:, :30] = 0, 1, 1
@@ -110,11 +110,11 @@ def test_told_at_once_what_all_hold() -> None:
 
 def test_settings_of_a_world_and_ones_own() -> None:
     env = social_bandit_v0.population(1)
-    chosen = SharedPPO(1000, gamma=0.5).settings(env)
+    chosen = SharedPPO(1000, gamma=0.5).settings(env.view())
     assert (chosen["steps"], chosen["gamma"], chosen["hidden"]) == (1000, 0.5, DEFAULTS["hidden"])
     assert chosen["n_steps"] == SETTINGS["social_bandit"]["n_steps"]
     given = social_bandit_v0.population(1, num_agents=7, initial_preferences=[0, 1, 2, 3, 4, 5, 5])
-    assert SharedPPO()._own_world(given).roles["agent"].num_agents == 7
-    assert SharedPPO()._own_world(env).roles["agent"].num_agents == 100
+    assert SharedPPO()._own_world(given.view()).roles["agent"].num_agents == 7
+    assert SharedPPO()._own_world(env.view()).roles["agent"].num_agents == 100
     with pytest.raises(ValueError, match=r"options must be fields of the observation \(counts, .*\), not 'votes'"):
         taciturn.simulate(env, SharedPPO(100, num_envs=1, n_steps=2, options=("votes",)), seed=0, until=2)

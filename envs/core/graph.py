@@ -1,4 +1,4 @@
-"""Who knows whom: an undirected graph as arrays."""
+"""Undirected graphs as arrays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.validation import Array, choice, integer
+from taciturn.validation import Array, Ints, choice, integer
 
 __all__ = ["GRAPHS", "Graph", "random_graph"]
 
 
 @dataclass(frozen=True)
 class Graph:
-    """An undirected graph without loops; the complete one holds no list of its edges until it is asked for them.
+    """An undirected graph without loops; a complete graph stores no edges.
 
     Attributes:
         num_nodes: N.
-        edges: int64[E, 2], each once, lower node first, sorted; None: all of them.
+        edges: int64[E, 2], each edge once with the lower node first, sorted; None: all pairs.
     """
 
     num_nodes: int
@@ -26,20 +26,20 @@ class Graph:
 
     @classmethod
     def of(cls, value: Any, num_nodes: int | None = None, name: str = "graph") -> "Graph":
-        """Read "complete", "ring", "star" (their size is `num_nodes`), a networkx graph, a square symmetric 0/1 array, or a list of edges.
+        """Make a graph from the name of a shape, a networkx graph, a square symmetric 0/1 array, or a list of edges.
 
         Args:
-            value: any of these, or a Graph.
-            num_nodes: how many nodes it must have; for a list of edges, how many it has (default: up to the highest named).
-            name: what to call it in errors.
+            value: any of these, or a Graph. Shapes are "complete", "ring", "star", "star_triangle"; loops and repeated edges are dropped.
+            num_nodes: the required number of nodes; shapes need it, and a list of edges takes it (default: the highest node + 1).
+            name: name of the parameter in errors.
 
         Raises:
-            ValueError: none of these, another number of nodes, or a node beyond them. Loops and repeated edges are left out.
+            ValueError: `value` is none of these, has another number of nodes, or has an edge to a node that does not exist.
         """
         if isinstance(value, str):
             choice(name, value, SHAPES)
             if num_nodes is None:
-                raise ValueError(f"{name} {value!r} needs to be told its number of nodes")
+                raise ValueError(f"{name} {value!r} needs num_nodes")
             return SHAPES[value](integer("num_nodes", num_nodes, at_least=1))
         if isinstance(value, Graph):
             graph = value
@@ -51,7 +51,7 @@ class Graph:
         else:
             graph = cls._of_array(value, num_nodes, name)
         if num_nodes is not None and graph.num_nodes != num_nodes:
-            raise ValueError(f"{name} must have {num_nodes} nodes, one an agent, but it has {graph.num_nodes}")
+            raise ValueError(f"{name} must have {num_nodes} nodes, one per agent, but it has {graph.num_nodes}")
         return graph
 
     @classmethod
@@ -86,7 +86,7 @@ class Graph:
 
     @cached_property
     def key(self) -> bytes | None:
-        """What tells it from other graphs of its size: its edges; None where there are all of them."""
+        """Identifies the graph among those of its size: its edges, or None if it is complete."""
         return None if self.edges is None or self.is_complete else self.edges.tobytes()
 
     @cached_property
@@ -98,26 +98,26 @@ class Graph:
         return self.num_nodes * (self.num_nodes - 1) // 2 if self.edges is None else len(self.edges)
 
     @cached_property
-    def degrees(self) -> Array:
-        """int64[N]."""
+    def degrees(self) -> Ints:
+        """The number of neighbours of each node, [N]."""
         if self.edges is None:
             return np.full(self.num_nodes, self.num_nodes - 1)
         return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
 
     @cached_property
-    def indptr(self) -> Array:
-        """int64[N + 1]: the neighbours of i are `indices[indptr[i]:indptr[i + 1]]`, in increasing order."""
+    def indptr(self) -> Ints:
+        """[N + 1]: the neighbours of i are `indices[indptr[i]:indptr[i + 1]]`, in increasing order."""
         return np.concatenate([[0], np.cumsum(self.degrees)])
 
     @cached_property
-    def indices(self) -> Array:
-        """int64[2 E]."""
+    def indices(self) -> Ints:
+        """The neighbours of all nodes, [2 E]; see `indptr`."""
         edges = np.stack(np.triu_indices(self.num_nodes, 1), axis=1) if self.edges is None else self.edges
         both = np.concatenate([edges, edges[:, ::-1]])
         return np.ascontiguousarray(both[np.lexsort((both[:, 1], both[:, 0])), 1])
 
-    def neighbours(self, node: int) -> Array:
-        """int64[degree]."""
+    def neighbours(self, node: int) -> Ints:
+        """The neighbours of a node, in increasing order."""
         return self.indices[self.indptr[node] : self.indptr[node + 1]]
 
     def matrix(self) -> Any:
@@ -128,8 +128,8 @@ class Graph:
         return csr_array((np.ones(len(self.indices)), self.indices, self.indptr), shape=shape)
 
     @cached_property
-    def components(self) -> Array:
-        """int64[N]: the number of the connected component that each node lies in."""
+    def components(self) -> Ints:
+        """The index of the connected component of each node, [N]."""
         if self.is_complete:
             return np.zeros(self.num_nodes, np.int64)
         from scipy.sparse.csgraph import connected_components
@@ -141,22 +141,22 @@ class Graph:
         return bool((self.components == 0).all())
 
     def require_connected(self, name: str = "graph") -> None:
-        """Raise ValueError unless every node can be reached from every other."""
+        """Raise ValueError unless the graph is connected."""
         if not self.connected():
             apart = int(np.argmax(self.components != 0))
             raise ValueError(
                 f"{name} must be connected, but it has {self.components.max() + 1} components: no path joins nodes 0 and {apart}"
             )
 
-    def distances(self) -> Array:
-        """Hops on a shortest path, int64[N, N]; -1 where there is none."""
+    def distances(self) -> Ints:
+        """Numbers of edges on shortest paths, [N, N]; -1 if there is no path."""
         from scipy.sparse.csgraph import shortest_path
 
         hops = shortest_path(self.matrix(), unweighted=True, directed=False)
         return np.where(np.isinf(hops), -1, hops).astype(np.int64)
 
     def bipartite(self) -> bool:
-        """Whether its nodes fall into two sets with no edge inside either."""
+        """Whether the nodes can be split into two sets without an edge inside either."""
         if self.edges is None:
             return self.num_nodes <= 2
         from scipy.sparse.csgraph import breadth_first_order
@@ -179,7 +179,7 @@ def _star(n: int) -> Graph:
 
 
 def _star_triangle(n: int) -> Graph:
-    """A star whose last two leaves know each other, so that it is not bipartite."""
+    """A star with an edge between its last two leaves, which makes it not bipartite."""
     if n < 3:
         raise ValueError(f"num_nodes must be at least 3 for a triangle, not {n}")
     return Graph._of_edges([(0, i) for i in range(1, n)] + [(n - 2, n - 1)], n, "graph")
@@ -195,17 +195,17 @@ GRAPHS = (*SHAPES, "erdos_renyi", "watts_strogatz", "barabasi_albert")
 
 
 def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) -> Graph:
-    """A connected graph of a family, the same for the same seed.
+    """Draw a connected graph of a family.
 
     Args:
-        kind: a fixed shape, or "erdos_renyi" (`probability`, default 2 ln N / N), "watts_strogatz" (`degree` 4, `rewiring` 0.1),
+        kind: a shape of `Graph.of`, or "erdos_renyi" (`probability`, default 2 ln N / N), "watts_strogatz" (`degree` 4, `rewiring` 0.1),
             "barabasi_albert" (`attachments` 2).
         num_nodes: N.
-        seed: of the random families.
-        **parameters: of the family.
+        seed: determines the graph of a random family.
+        **parameters: parameters of the family.
 
     Raises:
-        ValueError: an unknown family or parameter, or none connected in 100 draws.
+        ValueError: the family or a parameter is unknown, or none of 100 draws is connected.
     """
     choice("kind", kind, GRAPHS)
     n = integer("num_nodes", num_nodes, at_least=1)
@@ -236,4 +236,4 @@ def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) ->
         graph = Graph.of(drawn)
         if graph.connected():
             return graph
-    raise ValueError(f"{kind} graphs of {n} nodes with {p} are too seldom connected: none in 100 draws was")
+    raise ValueError(f"{kind} graphs of {n} nodes with {p} are too rarely connected: none of 100 draws was")

@@ -1,4 +1,4 @@
-"""What many perturbed one-hot replies add up to: the law of their sums, drawn from uniform numbers by tables."""
+"""Sums of many perturbed one-hot replies: their law, and tables that draw from it with uniform numbers."""
 
 from functools import lru_cache
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig
-from taciturn.validation import Array
+from taciturn.validation import Floats, Ints
 
 __all__ = ["AliasTable", "ReplySums", "reply_law", "require_bits", "sum_law"]
 
-# What a uniform double cannot tell from nothing.
+# Probabilities below the resolution of a uniform double.
 NEGLIGIBLE = 2.0**-60
 
 
 def require_bits(channel: str, config: ChannelConfig) -> None:
-    """Raise ValueError unless the mechanism, if any, answers a one-hot vector bit by bit."""
+    """Raise ValueError unless the mechanism on the channel, if any, perturbs one-hot vectors bit by bit."""
     mechanism: Any = config.mechanism
     if mechanism is not None and mechanism.kind not in ("none", "randomized_response"):
         raise ValueError(
@@ -25,7 +25,7 @@ def require_bits(channel: str, config: ChannelConfig) -> None:
 
 
 def reply_law(channel: Channel) -> tuple[float, float]:
-    """(p, q): the probabilities that a bit is read as 1 where it is 1, and where it is 0; (1, 0) without a mechanism."""
+    """(p, q): the probabilities that a bit is read as 1 if it is 1 and if it is 0; (1, 0) without a mechanism."""
     mechanism: Any = channel.config.mechanism
     return _law(mechanism)
 
@@ -38,8 +38,8 @@ def _law(mechanism: Any) -> tuple[float, float]:
     return mechanism.p, mechanism.q
 
 
-def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Array]:
-    """The law of Binomial(ones, p) + Binomial(zeros, q): the first count worth mentioning, and the probabilities from there on."""
+def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
+    """The law of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the probabilities from it on."""
     from scipy.stats import binom
 
     first, parts = 0, []
@@ -55,15 +55,18 @@ def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Array]:
 
 
 class AliasTable:
-    """Many laws on whole numbers, each drawn from one uniform number in constant time (Walker 1977; Vose 1991).
+    """Distributions on the integers, each drawn from one uniform number in constant time (Walker 1977; Vose 1991).
+
+    Args:
+        laws: the smallest number and the probabilities from it on, for each row.
 
     Attributes:
-        first: int64[rows], the least number of each law.
-        stay: float64[rows, width], when a cell gives its own number.
-        alias: int32[rows, width], the cell whose number it gives otherwise.
+        first: int64[rows], the smallest number of each distribution.
+        stay: float64[rows, width], the probability that a cell returns its own number.
+        alias: int32[rows, width], the cell whose number it returns otherwise.
     """
 
-    def __init__(self, laws: list[tuple[int, Array]]) -> None:
+    def __init__(self, laws: list[tuple[int, Floats]]) -> None:
         width = max(law.size for _, law in laws)
         self.first = np.array([first for first, _ in laws])
         self.stay = np.ones((len(laws), width))
@@ -79,8 +82,8 @@ class AliasTable:
                 if share[j] < 1:
                     poor.append(rich.pop())
 
-    def draw(self, row: Array, uniform: Array) -> Array:
-        """Numbers of the laws `row` int64[...] for `uniform` float64[...]: int64[...]."""
+    def draw(self, row: Ints, uniform: Floats) -> Ints:
+        """Draw from the distributions `row` [...] with uniform numbers [...]."""
         width = self.stay.shape[1]
         place = uniform * width
         cell = place.astype(np.int64)
@@ -90,18 +93,18 @@ class AliasTable:
 
 
 class ReplySums:
-    """Draws Binomial(x, p) + Binomial(n - x, q): how many of n replies have a bit set that x of them have by right.
+    """Draws Binomial(x, p) + Binomial(n - x, q), the number of n perturbed replies with a bit set, if x of them have it set in truth.
 
-    One table has a row for each x. Where that would be large, the x that lie between two anchors share a row: of the n agents, those below
-    the anchor have the bit and those beyond the next one do not; `gap` agents in between are drawn by themselves. Exact either way.
+    One table has a row for each x. If that table would be large, all x between two anchors share a row, which draws the sum over n - `gap`
+    replies with the anchor's number of ones; a second table draws the sum over the remaining `gap` replies. Both ways are exact.
 
     Args:
         num_messages: n.
-        p: probability that a bit is read as 1 where it is 1.
-        q: probability that it is where it is 0.
+        p: probability that a bit is read as 1 if it is 1.
+        q: probability that a bit is read as 1 if it is 0.
 
     Attributes:
-        levels: how many uniform numbers a sum takes, 1 or 2.
+        levels: number of uniform numbers per sum, 1 or 2.
     """
 
     def __init__(self, num_messages: int, p: float, q: float) -> None:
@@ -113,8 +116,8 @@ class ReplySums:
         self.outer = AliasTable([sum_law(a, n - self.gap - a, p, q) for a in self.anchors.tolist()])
         self.inner = AliasTable([sum_law(r, self.gap - r, p, q) for r in range(self.gap + 1)])
 
-    def draw(self, ones: Array, uniform: Array) -> Array:
-        """Sums int64[...] for x = `ones` int64[...] from `uniform` float64[..., levels]."""
+    def draw(self, ones: Ints, uniform: Floats) -> Ints:
+        """Sums [...] for x = `ones` [...] from `uniform` [..., levels]."""
         row = ones // (self.gap + 1)
         drawn = self.outer.draw(row, uniform[..., 0])
         if self.gap:
@@ -124,5 +127,5 @@ class ReplySums:
 
 @lru_cache(maxsize=16)
 def reply_sums(num_messages: int, p: float, q: float) -> ReplySums:
-    """`ReplySums`, remembered."""
+    """`ReplySums`, cached."""
     return ReplySums(num_messages, p, q)

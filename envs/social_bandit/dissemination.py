@@ -1,7 +1,7 @@
-"""Where the copies of messages end that agents on a graph set off on random walks, and what they add up to.
+"""Dissemination of messages: copies of each message end at agents of a graph, who add up the bits that they receive.
 
-By the walks themselves (Tao et al., equation 2; `spread_walks`, `spread_queued`), at uniformly random agents, as long walks do
-(`spread_uniform`), or by the normal law of that (`spread_aggregated`).
+The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `spread_walks`, `spread_queued`), uniformly, which is the limit of
+long walks (`spread_uniform`), or through the normal approximation of the uniform law (`spread_aggregated`).
 """
 
 from collections.abc import Callable
@@ -11,28 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.envs.core.graph import Graph
-from taciturn.validation import Array
+from taciturn.validation import Array, Bools, Floats, Ints
 
 __all__ = [
-    "Spread",
-    "affordable",
-    "metropolis_hastings",
-    "mobility",
-    "pick_tokens",
-    "spread_aggregated",
-    "spread_gaussian",
-    "spread_gaussian_fresh",
-    "spread_queued",
-    "spread_uniform",
-    "spread_walks",
-    "stacked",
-]
+    "Spread", "affordable", "metropolis_hastings", "mobility", "pick_tokens", "spread_aggregated", "spread_gaussian",
+    "spread_gaussian_fresh", "spread_queued", "spread_uniform", "spread_walks", "stacked",
+]  # fmt: skip
 
 BLOCK = 2**16  # copies that walk at once
 
 
 def metropolis_hastings(graph: Graph) -> Array:
-    """Psi of equation 2, float64[N, N]: symmetric, its rows and columns add up to 1."""
+    """The transition matrix Psi of the walks, [N, N]: symmetric and doubly stochastic [Tao 2]."""
     psi = np.zeros((graph.num_nodes, graph.num_nodes))
     degrees = graph.degrees
     rows = np.repeat(np.arange(graph.num_nodes), degrees)
@@ -42,7 +32,7 @@ def metropolis_hastings(graph: Graph) -> Array:
 
 
 def mobility(graph: Graph) -> float:
-    """The share of a walk's steps that move, once it has forgotten where it began."""
+    """The long-run fraction of the steps of a walk that move to another agent."""
     if graph.is_complete:
         return 1.0
     degrees = graph.degrees
@@ -51,16 +41,16 @@ def mobility(graph: Graph) -> float:
 
 
 class Spread(NamedTuple):
-    """What ended where, of one society."""
+    """The result of dissemination in one society."""
 
-    counts: Array  # int64[N, K]
-    received: Array  # int64[N]
-    hops: float
-    slots: int
+    counts: Ints  # [N, K]: sums of the bits received
+    received: Ints  # [N]: number of copies received
+    hops: float  # moves of copies between agents
+    slots: int  # time taken
 
 
-def distinct(vectors: Array, tokens: Array) -> tuple[Array, Array]:
-    """Rows bool[A, K] without repetition, and the tokens int64[A] of equal rows together."""
+def distinct(vectors: Bools, tokens: Ints) -> tuple[Bools, Ints]:
+    """The distinct rows of `vectors` [A, K], and the sum of the `tokens` [A] of each."""
     packed = np.packbits(vectors, axis=1)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
     padded[:, : packed.shape[1]] = packed
@@ -72,10 +62,10 @@ def distinct(vectors: Array, tokens: Array) -> tuple[Array, Array]:
     return vectors[first], sums
 
 
-def throw(balls: int, bins: int, rng: np.random.Generator) -> Array:
-    """Where `balls` end in `bins`, uniformly and independently: int64[bins].
+def throw(balls: int, bins: int, rng: np.random.Generator) -> Ints:
+    """Throw `balls` uniformly and independently into `bins`: the number in each, [bins].
 
-    Poisson counts are uniformly thrown given their sum, so what they lack of `balls` may be thrown one by one.
+    Independent Poisson counts have this law given their sum, so it suffices to draw slightly too few and throw the rest one by one.
     """
     if balls < 4 * bins:
         return np.bincount(rng.integers(0, bins, balls), minlength=bins)
@@ -86,8 +76,8 @@ def throw(balls: int, bins: int, rng: np.random.Generator) -> Array:
             return counts + np.bincount(rng.integers(0, bins, lacking), minlength=bins)
 
 
-def gather(ends: Array, owners: Array, vectors: Array, num_agents: int) -> tuple[Array, Array]:
-    """Sums int64[N, K] and numbers int64[N] of the copies of `vectors[owners]` that end at `ends`, both int64[tokens]."""
+def gather(ends: Ints, owners: Ints, vectors: Bools, num_agents: int) -> tuple[Ints, Ints]:
+    """Sums [N, K] and numbers [N] of the copies that end with each agent: copy i carries `vectors[owners[i]]` to `ends[i]`."""
     from scipy.sparse import csr_array
 
     received = np.bincount(ends, minlength=num_agents)
@@ -95,10 +85,10 @@ def gather(ends: Array, owners: Array, vectors: Array, num_agents: int) -> tuple
     return copies @ vectors.astype(np.int64), received
 
 
-def spread_uniform(vectors: Array, tokens: Array, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Every copy ends at a uniformly random agent: B int64[N, K] and V int64[N] from bits bool[A, K], `tokens` int64[A] copies of each.
+def spread_uniform(vectors: Bools, tokens: Ints, num_agents: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Let `tokens` [A] copies of each of the bit vectors [A, K] end at uniformly random agents: B [N, K] and V [N].
 
-    Equal vectors are thrown together. Draws counts of copies by vector and agent, or single copies, whichever are fewer.
+    Equal vectors are thrown together. The function draws counts of copies by vector and agent, or single copies, whichever are fewer.
     """
     counts, received = np.zeros((num_agents, vectors.shape[1]), np.int64), np.zeros(num_agents, np.int64)
     patterns, tokens = distinct(vectors, tokens)
@@ -118,8 +108,8 @@ def spread_uniform(vectors: Array, tokens: Array, num_agents: int, rng: np.rando
     return counts, received
 
 
-def half(gram: Array) -> Array:
-    """Lower triangular L with L L^T = gram, float64[n, n]; gram may be singular."""
+def cholesky_root(gram: Floats) -> Floats:
+    """Lower triangular L with L L^T = `gram` [n, n], which may be singular."""
     lower = np.zeros(gram.shape)
     for j in range(len(gram)):
         column = gram[:, j] - lower[:, :j] @ lower[j, :j]
@@ -131,18 +121,19 @@ def half(gram: Array) -> Array:
 def spread_gaussian(
     vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, scratch: Array | None = None
 ) -> Array:
-    """`spread_uniform` by the normal law of the same means and covariances over options and agents, rounded: V and B, float64[1 + K, N].
+    """Normal approximation of `spread_uniform`, rounded, with the same means and covariances over options and agents: V and B, [1 + K, N].
 
-    The numbers C_ai of adopter a's copies with agent i have mean T/N and covariance T/N (1[i = i'] - 1/N) for one adopter, 0 for two; and
-    (V_i, B_i) = sum_a C_ai (1, Y_a). So the bits Y matter through their column sums and their co-occurrences, which are those drawn.
+    The numbers C_ai of copies of adopter a that agent i receives have mean T/N and covariance T/N (1[i = i'] - 1/N) for the same adopter,
+    and 0 for different adopters; and (V_i, B_i) = sum_a C_ai (1, Y_a). The bits Y therefore enter only through their column sums and
+    co-occurrences, which are those of `vectors`.
 
-    `scratch` float64[2, 1 + K, N], to work in, saves fresh memory.
+    `scratch` [2, 1 + K, N] is optional working memory.
     """
     share, size = copies / num_agents, 1 + vectors.shape[1]
     bits = np.ones((len(vectors), size))
     bits[:, 1:] = vectors
     gram = bits.T @ bits
-    root = half(gram) * share**0.5
+    root = cholesky_root(gram) * share**0.5
     noise, drawn = np.empty((2, size, num_agents)) if scratch is None else scratch
     rng.standard_normal(out=noise)
     np.matmul(root, noise, out=drawn)
@@ -160,10 +151,10 @@ def spread_gaussian_fresh(
     rng: np.random.Generator,
     scratch: Array | None = None,
 ) -> Array:
-    """`spread_gaussian` with fresh noise in each copy (`per_token`), from D int64[K]; (p, q) = `law`. V and B, float64[1 + K, N].
+    """`spread_gaussian` with fresh noise in each copy (`per_token`), given `holders` D [K] and (p, q) = `law`: V and B, [1 + K, N].
 
-    C_ji copies for option j end with agent i: covariance T D_j / N (1[i = i'] - 1/N), independent over options. Given them, B_ij has mean
-    p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q (1 - q) (V_i - C_ji).
+    The number C_ji of copies for option j that agent i receives has covariance T D_j / N (1[i = i'] - 1/N) over agents and is independent
+    over options. Given these, B_ij has mean p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q (1 - q) (V_i - C_ji).
     """
     (p, q), share = law, (holders * (copies / num_agents))[:, None]
     first, second = np.empty((2, 1 + len(holders), num_agents)) if scratch is None else scratch
@@ -192,39 +183,40 @@ def spread_aggregated(
     exact_below: int,
     scratch: Array | None = None,
 ) -> Array:
-    """`spread_uniform` at a cost that does not grow with T: V and B, whole numbers in float64[1 + K, N].
+    """`spread_uniform` at a cost that does not grow with T: V and B, whole numbers, [1 + K, N].
 
-    Exact where an agent expects no more than `exact_below` copies or the different vectors are few (always without noise). Elsewhere
-    `spread_gaussian`, which keeps the bits drawn, their sums over all agents up to rounding, and all means and covariances over options and
-    agents; it ignores the higher cumulants, whose share is of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
+    It is exact if an agent expects at most `exact_below` copies or there are few distinct vectors (always the case without noise).
+    Otherwise it is `spread_gaussian`, which preserves the bits, their sums over all agents up to rounding, and all means and covariances
+    over options and agents. It ignores higher cumulants, with a relative error of order V_i^-1/2 in an agent's counts and 1/V_i in its
+    choices.
     """
     if affordable(vectors, copies, num_agents, exact_below):
         return stacked(spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng))
     return spread_gaussian(vectors, copies, num_agents, rng, scratch)
 
 
-def stacked(drawn: tuple[Array, Array]) -> Array:
-    """B [N, K] and V [N] as float64[1 + K, N], V first."""
+def stacked(drawn: tuple[Ints, Ints]) -> Floats:
+    """Stack B [N, K] and V [N] as [1 + K, N], V first."""
     counts, received = drawn
     return np.concatenate([received[None], counts.T]).astype(np.float64)
 
 
 def affordable(vectors: Array, copies: int, num_agents: int, exact_below: int) -> bool:
-    """Whether `spread_aggregated` is exact: few copies an agent, or no more than 2 (K + 1) different vectors."""
+    """Whether `spread_aggregated` is exact: at most `exact_below` copies per agent, or at most 2 (K + 1) distinct vectors."""
     few = 2 * (vectors.shape[1] + 1)
     return len(vectors) * copies <= exact_below * num_agents or not _more_than(few, vectors)
 
 
 def _more_than(few: int, vectors: Array) -> bool:
-    """Whether more than `few` rows of bool[A, K] differ; a glance at the first of them mostly tells."""
+    """Whether there are more than `few` distinct rows; checks the first 2 `few` rows first, which mostly suffices."""
     return any(len(distinct(rows, np.ones(len(rows), np.int64))[0]) > few for rows in (vectors[: 2 * few], vectors))
 
 
 def pick_tokens(tokens: Array, num_agents: int, rng: np.random.Generator) -> Array:
-    """The option of a random copy that each agent received, int64[N], K for none; of `tokens` int64[K] copies that end uniformly.
+    """The option of a random copy among those that each agent received, [N], K for none, if `tokens` [K] copies end uniformly.
 
-    Shuffle the copies and deal them out in heaps: the first of every heap that is not empty are a sample without replacement. With more
-    than 60 copies an agent expected, an empty heap is below what a uniform number in float64 can tell from never.
+    If the copies are shuffled and dealt out in heaps, the first copies of all non-empty heaps are a sample without replacement. With more
+    than 60 copies expected per agent, the probability of an empty heap is below the resolution of a uniform float64 number.
     """
     total = int(tokens.sum())
     some = np.ones(num_agents, np.bool_) if total > 60 * num_agents else throw(total, num_agents, rng) > 0
@@ -232,14 +224,14 @@ def pick_tokens(tokens: Array, num_agents: int, rng: np.random.Generator) -> Arr
     if total < 10**9:
         dealt = np.repeat(np.arange(len(tokens)), rng.multivariate_hypergeometric(tokens, heaps, method="marginals"))
         rng.shuffle(dealt)
-    else:  # beyond what NumPy's sampler takes
+    else:  # more than NumPy's sampler accepts
         dealt = np.searchsorted(np.cumsum(tokens), distinct_integers(total, heaps, rng), side="right")
     picked[some] = dealt
     return picked
 
 
 def distinct_integers(below: int, size: int, rng: np.random.Generator) -> Array:
-    """Uniformly random integers in [0, below), int64[size], no two alike: those that repeat one are drawn again."""
+    """Distinct uniformly random integers in [0, below), [size]; repeated ones are drawn again."""
     drawn = rng.integers(0, below, size)
     while True:
         again = np.ones(size, np.bool_)
@@ -250,9 +242,9 @@ def distinct_integers(below: int, size: int, rng: np.random.Generator) -> Array:
 
 
 def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
-    """One step of equation 2 from `place` int64[n]: to a uniformly random neighbour j with probability min(1, d_i / d_j), else stay.
+    """One step of a Metropolis-Hastings walk from `place` [n]: to a random neighbour j with probability min(1, d_i / d_j), else stay.
 
-    One uniform number does for both: its whole part, times d_i, names the neighbour, and the rest is uniform again.
+    One uniform number serves both draws: the integer part of its product with d_i selects the neighbour, and the rest is uniform again.
     """
     degree = degrees[place]
     scaled = uniform * degree
@@ -263,7 +255,7 @@ def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degre
 
 
 def walk_block(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> int:
-    """Walks of `uniform` [L, n] steps from `place` int64[n], moved in place; how many steps moved."""
+    """Walk L steps from `place` [n], which is updated in place, with random numbers `uniform` [L, n]; returns the number of moves."""
     hops = 0
     for row in uniform:
         moved = walk_step(place, row, indptr, indices, degrees)
@@ -273,7 +265,7 @@ def walk_block(place: Array, uniform: Array, indptr: Array, indices: Array, degr
 
 
 def _walk_block_loop(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> int:
-    """`walk_block`, for a compiler."""
+    """`walk_block` as a loop, to be compiled."""
     hops = 0
     for token in range(place.size):
         here = place[token]
@@ -291,7 +283,7 @@ def _walk_block_loop(place: Array, uniform: Array, indptr: Array, indices: Array
 
 @lru_cache(1)
 def walker() -> Callable[..., int]:
-    """`walk_block`, compiled where numba (extra `fast`) is at hand: the same bits either way."""
+    """`walk_block`, compiled if numba (extra `fast`) is installed; results are bit-identical."""
     try:
         import numba
     except ImportError:
@@ -303,7 +295,7 @@ def walker() -> Callable[..., int]:
 def spread_walks(
     vectors: Array, origins: Array, copies: int, graph: Graph, length: int, rng: np.random.Generator
 ) -> Spread:
-    """Walks of `length` steps of every copy: from bits bool[A, K] of the agents `origins` int64[A], `copies` each."""
+    """Let `copies` copies of the bits [A, K] of each of the agents `origins` [A] walk `length` steps."""
     n, tokens = graph.num_nodes, np.full(len(vectors), copies)
     if graph.is_complete:
         return _spread_complete(vectors, origins, copies, n, length, rng)
@@ -322,10 +314,11 @@ def spread_walks(
 def _spread_complete(
     vectors: Array, origins: Array, copies: int, num_agents: int, length: int, rng: np.random.Generator
 ) -> Spread:
-    """The walks of a complete graph, every step of which moves, by the law of their ends.
+    """Walks on a complete graph, where every step moves, by the law of their ends.
 
-    After L steps, P(back at the origin) = 1/N + (1 - 1/N) (-1/(N-1))^L, and the other agents are equally likely. So with probability
-    (N-1)^-L (L even) a copy is at its origin, or with probability (N-1)^(1-L) (L odd) uniformly elsewhere; otherwise it is uniform.
+    After L steps, P(back at the origin) = 1/N + (1 - 1/N) (-1/(N-1))^L, and all other agents are equally likely. This is a mixture: if L is
+    even, the copy is at its origin with probability (N-1)^-L; if L is odd, it is at a uniformly random other agent with probability
+    (N-1)^(1-L); otherwise it is at a uniformly random agent.
     """
     even = length % 2 == 0
     special = rng.binomial(copies, float(num_agents - 1) ** (-length if even else 1 - length), len(vectors))
@@ -341,17 +334,11 @@ def _spread_complete(
 
 
 def spread_queued(
-    vectors: Array,
-    origins: Array,
-    copies: int,
-    graph: Graph,
-    length: int,
-    slots: int | None,
-    rng: np.random.Generator,
+    vectors: Array, origins: Array, copies: int, graph: Graph, length: int, slots: int | None, rng: np.random.Generator
 ) -> Spread:
-    """`spread_walks`, where an agent forwards in a slot only the `copies` tokens that came first (section 4.2).
+    """`spread_walks` with queues: in a slot, an agent forwards only the `copies` tokens that arrived first (section 4.2 of Tao et al.).
 
-    Tokens that reached it in one slot are in random order. Those on their way after `slots` slots are lost.
+    Tokens that arrive in the same slot queue in random order. Tokens still under way after `slots` slots are lost.
     """
     n = graph.num_nodes
     owners = np.repeat(np.arange(len(vectors)), copies)

@@ -1,27 +1,29 @@
-"""Agents that remember a few options each and pass on which: gossiping insert-eliminate."""
+"""Gossiping insert-eliminate: agents that each run UCB1 on a few options, and recommend options to one another."""
 
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.social_bandit.world import SocialBandit
-from taciturn.policies.classic.social import IsolatedUCB, unbiased
-from taciturn.policies.reference.private_social_learning import sample
+from taciturn.policies.classic.social import IsolatedUCB
+from taciturn.policies.families.social import sample, unbiased
+from taciturn.validation import Bools, Floats
 
 __all__ = ["GosInE"]
 
 
 class GosInE(IsolatedUCB):
-    """UCB1 on few options, the worse of which give way to what others prefer.
+    """UCB1 on a small set of options per agent, the worse of which are replaced by recommendations.
 
-    After Chawla, Sankararaman, Ganesh & Shakkottai 2020, "The gossiping insert-eliminate algorithm for multi-agent bandits". An agent
-    always keeps its share of the options (i, i + N, ... of K, at least one), and two more. Phase j ends at round (1 + j)^(1 + growth),
-    rounded up: then the less pulled of the two makes room for a recommendation, unless the agent has that option already.
+    After Chawla, Sankararaman, Ganesh & Shakkottai 2020, "The gossiping insert-eliminate algorithm for multi-agent bandits". Agent i
+    permanently owns the options i, i + N, ... (at least one), and has two more. Phase j ends at round ceil((1 + j)^(1 + growth)). Then
+    a recommendation replaces the one of the two that was pulled less in the phase, unless the agent has the recommended option already.
 
-    The paper's agents ask one neighbour for its most pulled option; here they draw from the unbiased shares of what they heard others
-    hold, so that the channel's noise is in what is recommended. Rounds are the world's, so it acts in `social_bandit_v0` only.
+    The paper's agents ask one neighbour for its most pulled option. Here they draw an option from the unbiased shares of the messages
+    they received, so the noise of the channel affects the recommendation. All agents must share their rounds, so the policy acts in
+    `social_bandit_v0` only.
 
     Args:
-        growth: > 0.
+        growth: exponent that lengthens the phases, > 0.
     """
 
     def __init__(self, growth: float = 1.0) -> None:
@@ -38,13 +40,13 @@ class GosInE(IsolatedUCB):
         self._before = self._pulls.copy()
         self._round, self._phase = 0, 1
 
-    def active(self) -> Array:
-        """The options of each agent, bool[B, N, K]."""
+    def active(self) -> Bools:
+        """The options of each agent, [B, N, K]."""
         options = np.arange(self._options)
-        found: Array = self._sticky | (self._extra[..., :1] == options) | (self._extra[..., 1:] == options)
+        found: Bools = self._sticky | (self._extra[..., :1] == options) | (self._extra[..., 1:] == options)
         return found
 
-    def index(self, pulls: Array, signals: Array) -> Array:
+    def index(self, pulls: Array, signals: Array) -> Floats:
         return np.where(self.active(), super().index(pulls, signals), -np.inf)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -55,7 +57,7 @@ class GosInE(IsolatedUCB):
         return super().act(obs, mask)
 
     def exchange(self, obs: Array) -> None:
-        """The end of a phase: the less pulled of the two makes room."""
+        """End a phase: replace the less pulled of the two variable options by a recommendation."""
         heard = self.heard(obs)
         advice, known = sample(np.maximum(unbiased(heard.counts, heard.received, *self._law), 0.0), self.rng)
         news = known & ~np.take_along_axis(self.active(), advice[..., None], -1)[..., 0]

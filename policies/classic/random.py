@@ -1,4 +1,4 @@
-"""The policy that knows nothing."""
+"""Uniformly random actions."""
 
 import gymnasium
 import numpy as np
@@ -10,7 +10,7 @@ __all__ = ["Random"]
 
 
 class Random(Policy):
-    """Uniform over the action space, and over the unmasked actions where there is a mask."""
+    """Draw actions uniformly from the action space, or from the unmasked actions if there is a mask."""
 
     def begin(self, view: PublicView) -> None:
         self._space = view.roles[self.role].action_space

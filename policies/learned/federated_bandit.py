@@ -8,7 +8,7 @@ from taciturn.envs.core import Array, Layout, PublicView, integer
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Learner
-from taciturn.policies.learned.shared import watcher
+from taciturn.policies.learned.shared import training_monitor
 from taciturn.policies.learned.training import one_thread
 
 __all__ = ["LearnedElimination", "LearnedPulls"]
@@ -67,7 +67,7 @@ class BanditPPO(Learner):
         )
         self._history = []
         with one_thread():
-            self._model.learn(self.steps, callback=watcher(self._history, self.steps, self.progress))
+            self._model.learn(self.steps, callback=training_monitor(self._history, self.steps, self.progress))
         return self
 
     def look(self, view: PublicView) -> None:

@@ -1,4 +1,4 @@
-"""Rows to train one network on, for Stable-Baselines3, with options by rank."""
+"""A Stable-Baselines3 environment of rows whose options are sorted by rank."""
 
 from typing import Any
 
@@ -12,11 +12,12 @@ __all__ = ["RankedRows"]
 
 
 class RankedRows(RowsVecEnv):
-    """Rows that see options by rank.
+    """`RowsVecEnv` with options sorted by `Ranking`.
 
     Args:
-        population, seed: as of `RowsVecEnv`.
-        options: as `fields` of `Ranking`.
+        population: see `RowsVecEnv`.
+        seed: see `RowsVecEnv`; also of random ties.
+        options: see `fields` of `Ranking`.
     """
 
     def __init__(self, population: Population[Any], seed: int, options: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""One network for all agents of a world, trained by PPO (Stable-Baselines3, or sb3-contrib's where actions are masked)."""
+"""PPO with one network shared by all agents of a world (Stable-Baselines3, or sb3-contrib if actions are masked)."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -8,9 +8,9 @@ import numpy as np
 
 from taciturn.envs.core import Array, Population, PublicView, integer, number
 from taciturn.policies.base import Learner, Progress
-from taciturn.policies.learned.training import Ranking, names_agents, one_thread, practice
+from taciturn.policies.learned.training import Ranking, has_individual_params, one_thread, practice
 
-__all__ = ["DEFAULTS", "SETTINGS", "SharedPPO", "watcher"]
+__all__ = ["DEFAULTS", "SETTINGS", "SharedPPO", "training_monitor"]
 
 DEFAULTS: dict[str, Any] = {
     "steps": 500_000,
@@ -26,7 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "overrides": {},
 }
 
-# What was found to learn in half a minute to a minute on one core. A decision is judged by what it leaves the agent with (gamma 0).
+# Settings that learn within about a minute on one core. With gamma 0 a decision is valued by the preference that it results in.
 SETTINGS: dict[str, dict[str, Any]] = {
     "gossip_bandit": {
         "steps": 400_000,
@@ -52,26 +52,26 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class SharedPPO(Learner):
-    """Every agent acts by the same network, learned by playing the world it is to act in, under the privacy it is to act under.
+    """One network for all agents, trained in practice worlds with the parameters and privacy of the world that it is to act in.
 
-    Rows of the rollouts are the agents of all replicas (`taciturn.wrappers.sb3.RowsVecEnv`). Where one agent acts at a time, a row is the
-    sequence of all agents' turns in a replica, so what is learned is the team's return.
+    The rows of a rollout are the agents of all replicas (`taciturn.wrappers.sb3.RowsVecEnv`). If one agent acts at a time, a row is the
+    sequence of all agents' turns in a replica, so training maximises the return of the team.
 
     Args:
         steps: environment steps of training, counted over rows.
-        num_envs: replicas played at once.
-        gamma: discount of a step.
-        learning_rate, n_steps, n_epochs, batch_size, ent_coef: PPO's; `batch_size` rows of a rollout at a time, at most.
+        num_envs: number of replicas in training.
+        gamma: discount factor of a step.
+        learning_rate, n_steps, n_epochs, batch_size, ent_coef: see PPO of Stable-Baselines3; `batch_size` is an upper limit.
         hidden: width of the two hidden layers.
-        options: fields of the observation that list the options which an action chooses from: the network sees them by rank in the first
-            of these fields, so that it cannot learn which number the best one has (`Ranking`). None of them: as the
-            world numbers them.
-        overrides: parameters of the world that differ in training, `{"num_agents": 50}`.
-        seed: of everything random in training.
-        deterministic: act by the likeliest action; else draw from the learned distribution.
+        options: fields of the observation with one number per option. The network sees the options sorted by the first of these fields,
+            so that it cannot learn the index of the best option by heart (`Ranking`). Empty: options are not sorted.
+        overrides: parameters of the world that differ in training, such as `{"num_agents": 50}`.
+        seed: seed of all randomness in training.
+        deterministic: take the most likely action; otherwise draw from the learned distribution.
 
-    What is left out is as `SETTINGS` has it for the world, or else `DEFAULTS`. It trains when it is first reset, and is then kept.
-    `history` holds the mean reward of a step in each rollout. In `social_bandit_v0` it is paid in training as `ToldAtOnce` says.
+    Arguments left out take their values from `SETTINGS` for the world, or else from `DEFAULTS`. The network trains when the policy is
+    first reset, and is then kept. `history` holds the mean reward per step of each rollout. In `social_bandit_v0` the reward in training
+    is that of `ImmediateReward`.
 
     Source:
         Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms; parameter sharing as in Gupta,
@@ -79,22 +79,11 @@ class SharedPPO(Learner):
     """
 
     def __init__(
-        self,
-        steps: int | None = None,
-        *,
-        num_envs: int | None = None,
-        gamma: float | None = None,
-        learning_rate: float | None = None,
-        n_steps: int | None = None,
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        ent_coef: float | None = None,
-        hidden: int | None = None,
-        options: Sequence[str] | None = None,
-        overrides: dict[str, Any] | None = None,
-        seed: int = 0,
+        self, steps: int | None = None, *, num_envs: int | None = None, gamma: float | None = None, learning_rate: float | None = None,
+        n_steps: int | None = None, n_epochs: int | None = None, batch_size: int | None = None, ent_coef: float | None = None,
+        hidden: int | None = None, options: Sequence[str] | None = None, overrides: dict[str, Any] | None = None, seed: int = 0,
         deterministic: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         whole = {"steps": steps, "num_envs": num_envs, "n_epochs": n_epochs, "hidden": hidden}
         given: dict[str, Any] = {name: integer(name, x, at_least=1) for name, x in whole.items() if x is not None}
         several = {"n_steps": n_steps, "batch_size": batch_size}
@@ -118,7 +107,7 @@ class SharedPPO(Learner):
         self._ranking: Ranking | None = None
 
     def settings(self, view: PublicView) -> dict[str, Any]:
-        """With what it trains in a world like `view`."""
+        """The settings of training in a world like `view`."""
         return DEFAULTS | SETTINGS.get(view.name, {}) | self.given
 
     @property
@@ -130,13 +119,13 @@ class SharedPPO(Learner):
             self.fit(view)
         if view.roles[self.role].layout.size != self._model.observation_space.shape[0]:
             raise ValueError(
-                f"SharedPPO was trained on {self._model.observation_space}, and {view.name} shows otherwise"
+                f"SharedPPO was trained on {self._model.observation_space}, and {view.name} has other observations"
             )
         if options := self.settings(view)["options"]:
             self._ranking = Ranking(view.roles[self.role].layout, options)
 
     def fit(self, view: PublicView) -> "SharedPPO":
-        """Learn in a world like `view`, with what stands on its channels."""
+        """Train in a practice world like `view`, with the same mechanisms on its channels."""
         try:
             from sb3_contrib import MaskablePPO
             from stable_baselines3 import PPO
@@ -157,7 +146,7 @@ class SharedPPO(Learner):
         self._model = learner(
             "MlpPolicy",
             self._normal,
-            # Past the last whole rollout, Stable-Baselines3 has less than nothing left.
+            # In the last rollout, which may exceed the number of steps, Stable-Baselines3 passes a negative fraction.
             learning_rate=lambda left: chosen["learning_rate"] * max(left, 0.0),
             **{name: chosen[name] for name in ("n_steps", "n_epochs", "gamma", "ent_coef")},
             batch_size=min(chosen["batch_size"], chosen["n_steps"] * rows.num_envs),
@@ -167,19 +156,20 @@ class SharedPPO(Learner):
         )
         self._history = []
         with one_thread():
-            self._model.learn(steps, callback=watcher(self._history, steps, self.progress))
+            self._model.learn(steps, callback=training_monitor(self._history, steps, self.progress))
         self._normal.training = False
         return self
 
     def _own_world(self, view: PublicView) -> Population[Any]:
-        """A population of the same kind to learn in."""
+        """The practice world."""
         chosen = self.settings(view)
         overrides = dict(chosen["overrides"])
-        known = {field.name for field in fields(view.params)}
+        params: Any = view.params
+        known = {field.name for field in fields(params)}
         for name in overrides:
             if name not in known:
-                raise ValueError(f"overrides must name parameters of {view.name}, and {name!r} is none")
-        if "overrides" not in self.given and names_agents(view.params):
+                raise ValueError(f"overrides must name parameters of {view.name}; {name!r} is not one")
+        if "overrides" not in self.given and has_individual_params(params):
             overrides.pop("num_agents", None)
         return practice(view, chosen["num_envs"], overrides)
 
@@ -208,7 +198,7 @@ class SharedPPO(Learner):
         return actions
 
     def _drawn(self, law: Any) -> Array:
-        """Actions drawn with this run's own generator, so that the same seed gives the same run."""
+        """Draw actions with the generator of the run, so that the same seed gives the same run."""
         part: Any = law.distributions if hasattr(law, "distributions") else law.distribution
         if hasattr(part, "loc"):
             return np.asarray(part.loc.numpy() + part.scale.numpy() * self.rng.standard_normal(part.loc.shape))
@@ -217,15 +207,15 @@ class SharedPPO(Learner):
         return np.stack([self._choice(one) for one in part], axis=-1)
 
     def _choice(self, categorical: Any) -> Array:
-        """The largest of the logits with Gumbel noise is a draw from the categorical law, int64[rows]."""
+        """Draw from a categorical distribution, int64[rows], by adding Gumbel noise to the logits and taking the largest."""
         return np.argmax(categorical.logits.numpy() + self.rng.gumbel(size=categorical.logits.shape), axis=-1)
 
 
-def watcher(history: list[float], steps: int, progress: Progress | None) -> Any:
-    """Notes the mean reward of every rollout, and tells `progress` the fraction done."""
+def training_monitor(history: list[float], steps: int, progress: Progress | None) -> Any:
+    """A callback that appends the mean reward per step of every rollout to `history` and reports the fraction done to `progress`."""
     from stable_baselines3.common.callbacks import BaseCallback
 
-    class Watcher(BaseCallback):
+    class TrainingMonitor(BaseCallback):
         total = 0.0
         count = 0
 
@@ -241,4 +231,4 @@ def watcher(history: list[float], steps: int, progress: Progress | None) -> Any:
             if progress is not None:
                 progress(min(1.0, self.num_timesteps / steps))
 
-    return Watcher()
+    return TrainingMonitor()

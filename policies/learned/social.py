@@ -1,4 +1,4 @@
-"""Tabular Q-learning for the worlds of social learning, on how popular one's own option and the most popular one are."""
+"""Tabular Q-learning for the worlds of social learning, on the popularity of the own option and of the most popular one."""
 
 from dataclasses import fields
 from typing import Any
@@ -7,45 +7,40 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.policies.base import Learner
-from taciturn.policies.classic.social import SocialPolicy, unbiased
-from taciturn.policies.learned.training import names_agents, practice
+from taciturn.policies.families.social import SocialPolicy, sample, unbiased
+from taciturn.policies.learned.training import has_individual_params, practice
 
 __all__ = ["SocialQ"]
 
 
 class SocialQ(SocialPolicy, Learner):
-    """Q-learning on binned popularity, one table for all agents.
+    """Q-learning on binned popularity, with one table for all agents.
 
-    What an agent sees is cut to two numbers, the unbiased shares of its own option (one more bin for no option) and of the most popular
-    one. What it does is cut to five plans: keep; pull an option drawn in proportion to its share, or the most popular one, or any, and take
-    it up on signal 1; or take up the most popular one whatever its signal. So what is learned holds for any number of options.
+    The state consists of two binned numbers: the unbiased shares of the agent's own option (with an extra bin for no option) and of the
+    most popular option. The five actions are plans: pull nothing; pull an option drawn in proportion to its share, the most popular
+    option, or a uniformly random one, and adopt it on signal 1; or adopt the most popular option whatever its signal. The table therefore
+    applies to any number of options.
 
     Args:
         steps: environment steps of training, counted over rows.
-        bins: of a share.
-        gamma: discount of a row's next step, in [0, 1); at 0 a decision is judged by the preference that it leaves the agent with.
-        epsilon: how often it does any of the five, in training and in play: populations that never do get stuck with what leads first.
-        num_envs: replicas played at once in training.
-        seed: of everything random in training.
+        bins: number of bins of a share.
+        gamma: discount factor of a row's next step, in [0, 1); at 0 a decision is valued by the preference that it results in.
+        epsilon: probability of a uniformly random action, in training and in play; without exploration, populations stay with the
+            option that leads first.
+        num_envs: number of replicas in training.
+        seed: seed of all randomness in training.
 
-    It trains when it is first reset, in the world (of 100 agents at most) and under the privacy that it is to act in, and is then kept.
-    In training it is rewarded by the preference that it ends a turn with: `reward="preference"` in `gossip_bandit_v0`, `ToldAtOnce` in
-    `social_bandit_v0`.
+    It trains when it is first reset, under the parameters and privacy of the world that it is to act in (with at most 100 agents); the
+    table is then kept. The reward in training depends on the preference after each step: `reward="preference"` in `gossip_bandit_v0`,
+    `ImmediateReward` in `social_bandit_v0`.
 
     Source:
         Watkins 1989, Learning from delayed rewards.
     """
 
     def __init__(
-        self,
-        steps: int = 1_000_000,
-        *,
-        bins: int = 8,
-        gamma: float = 0.0,
-        epsilon: float = 0.1,
-        num_envs: int = 128,
-        seed: int = 0,
-    ) -> None:
+        self, steps: int = 1_000_000, *, bins: int = 8, gamma: float = 0.0, epsilon: float = 0.1, num_envs: int = 128, seed: int = 0
+    ) -> None:  # fmt: skip
         self.steps = integer("steps", steps, at_least=1)
         self.bins = integer("bins", bins, at_least=1)
         self.gamma = number("gamma", gamma, at_least=0, below=1)
@@ -63,11 +58,12 @@ class SocialQ(SocialPolicy, Learner):
             self.begin(view)
 
     def fit(self, view: PublicView) -> "SocialQ":
-        """Learn in a world like `view`, with what stands on its channels."""
-        known = {field.name for field in fields(view.params)}
+        """Train in a practice world like `view`, with the same mechanisms on its channels."""
+        params: Any = view.params
+        known = {field.name for field in fields(params)}
         overrides: dict[str, Any] = {"reward": "preference"} if "reward" in known else {"horizon": 50}
-        if not names_agents(view.params):
-            overrides["num_agents"] = min(view.params.num_agents, 100)
+        if not has_individual_params(params):
+            overrides["num_agents"] = min(params.num_agents, 100)
         world = practice(view, self.num_envs, overrides)
         shape = (self.bins + 1, self.bins, 5)
         self._values, self._visits = np.ones(shape), np.zeros(shape)
@@ -104,10 +100,8 @@ class SocialQ(SocialPolicy, Learner):
         return self._plan(move, shares)
 
     def _plan(self, move: Array, shares: Array) -> Array:
-        """The plans that the moves stand for."""
-        edges = np.cumsum(shares, -1)
-        mark = self.rng.random(move.shape)[..., None] * edges[..., -1:]
-        drawn = np.minimum((edges <= mark).sum(-1), self._options - 1)
+        """The plans of the actions `move` [B, rows] (see the class), given the unbiased shares [B, rows, K]."""
+        drawn, _ = sample(shares, self.rng)
         most = np.argmax(shares + 1e-9 * self.rng.random(shares.shape), -1)
         anything = self.rng.integers(0, self._options, move.shape)
         option = np.choose(move, [np.full(move.shape, self._options), drawn, most, anything, most])
@@ -118,7 +112,7 @@ class SocialQ(SocialPolicy, Learner):
             self._last = (*self._last[:3], reward, np.broadcast_to(done[:, None], reward.shape))
 
     def _learn(self, step: tuple[Array, ...], after: Array) -> None:
-        """Move the values towards reward + gamma max Q(next), by the mean error of each at the rate of its visits."""
+        """Update each value by its mean error to reward + gamma max Q(next), at a learning rate that falls with its visits."""
         assert self._values is not None
         own, most, move, reward, done = step
         target = reward + self.gamma * np.where(done, 0.0, after)

@@ -1,4 +1,4 @@
-"""How learners are trained: what they see of options to choose among, how they are paid, and on how many threads."""
+"""Training of learners: options sorted by rank, rewards, practice worlds, and threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,19 +9,19 @@ import numpy as np
 from taciturn.envs.core import Array, Layout, Population, PublicView
 from taciturn.envs.social_bandit.world import SocialBandit, State
 
-__all__ = ["Ranking", "ToldAtOnce", "names_agents", "one_thread", "practice"]
+__all__ = ["ImmediateReward", "Ranking", "has_individual_params", "one_thread", "practice"]
 
 
 class Ranking:
-    """Options by rank, so that what is learned cannot be which number the best one has.
+    """Sorts options by rank, so that a learner cannot learn the index of the best option by heart.
 
-    Each agent's options are put in the order of the first of `fields`, from the largest down, ties at random.
+    The options of each agent are sorted by the first of `fields` in descending order, ties at random.
 
     Args:
-        layout: of the observations.
-        fields: those of its fields that list the options.
+        layout: layout of the observations.
+        fields: fields of the observation with one number per option.
 
-    An action is a plan whose first number is the option, or, flat, 4 option + (0 to 3); K, none, stays K.
+    An action is a plan whose first number is the option, or, if flat, 4 option + (0 to 3). Option K, none, stays K.
     """
 
     def __init__(self, layout: Layout, fields: tuple[str, ...]) -> None:
@@ -34,7 +34,7 @@ class Ranking:
         self._order = np.zeros((0, 0), np.int64)
 
     def observation(self, obs: Array, rng: np.random.Generator) -> Array:
-        """[rows, D], the options in order."""
+        """Observations [rows, D] with sorted options; the order is kept for `action`."""
         first = obs[:, self._parts[0]]
         order = np.lexsort((rng.random(first.shape), -first), axis=-1)
         ranked = obs.copy()
@@ -44,36 +44,37 @@ class Ranking:
         return ranked
 
     def action(self, action: Array) -> Array:
-        """[rows, ...], with the numbers that options have in the world, by the order of the last observation."""
+        """Actions [rows, ...] with ranks replaced by the world's indices, in the order of the last observation."""
         if action.ndim == 1:
             rank, rest = np.divmod(action, 4)
             return 4 * np.take_along_axis(self._order, rank[:, None], 1)[:, 0] + rest
         return np.concatenate([np.take_along_axis(self._order, action[:, :1], 1), action[:, 1:]], 1)
 
 
-class ToldAtOnce(SocialBandit):
-    """Agents are paid as a round ends, by a fresh signal of the option that they now hold; who holds none, by the mean of those who do.
+class ImmediateReward(SocialBandit):
+    """The social bandit with a reward at the end of the round: a fresh signal of the option that the agent now holds.
 
-    So what a decision is worth is told at once, and the mean over agents is that of Q . eta, which equation 1 counts. Paid as the world
-    pays, for holding, agents learn to take up whatever they try, and popularity then says nothing.
+    Agents without an option receive the mean reward of those with one. The reward thus evaluates a decision at once, and its mean over
+    agents has expectation Q . eta, as in equation 1 of Tao et al. With the world's own reward, for holding an option, agents learn to
+    adopt whatever they try, and popularity then carries no information.
     """
 
     def transition(self, state: State, actions: dict[str, Array]) -> Any:
         new, _, terminated, truncated, info = super().transition(state, actions)
         holds = new.preference < self.num_options
-        chances = np.append(self.params.eta, 0.0)[new.preference]
-        pay = (self.stream("pay").random(holds.shape) < chances).astype(np.float64)
+        qualities = np.append(self.params.eta, 0.0)[new.preference]
+        pay = (self.stream("pay").random(holds.shape) < qualities).astype(np.float64)
         mean = pay.sum(1, keepdims=True) / np.maximum(holds.sum(1, keepdims=True), 1)
         return new, {"agent": np.where(holds, pay, mean)}, terminated, truncated, info
 
 
 def practice(view: PublicView, num_envs: int, overrides: dict[str, Any]) -> Population[Any]:
-    """`PublicView.practice`; in place of `SocialBandit`, `ToldAtOnce`."""
-    return view.practice(num_envs, ToldAtOnce if view.world is SocialBandit else None, **overrides)
+    """`PublicView.practice`, with `ImmediateReward` in place of `SocialBandit`."""
+    return view.practice(num_envs, ImmediateReward if view.world is SocialBandit else None, **overrides)
 
 
-def names_agents(params: Any) -> bool:
-    """Whether parameters speak of single agents, so that there must be as many."""
+def has_individual_params(params: Any) -> bool:
+    """Whether some parameter refers to individual agents, so that their number cannot change."""
     return getattr(params, "graph", "complete") != "complete" or not isinstance(
         getattr(params, "initial_preferences", ""), str
     )
@@ -81,7 +82,7 @@ def names_agents(params: Any) -> bool:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """PyTorch on one thread meanwhile: on more, networks this small take longer, and what they learn would depend on how many there are."""
+    """Run PyTorch on one thread: small networks train faster so, and the result does not depend on the number of threads."""
     import torch
 
     before = torch.get_num_threads()

@@ -1,43 +1,45 @@
-"""PPCL of Chen, Tao, Yu, Li, Gong and Cheng 2021 (Algorithm 1), and CBL, which it is compared with (section VI)."""
-
-from typing import Any
+"""The algorithms of Chen, Tao, Yu, Li, Gong and Cheng 2021: PPCL (Algorithm 1), and CBL, its baseline in section VI."""
 
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.gossip_bandit.world import GossipBandit
-from taciturn.policies.classic.social import Proportional, unbiased
+from taciturn.policies.families.social import Proportional, unbiased
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 
-__all__ = ["CBL", "PPCL", "popularity_estimate"]
+__all__ = ["CBL", "PPCL", "clipped_estimate"]
 
 
-def popularity_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
-    """Ftilde of equation 7 (line 7 of Algorithm 1), float64[..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1), clipped to [0, 1].
+def clipped_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
+    """Popularity estimate Ftilde, [..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1) clipped to [0, 1] [Chen 7].
 
-    Normalised to Fhat by (8). With p = 1 - q and q = 1 / (e^(epsilon/2) + 1), what is clipped is (H - q) / (p - q).
+    With p = 1 - q and q = 1 / (e^(epsilon/2) + 1), the value that is clipped is (H - q) / (p - q).
     """
     return np.clip(unbiased(counts, received, p, q), 0.0, 1.0)
 
 
 class PPCL(Proportional):
-    """Estimate how popular the options are; while one's own has a share of `alpha`, keep it; else pull one in proportion, switch on reward.
+    """Estimate the popularity of the options; keep an own option that seems popular enough, else pull one in proportion to popularity.
+
+    An agent keeps its preference while its estimated share is at least `alpha`. Otherwise it adopts the option that it pulls if the signal
+    is 1.
 
     Args:
-        epsilon: what `simulate(privacy="paper")` installs: bitwise randomised response, of 3 in the paper's baseline. What is played is
-            what the channel has.
-        alpha: the share from which on an agent keeps its preference, in (0, 1]; None: the paper's 1 - 1/(2K).
+        epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs; 3 in the paper's baseline. The
+            estimate always uses the mechanism that is installed.
+        alpha: the share from which an agent keeps its preference, in (0, 1]; None: the paper's 1 - 1/(2K).
 
-    Deviations from the paper: equation 7 has a stray comma, line 7 of Algorithm 1 is taken; H is an average over the replies that arrive,
-    which is N unless the channel has faults; where the estimate is 0 for all options, which (8) divides by, the agent keeps its preference.
+    Deviations from the paper: equation 7 has a stray comma, so the estimate follows line 7 of Algorithm 1. H is an average over the replies
+    that arrive, which are N unless the channel has faults. If the estimate is 0 for all options, equation 8 would divide by 0; the agent
+    then keeps its preference.
     """
 
     def __init__(self, epsilon: float = 3.0, alpha: float | None = None) -> None:
         self.epsilon = number("epsilon", epsilon, above=0)
         self.alpha = None if alpha is None else number("alpha", alpha, above=0, at_most=1)
 
-    def prescribes(self, view: PublicView) -> dict[str, Any]:
-        from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
-
+    def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
+        """Bitwise randomised response of level epsilon on the channel `preference` [Chen 5]."""
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 
     fast = Proportional.gossip_rule
@@ -46,20 +48,20 @@ class PPCL(Proportional):
         self._threshold = 1 - 1 / (2 * self._options) if self.alpha is None else self.alpha
 
     def weights(self, counts: Array, received: Array) -> Array:
-        return popularity_estimate(counts, received, *self._law)
+        return clipped_estimate(counts, received, *self._law)
 
 
 class CBL(Proportional):
-    """Ask one peer, pull what it prefers, switch on reward; without a preference, pull a uniform option with probability `tau`.
+    """Pull what a random peer prefers and adopt it on signal 1; without a preference, pull a random option with probability `tau`.
 
     Args:
-        tau: in (0, 1].
+        tau: probability in (0, 1].
 
-    Deviations from the paper: it does not state the tau of its Figure 6; its condition `C_i = 1` for copying a peer is read as `C_i != 0`.
-    A peer without preference has nothing to say, and the agent pulls nothing. The paper runs it without noise; if there is some, the agent
-    pulls one of the options that the reply names, drawn uniformly.
+    It needs `gossip_bandit_v0` with `asks="one"`, and is meant to start with `initial_preferences="none"`.
 
-    Needs `gossip_bandit_v0` with `asks="one"`, and is meant to begin with `initial_preferences="none"`.
+    Deviations from the paper: it does not state the tau of its Figure 6. Its condition `C_i = 1` for copying a peer is read as `C_i != 0`.
+    If the peer has no preference, the agent pulls nothing. The paper runs CBL without noise; under noise the agent pulls one of the
+    options whose bit is set in the reply, drawn uniformly.
     """
 
     def __init__(self, tau: float = 0.1) -> None:
@@ -70,7 +72,7 @@ class CBL(Proportional):
     def prepare(self, view: PublicView) -> None:
         if not issubclass(view.world, GossipBandit) or view.params.asks != "one":
             raise ValueError(
-                f"CBL asks one peer: it acts in gossip_bandit with asks='one', not in {view.name} as it is"
+                f"CBL asks one peer: it acts in gossip_bandit with asks='one', not in {view.name} with other parameters"
             )
 
     def weights(self, counts: Array, received: Array) -> Array:

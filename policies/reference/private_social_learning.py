@@ -1,49 +1,41 @@
-"""Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks", section 4, stages 3 and 4."""
+"""Agents of Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks", section 4, stages 3 and 4."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
-from taciturn.envs.social_bandit.world import SocialBandit, SocialRule
+from taciturn.envs.social_bandit.rounds import SocialRule
+from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.base import Policy
-from taciturn.policies.classic.social import SocialPolicy
+from taciturn.policies.families.social import SocialPolicy, sample, unbiased
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
+from taciturn.validation import Bools, Ints
 
-__all__ = ["PrivateSocialLearning", "Replicator", "popularity_estimate", "sample"]
+__all__ = ["PrivateSocialLearning", "Replicator", "popularity_estimate"]
 
 
-def popularity_estimate(counts: Array, received: Array, keep: float, flip: float) -> Array:
-    """Equation 7, of Lambda = B / V: max((Lambda - q) / (p - q), 0), [..., K]; 0 where nothing was received.
+def popularity_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
+    """Popularity estimate Qtilde, [..., K]: max(((e^(epsilon/2) + 1) Lambda - 1) / (e^(epsilon/2) - 1), 0) with Lambda = B / V [Tao 7].
 
-    With p = 1 - q and q = 1 / (e^(epsilon/2) + 1) this is max(((e^(epsilon/2) + 1) Lambda - 1) / (e^(epsilon/2) - 1), 0).
+    With p = 1 - q and q = 1 / (e^(epsilon/2) + 1) this is max((Lambda - q) / (p - q), 0). It is 0 where no copy was received.
     """
-    heard = np.maximum(received, 1)[..., None]
-    return np.asarray(np.maximum((counts / heard - flip) / (keep - flip), 0.0) * (received > 0)[..., None])
-
-
-def sample(weights: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """An option each in proportion to `weights` [..., K] (equation 8), int64[...], and where they are not all 0, bool[...]."""
-    edges = np.empty((weights.shape[-1], *weights.shape[:-1]))
-    total = np.zeros(weights.shape[:-1])
-    for k, edge in enumerate(edges):  # three times faster than cumsum along a short axis
-        total = np.add(total, weights[..., k], out=edge)
-    point = rng.random(total.shape) * total
-    return np.minimum((edges <= point).sum(0), len(edges) - 1), total > 0
+    return np.maximum(unbiased(counts, received, p, q), 0.0)
 
 
 class PrivateSocialLearning(SocialPolicy):
-    """Stage 3: estimate the options' popularity from the noisy copies, and draw an option from it; stage 4: take it up by its signal.
+    """Stage 3: estimate the popularity of the options from noisy copies, and draw an option from it. Stage 4: adopt it by its signal.
 
     Args:
-        beta: the probability of taking up an option whose signal is 1 (1 - beta where it is 0), in (1/2, 1]. Equation 9.
-        mu: the probability of a uniformly random option instead, in [0, 1].
+        beta: probability of adopting an option whose signal is 1, in (1/2, 1]; 1 - beta if the signal is 0.
+        mu: probability of a uniformly random option instead of one drawn from the estimate, in [0, 1].
         delta: ln(beta / (1 - beta)), in place of beta.
-        epsilon: what `simulate(privacy="paper")` installs: bitwise randomised response of that level.
-        empty: what an agent tries whose estimate is 0 everywhere or who received nothing: "uniform", an option at random, or "null", none.
-        pool: rounds whose copies an agent counts together, >= 1; with more than the paper's 1 it remembers, and noise averages out.
+        epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs.
+        empty: what an agent tries that received nothing or whose estimate is 0 for all options: "uniform" (a random option) or "null"
+            (none). The paper leaves this open.
+        pool: number of rounds whose copies an agent pools, >= 1. The paper's agents have no memory, which is 1; more averages out noise.
 
-    What the paper leaves open: `empty`. Its `beta` lies in (1/2, e/(e+1)) in the theorems; any above 1/2 is allowed here.
+    The theorems assume `beta` in (1/2, e/(e+1)); any value above 1/2 is allowed here.
     """
 
     def __init__(
@@ -57,7 +49,9 @@ class PrivateSocialLearning(SocialPolicy):
         pool: int = 1,
     ) -> None:
         if beta is not None and delta is not None:
-            raise ValueError(f"beta and delta say the same: give one of them, not beta={beta!r} and delta={delta!r}")
+            raise ValueError(
+                f"beta and delta determine each other: give one, not both beta={beta!r} and delta={delta!r}"
+            )
         if delta is not None:
             beta = 1 / (1 + math.exp(-number("delta", delta, above=0)))
         self.beta = number("beta", 0.505 if beta is None else beta, above=0.5, at_most=1)
@@ -67,27 +61,25 @@ class PrivateSocialLearning(SocialPolicy):
         self.empty = choice("empty", empty, ("uniform", "null"))
         self.pool = integer("pool", pool, at_least=1)
 
-    def prescribes(self, view: PublicView) -> dict[str, Any]:
-        """Equation 6 on the channel `preference`."""
-        from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
-
+    def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
+        """Bitwise randomised response of level epsilon on the channel `preference` [Tao 6]."""
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}
 
     def prepare(self, view: PublicView) -> None:
         self._past: list[tuple[Array, Array]] = []
 
     def noise(self) -> tuple[float, float]:
-        """With which probability a bit that is 1, and one that is 0, is read as 1."""
+        """(p, q): the probabilities, assumed by the estimate, that a bit is read as 1 if it is 1 and if it is 0."""
         return self._law
 
     def fast(self, view: PublicView) -> SocialRule | None:
-        """Without memory, in `social_bandit_v0`."""
+        """In `social_bandit_v0`, for agents without memory."""
         if self.pool > 1 or not issubclass(view.world, SocialBandit):
             return None
         return SocialRule(*self.noise(), self.beta, self.alpha, self.mu, self.empty == "uniform")
 
     def estimate(self, counts: Array, received: Array) -> Array:
-        """Qtilde, [B, N, K]."""
+        """Qtilde of the pooled rounds, [B, N, K]."""
         if self.pool > 1:
             self._past = [*self._past[1 - self.pool :], (counts, received)]
             counts, received = (sum(part) for part in zip(*self._past, strict=True))
@@ -95,20 +87,28 @@ class PrivateSocialLearning(SocialPolicy):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs)
-        option, known = sample(self.estimate(seen["counts"], seen["received"]), self.rng)
+        option = self.explore(*sample(self.estimate(seen["counts"], seen["received"]), self.rng))
+        return self.plan(option, *self.adopts(option.shape))
+
+    def explore(self, option: Ints, known: Bools) -> Ints:
+        """Replace `option` by a random one with probability mu [Tao 13]; where it is not `known`, `empty` says what to try."""
         uniform = self.rng.integers(0, self._options, option.shape)
         explores = self.rng.random(option.shape) < self.mu
         option = np.where(known, option, uniform if self.empty == "uniform" else self._options)
-        option = np.where(explores, uniform, option)
-        coins = self.rng.random((2, *option.shape)) < np.array([self.alpha, self.beta]).reshape(2, 1, 1)
-        return self.plan(option, *coins)
+        return np.where(explores, uniform, option)
+
+    def adopts(self, shape: tuple[int, ...]) -> Bools:
+        """Whether an agent would adopt its option on signal 0 and on signal 1, [2, *shape] [Tao 9]."""
+        return self.rng.random((2, *shape)) < np.reshape([self.alpha, self.beta], (2, *[1] * len(shape)))
 
 
 class Replicator(PrivateSocialLearning):
-    """Copy what one hears, then take it up by its signal: Celis, Krafft & Vishnoi 2017, "A distributed learning dynamics in social groups".
+    """Copy a random message, then adopt its option by the signal: Celis, Krafft & Vishnoi 2017, "A distributed learning dynamics in social
+    groups".
 
-    An agent tries the option of a random message that it heard, or with probability mu a random one, and takes it up with probability
-    beta if its signal is 1, alpha if it is 0. With alpha = 1 - beta and no noise it is `PrivateSocialLearning`; noise it takes at its word.
+    An agent tries the option of a random message that it received, or with probability mu a random one. It adopts that option with
+    probability beta if its signal is 1, and alpha if it is 0. With alpha = 1 - beta and without noise this is `PrivateSocialLearning`;
+    unlike that policy it does not correct for noise.
 
     Args:
         beta: in (0, 1].
@@ -124,7 +124,7 @@ class Replicator(PrivateSocialLearning):
 
     fast = PrivateSocialLearning.fast
 
-    def prescribes(self, view: PublicView) -> dict[str, Any]:
+    def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
         return Policy.prescribes(self, view)
 
     def noise(self) -> tuple[float, float]:

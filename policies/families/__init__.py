@@ -1,0 +1,1 @@
+"""Base classes and functions that reference, classic and learned policies share."""

@@ -453,9 +453,9 @@ class TestRewardCurve:
         np.testing.assert_allclose(fit, (c, a, 1), rtol=1e-5, atol=1e-5)
 
     def test_fit_is_checked(self) -> None:
-        with pytest.raises(ValueError, match="curve must hold at least 4"):
+        with pytest.raises(ValueError, match="curve must be at least 4"):
             fit_hyperbolic(np.array([0, 1, 2]))
-        with pytest.raises(ValueError, match="curve must hold at least 4"):
+        with pytest.raises(ValueError, match="curve must be at least 4"):
             fit_hyperbolic(np.array([0, 1, np.nan, 2]))
 
 

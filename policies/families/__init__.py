@@ -1,0 +1,1 @@
+"""Base classes and helper functions that reference, classic and learned policies share."""

@@ -460,7 +460,7 @@ class TestRewardCurve:
 
 
 # Ten clients that are done within some twenty slots, and rounds of 3.1 s or so: small, and every branch is met.
-SMALL = {"num_clients": 10, "compute_probability": 0.1, "horizon": 20.0}
+SMALL: dict[str, Any] = {"num_clients": 10, "compute_probability": 0.1, "horizon": 20.0}
 
 
 def played(env: FederatedTraining, count: int, seed: int = 0) -> FederatedTraining:
@@ -473,7 +473,7 @@ class TestWorld:
     @pytest.mark.parametrize("time_law", ["geometric", "pareto"])
     @pytest.mark.parametrize("count", [0, 3, 10])
     def test_clocks_are_those_of_round_stopping(self, time_law: str, count: int) -> None:
-        settings = SMALL | {"time_law": time_law, "computing": (2.0, 5.0)}
+        settings: dict[str, Any] = SMALL | {"time_law": time_law, "computing": (2.0, 5.0)}
         ours, theirs = (
             taciturn.simulate(world.population(4, **settings), FixedCount(count), seed=5).metrics
             for world in (federated_training_v0, round_stopping_v0)

@@ -90,9 +90,7 @@ def cheapest_epsilon(
     return chosen, least
 
 
-def payment_lower_bound(
-    theta: ArrayLike, epsilon: ArrayLike, cost: Any, reporting: Reporting | None = None
-) -> Any:
+def payment_lower_bound(theta: ArrayLike, epsilon: ArrayLike, cost: Any, reporting: Reporting | None = None) -> Any:
     """The least expected payment to an individual for a budget of at least `epsilon`: Theorem 1 [Jiang 2.13].
 
     The paper prints g' A for g' / A, as its equation 2.19 has it.

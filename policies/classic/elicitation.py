@@ -9,12 +9,7 @@ from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.elicitation.costs import Cost
 from taciturn.envs.elicitation.fast import CommonBudget
 from taciturn.envs.elicitation.game import Announcement, best_epsilon
-from taciturn.envs.elicitation.payments import (
-    cheapest_epsilon,
-    payment_lower_bound,
-    winner_payment,
-    winning_report,
-)
+from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound, winner_payment, winning_report
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.base import Policy
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform

@@ -18,20 +18,9 @@ import taciturn
 from taciturn.envs import elicitation_v0
 from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.elicitation import world as elicitation
-from taciturn.envs.elicitation.game import (
-    RULES,
-    Announcement,
-    Cost,
-    ExponentialCost,
-    LinearCost,
-    LogCost,
-    QuadraticCost,
-    as_cost,
-    best_epsilon,
-    informativeness,
-    winning_report,
-    wins,
-)
+from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
+from taciturn.envs.elicitation.game import Announcement, best_epsilon, wins
+from taciturn.envs.elicitation.payments import RULES, informativeness, winning_report
 from taciturn.envs.elicitation.reporting import REPORTING, BitwiseReport, KaryReport, Reporting, TableReport
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies import (
@@ -95,9 +84,9 @@ def test_mechanisms_are_those_of_the_wrappers(e: float) -> None:
         assert mechanism == UnaryEncoding(math.log1p(e), variant)
         bits, one_hot = reporting.bits.astype(int), np.eye(3, dtype=int)
         for s in (0, 2):
-            told = mechanism.log_likelihood_ratio(bits, np.tile(one_hot[s], (8, 1)), np.tile(one_hot[1], (8, 1)))
-            np.testing.assert_allclose(np.log(reporting.table(e)[:, s] / reporting.table(e)[:, 1]), told, atol=1e-12)
-        np.testing.assert_allclose(reporting.chances(e), (mechanism.p, mechanism.q))
+            ratios = mechanism.log_likelihood_ratio(bits, np.tile(one_hot[s], (8, 1)), np.tile(one_hot[1], (8, 1)))
+            np.testing.assert_allclose(np.log(reporting.table(e)[:, s] / reporting.table(e)[:, 1]), ratios, atol=1e-12)
+        np.testing.assert_allclose(reporting.probabilities(e), (mechanism.p, mechanism.q))
 
 
 @given(theta=distributions, e=st.floats(0.01, 30))
@@ -110,8 +99,8 @@ def test_general_forms_give_the_closed_ones(theta: Array, e: float) -> None:
     np.testing.assert_allclose(general.law_slope(theta, e), (m * theta - 1) / (e + m) ** 2, atol=1e-15)
     np.testing.assert_allclose(general.estimate(closed.law(theta, e), e), theta, atol=1e-9)
     np.testing.assert_allclose(closed.estimate(closed.law(theta, e), e), theta, atol=1e-9)
-    told = informativeness(theta, e, general)
-    assert told == pytest.approx((m * t - 1) / ((e + m) * (e * t + 1)), abs=1e-14)
+    found = informativeness(theta, e, general)
+    assert found == pytest.approx((m * t - 1) / ((e + m) * (e * t + 1)), abs=1e-14)
     if m * t - 1 > 1e-6:
         x, slope = winning_report(theta, e, general)
         assert theta[x] == pytest.approx(t)
@@ -126,7 +115,7 @@ def test_reports_follow_their_table(kind: int) -> None:
     """Chi-square over reports at three budgets at once; false alarm 1e-4 in all. eps in place of eps + 1 would be found."""
     reporting, draws = reportings(3)[kind], 30_000
     budgets, values = np.repeat([0.0, 0.7, 4.0], draws), np.tile([0, 1, 2], draws)
-    said = reporting.sample(values, budgets, np.random.default_rng(5))
+    reports = reporting.sample(values, budgets, np.random.default_rng(5))
     by_table = TableReport(reporting.table, reporting.slope).sample(values, budgets, np.random.default_rng(6))
 
     def p_value(reports: Array, shift: float) -> float:
@@ -137,9 +126,9 @@ def test_reports_follow_their_table(kind: int) -> None:
             least = min(least, fits(counts, law))
         return least
 
-    for reports in (said, by_table):
-        assert p_value(reports, 0.0) > FALSE_ALARM / 9
-    assert p_value(said, 0.3) < 1e-9
+    for drawn in (reports, by_table):
+        assert p_value(drawn, 0.0) > FALSE_ALARM / 9
+    assert p_value(reports, 0.3) < 1e-9
 
 
 # Closed forms.
@@ -370,7 +359,7 @@ def test_the_claimed_equilibrium_is_asymptotic(cost: Cost, theta: tuple[float, .
 
 
 def test_the_cost_that_breaks_theorem_2() -> None:
-    """g = log(1+eps): the target is no best response even in the limit; said before, by a warning."""
+    """g = log(1+eps): the target is no best response even in the limit; announced before, by a warning."""
     for cost in COSTS:
         for e, m in itertools.product((0.2, 1.0, 5.0), (2, 4, 10)):
             assert elicitation_v0.theorem_2_holds(cost, e, m)
@@ -554,19 +543,19 @@ def test_hidden_truth_is_in_no_observation(show: bool) -> None:
         mine, others = seen_by(population, state)["individual"], seen_by(population, public)["individual"]
         np.testing.assert_array_equal(mine[:, ::-1], others)
         np.testing.assert_array_equal(seen_by(population, public)["platform"], seen_by(population, state)["platform"])
-        told = replace(state, counts=state.counts[:, ::-1], reports=state.reports[:, ::-1], paid=state.paid + 1)
-        np.testing.assert_array_equal(seen_by(population, told)["individual"], mine)
+        other = replace(state, counts=state.counts[:, ::-1], reports=state.reports[:, ::-1], paid=state.paid + 1)
+        np.testing.assert_array_equal(seen_by(population, other)["individual"], mine)
         layouts = {role: r.layout.unpack(seen_by(population, state)[role]) for role, r in population.roles.items()}
         for fields_seen in layouts.values():
             for values in fields_seen.values():
                 assert not np.isin(values, state.theta.astype(np.float32)).any()
         assert not np.array_equal(layouts["individual"]["belief"][:, 0], state.theta.astype(np.float32))
         if show:
-            said = layouts["platform"]["reports"][:, 0].astype(int)
-            np.testing.assert_array_equal(said, state.reports)
+            reports = layouts["platform"]["reports"][:, 0].astype(int)
+            np.testing.assert_array_equal(reports, state.reports)
             joined = state.budget >= 0
-            assert (said[~joined] == -1).all()
-            assert 0 < (said == data)[joined].mean() < 1
+            assert (reports[~joined] == -1).all()
+            assert 0 < (reports == data)[joined].mean() < 1
 
 
 def test_the_platform_sees_what_was_reported() -> None:
@@ -636,9 +625,9 @@ def test_no_other_mechanism_and_any_fault() -> None:
     lossy = Faulty(population, "report", LossyChannel(0.25))
     run = taciturn.simulate(lossy, {"platform": FlatRate(0.5), "individual": Truthful()}, seed=0)
     assert run.metrics["messages"].tolist() == [800]
-    heard = population.state.past.sum()
-    assert 500 < heard < 700
-    assert run.metrics["total_payment"][0] == pytest.approx(0.5 * heard)
+    received = lossy.state.past.sum()
+    assert 500 < received < 700
+    assert run.metrics["total_payment"][0] == pytest.approx(0.5 * received)
 
 
 def test_all_at_once_is_as_one_by_one() -> None:
@@ -692,7 +681,7 @@ def test_tallies_are_paid_as_reports_are(rule: str) -> None:
         population.reset(seed=int(by_law))
         for role, policy in policies.items():
             policy.reset(population, population.stream(f"policy/{role}"), role)
-        population.advance(policies, **({} if by_law else {"steps": 4}))
+        population.advance(policies, steps=None if by_law else 4)
         assert population.done.all()
         costs.append(population.metrics()["total_payment"])
     spread = math.hypot(costs[0].std(), costs[1].std()) / math.sqrt(4_000)
@@ -725,7 +714,7 @@ def test_any_number_of_individuals(size: int) -> None:
 @given(scale=st.floats(0, 50), theta=distributions, factor=st.floats(0.2, 5), bounded=st.booleans())
 @settings(max_examples=60)
 def test_best_epsilon(scale: float, theta: Array, factor: float, bounded: bool) -> None:
-    prizes, cost, m = scale * np.arange(theta.size), QuadraticCost(0.3), theta.size
+    prizes, cost, m = scale * np.arange(float(theta.size)), QuadraticCost(0.3), theta.size
     most = 3.0 if bounded else INF
     best, earned = best_epsilon(prizes, theta, cost, factor, at_most=most)
     at = np.linspace(0, 3 if bounded else 30, 30_001)
@@ -852,7 +841,7 @@ def test_policies_know_their_place() -> None:
     for policy in (Wintall(), TargetQuality()):
         with pytest.raises(ValueError, match="elicitation_v0"):
             taciturn.simulate(other, policy, seed=0)
-    with pytest.raises(ValueError, match="is the platform of elicitation_v0, not 'individual'"):
+    with pytest.raises(ValueError, match="plays the platform of elicitation_v0, not 'individual'"):
         taciturn.simulate(elicitation_v0.population(), {"platform": Wintall(), "individual": Wintall()}, seed=0)
 
 
@@ -902,8 +891,8 @@ def test_paying_the_marginal_cost_is_worth_it() -> None:
         ({"target": 11.0}, "target must be a finite number"),
         ({"objective": "both"}, "objective must be one of"),
         ({"penalty": -1.0}, "penalty"),
-        ({"rules": ()}, "rules must be a sequence"),
-        ({"rules": "wintall"}, "rules must be a sequence"),
+        ({"rules": ()}, "rules must be a non-empty sequence"),
+        ({"rules": "wintall"}, "rules must be a non-empty sequence"),
         ({"rules": ("wintall", "lottery")}, "rules must be one of"),
         ({"reporting": "plain"}, "reporting must be one of"),
         ({"reporting": "oue", "theta": 11}, "number of values under bitwise reporting"),
@@ -978,7 +967,7 @@ def test_ppo_learns_what_wintall_pays() -> None:
 
 def test_a_platform_can_mislead_those_who_trust_it() -> None:
     """A low target and a high scale promise the confident what the tally will not pay: the same budgets for less than the bound."""
-    side = platform_side(50, num_individuals=2_000, horizon=1)
+    side: Any = platform_side(50, num_individuals=2_000, horizon=1)
     paid, chosen = [], []
     for target, scale in ((1.0, 1.0), (0.2, 25 / 4.2**2)):
         side.reset(seed=0)
@@ -1024,7 +1013,7 @@ def test_the_genie_pays_the_bound_of_every_mechanism(reporting: str) -> None:
 
 def test_nothing_can_be_bought_where_theta_is_uniform() -> None:
     population = elicitation_v0.population(2, num_individuals=9, theta=(0.5, 0.5), horizon=2)
-    with pytest.raises(ValueError, match="amount must be given where theta is uniform"):
+    with pytest.raises(ValueError, match="amount must be given if theta is uniform"):
         taciturn.simulate(population, {"platform": FlatRate(), "individual": FreeRider()}, seed=0)
     for platform in (Genie(), OutputAgreement()):
         run = taciturn.simulate(population, {"platform": platform, "individual": BestResponse()}, seed=0)

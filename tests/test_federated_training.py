@@ -453,14 +453,14 @@ class TestRewardCurve:
         np.testing.assert_allclose(fit, (c, a, 1), rtol=1e-5, atol=1e-5)
 
     def test_fit_is_checked(self) -> None:
-        with pytest.raises(ValueError, match="curve must hold at least 4"):
+        with pytest.raises(ValueError, match="curve must be at least 4"):
             fit_hyperbolic(np.array([0, 1, 2]))
-        with pytest.raises(ValueError, match="curve must hold at least 4"):
+        with pytest.raises(ValueError, match="curve must be at least 4"):
             fit_hyperbolic(np.array([0, 1, np.nan, 2]))
 
 
 # Ten clients that are done within some twenty slots, and rounds of 3.1 s or so: small, and every branch is met.
-SMALL = {"num_clients": 10, "compute_probability": 0.1, "horizon": 20.0}
+SMALL: dict[str, Any] = {"num_clients": 10, "compute_probability": 0.1, "horizon": 20.0}
 
 
 def played(env: FederatedTraining, count: int, seed: int = 0) -> FederatedTraining:
@@ -473,7 +473,7 @@ class TestWorld:
     @pytest.mark.parametrize("time_law", ["geometric", "pareto"])
     @pytest.mark.parametrize("count", [0, 3, 10])
     def test_clocks_are_those_of_round_stopping(self, time_law: str, count: int) -> None:
-        settings = SMALL | {"time_law": time_law, "computing": (2.0, 5.0)}
+        settings: dict[str, Any] = SMALL | {"time_law": time_law, "computing": (2.0, 5.0)}
         ours, theirs = (
             taciturn.simulate(world.population(4, **settings), FixedCount(count), seed=5).metrics
             for world in (federated_training_v0, round_stopping_v0)
@@ -589,7 +589,7 @@ class TestWorld:
 
     def test_weights_are_samples_or_uniform(self) -> None:
         # 1438 digits among 1000 clients: some hold twice what others hold.
-        settings = {"num_clients": 1000, "compute_probability": 1.0, "upload_probability": 1.0, "horizon": 5.0}
+        settings: dict[str, Any] = {"num_clients": 1000, "compute_probability": 1.0, "upload_probability": 1.0, "horizon": 5.0}
         by_samples, uniform = (
             played(federated_training_v0.population(1, **settings, weighting=weighting), 100).state.parameters
             for weighting in ("samples", "uniform")

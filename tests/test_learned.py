@@ -11,7 +11,7 @@ from taciturn.bench import statistics
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.round_stopping.world import Params, RoundStopping
 from taciturn.policies import LearnedStopping, OptimalStopping, TabularQ
-from taciturn.policies.learned.round_stopping import PaidAsItPasses
+from taciturn.policies.learned.round_stopping import PaidPerSlot
 from taciturn.wrappers.sb3 import RowsVecEnv
 
 SMALL: dict[str, Any] = {"num_clients": 5, "broadcast_time": 0.3, "compute_probability": 0.1, "slot_time": 0.01}
@@ -90,7 +90,7 @@ def test_paying_as_time_passes_gives_the_same_return() -> None:
     """Summed over a round, the training reward is the Lagrangian objective's, to rounding."""
     params = Params(**SMALL, objective="lagrangian", lambda_=0.05)
     returns = []
-    for kind in (PaidAsItPasses, type(round_stopping_v0.population())):
+    for kind in (PaidPerSlot, type(round_stopping_v0.population())):
         env = kind(params, 50)
         env.reset(seed=0)
         total = np.zeros(50)

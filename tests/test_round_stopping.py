@@ -17,9 +17,10 @@ import taciturn
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Array
 from taciturn.envs.round_stopping import world as round_stopping
-from taciturn.envs.round_stopping.world import STOP, WAIT, Completions, Hyperbolic, Model, RoundStopping, State
+from taciturn.envs.round_stopping.model import Completions, Hyperbolic, Model
+from taciturn.envs.round_stopping.world import STOP, WAIT, RoundStopping, State
 from taciturn.policies import Deadline, FixedCount, Fraction, OneStepLookAhead, OptimalStopping, Random, WaitForAll
-from taciturn.policies.classic.round_stopping import StoppingRule
+from taciturn.policies.families.round_stopping import StoppingRule
 
 FEW: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "upload_probability": 0.5, "compute_probability": 0.15}
 ONE_ROUND: dict[str, Any] = {"objective": "lagrangian", "lambda_": 0.01}
@@ -188,7 +189,7 @@ def one_less(self: RoundStopping, state: State, closes: Array) -> tuple[State, A
 
 def no_broadcast(state: State, model: Model) -> Array:
     """A mistake: t0 forgotten."""
-    return state.earned / np.maximum(state.counted * model.slot_time, 1e-9)
+    return state.earned / np.maximum(state.closed_slots * model.slot_time, 1e-9)
 
 
 @pytest.mark.parametrize("mistake", [early, idle_channel], ids=lambda mistake: mistake.__name__)
@@ -333,7 +334,7 @@ def pareto_path() -> tuple[Array, Array]:
         before = population.state
         step = population.step(np.full((1000, 1), WAIT))
         state, complete = population.state, step.terminated & (before.rounds == 0)
-        now, received = np.where(complete, state.counted, state.slots), np.where(complete, 100, state.received)
+        now, received = np.where(complete, state.closed_slots, state.slots), np.where(complete, 100, state.received)
         came = (received > before.received) & (before.rounds == 0)
         arrivals[rows[came], before.received[came]] = now[came]
     assert population.state.rounds.tolist() == [1] * 1000
@@ -420,8 +421,8 @@ def test_books_balance(law: str) -> None:
         np.testing.assert_allclose(info["rate_so_far"][told], so_far[told], rtol=1e-9)
         np.testing.assert_array_equal(info["messages"][live], (arrived + s.received)[live])
         going = ~population.done
-        np.testing.assert_allclose(population.clock()[going], (rounds * 0.1 + s.waited * 0.01)[going], rtol=1e-12)
-        np.testing.assert_allclose(s.waited[going], (s.counted + s.slots)[going], rtol=1e-9)
+        np.testing.assert_allclose(population.clock()[going], (rounds * 0.1 + s.total_slots * 0.01)[going], rtol=1e-12)
+        np.testing.assert_allclose(s.total_slots[going], (s.closed_slots + s.slots)[going], rtol=1e-9)
         assert (population.clock() <= 3.0 * (1 + 1e-9)).all()
     np.testing.assert_array_equal(population.clock(), 3.0)
     metrics = population.metrics()
@@ -675,7 +676,7 @@ def test_any_parameters_make_a_world(chosen: dict[str, Any], seed: int) -> None:
         ({"horizon": 0}, "horizon must be a finite number > 0, not 0"),
         ({"objective": "fast"}, "objective must be one of 'rate', 'lagrangian', not 'fast'"),
         ({"objective": "lagrangian"}, "lambda_ must be a finite number > 0, not None"),
-        ({"lambda_": 0.1}, "lambda_ has no meaning under objective 'rate', but it is 0.1: leave it out"),
+        ({"lambda_": 0.1}, "lambda_ must be None under objective 'rate', where time has no price, not 0.1"),
         ({"time_law": "weibull"}, "time_law must be one of 'geometric', 'pareto', not 'weibull'"),
         ({"transmission": (1.0,)}, "transmission must be a flat sequence of 2 numbers"),
         ({"computing": (0, 250)}, r"computing shape must be a finite number > 0, not (np\.float64\()?0\.0"),

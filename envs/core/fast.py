@@ -1,9 +1,8 @@
 """Fast forms: exact shortcuts of `act` that policies declare, and the rule that never lets one replace an overridden `act`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from taciturn.envs.core.public import PublicView
+from taciturn.envs.core.public import PublicView
 
 __all__ = ["Fast", "fast_form"]
 
@@ -18,7 +17,7 @@ class Fast:
     """
 
 
-def fast_form(policy: Any, view: "PublicView") -> Fast | None:
+def fast_form(policy: Any, view: PublicView) -> Fast | None:
     """The fast form that `policy` declares by its method `fast(view)`; None if the policy must be played by `act`.
 
     A declaration holds for the class that makes it. If a derived class, or the object itself, overrides any attribute of that class, the

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array
-
-if TYPE_CHECKING:
-    from taciturn.envs.core.population import Population
 
 __all__ = ["HiddenTruth", "PublicChannel", "PublicParams", "PublicView"]
 
@@ -89,7 +86,7 @@ class PublicView:
     Whatever else a world makes public (`Population.public`) is an attribute as well.
     """
 
-    def __init__(self, population: "Population[Any]", *, with_truth: bool = False) -> None:
+    def __init__(self, population: Any, *, with_truth: bool = False) -> None:
         self.name, self.world, self.num_envs = population.name, type(population), population.num_envs
         self.horizon: float = population.horizon
         self.roles: Mapping[str, Role] = population.roles
@@ -98,7 +95,7 @@ class PublicView:
         self.channels = {name: PublicChannel.of(channel) for name, channel in population.channels.items()}
         self._extra: dict[str, Any] = population.public()
         self._acting = population.acting
-        self._practice: Callable[..., Population[Any]] = population.practice
+        self._practice: Callable[..., Any] = population.practice
         self._truth = population if with_truth else None
 
     def __getattr__(self, name: str) -> Any:
@@ -110,7 +107,7 @@ class PublicView:
         )
 
     @property
-    def truth(self) -> "Population[Any]":
+    def truth(self) -> Any:
         """The population itself, for policies that declare `needs_truth`; `HiddenTruth` for the others."""
         if self._truth is None:
             raise HiddenTruth(
@@ -126,7 +123,7 @@ class PublicView:
         """The agents of a role that the rows of the current observation belong to, int64[B, rows]; None if all, in order."""
         return self._acting(role)
 
-    def practice(self, num_envs: int, kind: "type[Population[Any]] | None" = None, **changes: Any) -> "Population[Any]":
+    def practice(self, num_envs: int, kind: type[Any] | None = None, **changes: Any) -> Any:
         """A population in which to train: the same world, setting and mechanisms, with instances of its own.
 
         Args:

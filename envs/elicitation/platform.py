@@ -1,8 +1,8 @@
-"""The platform's side of elicitation as a task for one agent, `taciturn/Elicitation-v0`: policies play the individuals.
+"""The platform's side of elicitation as a single-agent task, `taciturn/Elicitation-v0`, in which policies play the individuals.
 
-The payment rule is WINTALL. The action, Box [0, 1], gives the target and the scale as shares of `max_epsilon` and `max_scale`, which
+The rule of payment is WINTALL. The action, Box [0, 1], is the target and the scale as shares of `max_epsilon` and `max_scale`, which
 default to four times the world's target and the marginal cost there. With `fixed_target=True` the target is the world's and the action is
-the scale alone. (A platform that may choose both can mislead individuals who trust its announcement: a low target with a high scale
+only the scale. (A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale
 promises more than their tally will pay.) The other parameters are those of `elicitation_v0`.
 """
 
@@ -14,19 +14,19 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Acts, Controlled, Role, Step
-from taciturn.envs.elicitation.game import as_cost
+from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
 __all__ = ["PlatformSide", "platform_side"]
 
 
 class PlatformSide(Controlled):
-    """The platform of an elicitation population; its actions are shares of their bounds.
+    """The platform of an elicitation population; its actions are shares of their upper bounds.
 
     Args:
-        population: of elicitation, in which WINTALL is the only rule.
+        population: an elicitation population with WINTALL as the only rule.
         others: `{"individual": policy}`, as for `Controlled`.
-        fixed_target: the action is the scale alone, the target that of the parameters.
+        fixed_target: True: the target is that of the parameters, and the action is only the scale.
     """
 
     def __init__(self, population: Elicitation, others: Mapping[str, Acts], fixed_target: bool = False) -> None:
@@ -51,7 +51,7 @@ class PlatformSide(Controlled):
 
 
 def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = False, **params: Any) -> PlatformSide:
-    """`num_envs` replicas in which one agent, the platform, is left to act, and the policy `individuals` plays the others.
+    """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
 
     Raises:
         ValueError: a parameter out of range.

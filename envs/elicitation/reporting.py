@@ -1,6 +1,6 @@
-"""How a private value becomes a report, at a budget eps that whoever reports chooses: k-ary response, RAPPOR and optimised unary encoding.
+"""Mechanisms by which an individual reports a private value at a chosen budget: k-ary response, RAPPOR and optimised unary encoding.
 
-Jiang 2020, chapter 2, measures privacy by eps = e^(differential privacy's epsilon) - 1; so do the budgets here.
+As in Jiang 2020, chapter 2, a budget is eps = e^level - 1, where `level` is the epsilon of differential privacy.
 """
 
 import math
@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taciturn.privacy.mechanisms import UnaryEncoding, k_ary_response
-from taciturn.validation import Array, choice, integer
+from taciturn.validation import Bools, Floats, Ints, choice, integer
 
 __all__ = ["REPORTING", "BitwiseReport", "KaryReport", "Reporting", "TableReport", "make_reporting"]
 
@@ -21,51 +21,51 @@ REPORTING = ("k_ary", "rappor", "oue")
 
 
 class Reporting(ABC):
-    """A mechanism P(x | s; eps) of level log(1 + eps), and what its reports tell about theta.
+    """A mechanism P(x | s; eps) of level log(1 + eps), and the estimation of theta from its reports.
 
-    `table` and `slope`, its derivative in eps, are all it must give (with `sample` where budgets differ); the rest follows.
+    A subclass must define `table` and its derivative `slope`; the other methods have general implementations.
 
     Attributes:
         num_values: M.
-        num_reports: how many reports x there are.
+        num_reports: the number of possible reports x.
     """
 
     num_values: int
     num_reports: int
 
     @abstractmethod
-    def table(self, epsilon: Any) -> Array:
-        """P(x | s; eps): [..., x, s] for budgets [...]."""
+    def table(self, epsilon: ArrayLike) -> Floats:
+        """P(x | s; eps) [Jiang 2.2]: [..., x, s] for budgets [...]."""
 
     @abstractmethod
-    def slope(self, epsilon: Any) -> Array:
+    def slope(self, epsilon: ArrayLike) -> Floats:
         """d P(x | s; eps) / d eps: [..., x, s] for budgets [...]."""
 
-    def law(self, theta: Array, epsilon: Any) -> Array:
+    def law(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """P_X(x; theta, eps), [..., x], for theta [..., M] and budgets [...]."""
         return np.einsum("...xs,...s->...x", self.table(epsilon), theta)
 
-    def law_slope(self, theta: Array, epsilon: Any) -> Array:
+    def law_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """dP_X / d eps, [..., x], for theta [..., M] and budgets [...]."""
         return np.einsum("...xs,...s->...x", self.slope(epsilon), theta)
 
-    def sample(self, values: Array, epsilon: Array, rng: np.random.Generator) -> Array:
-        """Reports int64[...] on `values` int[...] at budgets [...], by inversion of the table."""
+    def sample(self, values: Ints, epsilon: Floats, rng: np.random.Generator) -> Ints:
+        """Reports int64[...] of `values` int[...] at budgets [...], by inversion of the distribution function."""
         column = np.take_along_axis(self.table(epsilon), values[..., None, None], -1)[..., 0]
         below = np.cumsum(column, -1) <= rng.random(values.shape)[..., None]
         return np.minimum(below.sum(-1), self.num_reports - 1)
 
-    def estimate(self, shares: Array, epsilon: Any) -> Array:
-        """Unbiased estimate of theta, [..., M], from shares of the reports [..., x] at budgets [...]; not clipped."""
+    def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
+        """Unbiased estimate of theta, [..., M], from the shares of the reports [..., x] at budgets [...]; not clipped."""
         return np.einsum("...sx,...x->...s", np.linalg.pinv(self.table(epsilon)), shares)
 
 
 @dataclass(frozen=True)
 class TableReport(Reporting):
-    """A mechanism given by its table and the derivative, functions of eps [...] that return [..., x, s]."""
+    """A mechanism given by its table and its derivative, functions of eps [...] that return [..., x, s]."""
 
-    tables: Callable[[Array], Array]
-    slopes: Callable[[Array], Array]
+    tables: Callable[[Floats], Floats]
+    slopes: Callable[[Floats], Floats]
 
     def __post_init__(self) -> None:
         shape = self.tables(np.ones(())).shape
@@ -74,16 +74,16 @@ class TableReport(Reporting):
         object.__setattr__(self, "num_reports", shape[0])
         object.__setattr__(self, "num_values", shape[1])
 
-    def table(self, epsilon: Any) -> Array:
+    def table(self, epsilon: ArrayLike) -> Floats:
         return self.tables(np.asarray(epsilon, np.float64))
 
-    def slope(self, epsilon: Any) -> Array:
+    def slope(self, epsilon: ArrayLike) -> Floats:
         return self.slopes(np.asarray(epsilon, np.float64))
 
 
 @dataclass(frozen=True)
 class KaryReport(Reporting):
-    """k-ary randomised response: P(same) = (eps+1) / (eps+M), P(other) = 1 / (eps+M), and what follows from it in closed form."""
+    """k-ary randomised response: P(same) = (eps+1) / (eps+M), P(other) = 1 / (eps+M), in closed form."""
 
     num_values: int
 
@@ -91,28 +91,28 @@ class KaryReport(Reporting):
     def num_reports(self) -> int:  # type: ignore[override]
         return self.num_values
 
-    def table(self, epsilon: Any) -> Array:
+    def table(self, epsilon: ArrayLike) -> Floats:
         e = np.asarray(epsilon, np.float64)[..., None, None]
         return (1 + e * np.eye(self.num_values)) / (e + self.num_values)
 
-    def slope(self, epsilon: Any) -> Array:
+    def slope(self, epsilon: ArrayLike) -> Floats:
         e = np.asarray(epsilon, np.float64)[..., None, None]
         return (self.num_values * np.eye(self.num_values) - 1) / (e + self.num_values) ** 2
 
-    def law(self, theta: Array, epsilon: Any) -> Array:
+    def law(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """(eps theta + 1) / (eps + M)."""
         e = np.asarray(epsilon, np.float64)[..., None]
         return (e * theta + 1) / (e + self.num_values)
 
-    def law_slope(self, theta: Array, epsilon: Any) -> Array:
+    def law_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """(M theta - 1) / (eps + M)^2."""
         e = np.asarray(epsilon, np.float64)[..., None]
         return (self.num_values * theta - 1) / (e + self.num_values) ** 2
 
-    def sample(self, values: Array, epsilon: Array, rng: np.random.Generator) -> Array:
+    def sample(self, values: Ints, epsilon: Floats, rng: np.random.Generator) -> Ints:
         return k_ary_response(values, epsilon, self.num_values, rng)
 
-    def estimate(self, shares: Array, epsilon: Any) -> Array:
+    def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
         """((eps + M) f - 1) / eps."""
         e = np.asarray(epsilon, np.float64)[..., None]
         return ((e + self.num_values) * shares - 1) / e
@@ -122,7 +122,7 @@ class KaryReport(Reporting):
 class BitwiseReport(Reporting):
     """Unary encoding (`UnaryEncoding`) at level log(1 + eps): bit k is 1 with probability p if the value is k, else q.
 
-    A report is the number that its bits spell, bit 0 the lowest.
+    A report is the bit string as a binary number, bit 0 the lowest.
 
     Args:
         num_values: M, up to 10.
@@ -141,18 +141,18 @@ class BitwiseReport(Reporting):
         return int(2**self.num_values)
 
     @cached_property
-    def bits(self) -> Array:
+    def bits(self) -> Bools:
         """bool[x, k]."""
         return (np.arange(self.num_reports)[:, None] >> np.arange(self.num_values)) % 2 == 1
 
-    def chances(self, epsilon: Any) -> tuple[Array, Array]:
+    def probabilities(self, epsilon: ArrayLike) -> tuple[Floats, Floats]:
         """p and q, [...] each, for budgets [...]."""
         e = np.asarray(epsilon, np.float64)
         if self.variant == "symmetric":
             return np.sqrt(1 + e) / (np.sqrt(1 + e) + 1), 1 / (np.sqrt(1 + e) + 1)
         return np.full(e.shape, 0.5), 1 / (e + 2)
 
-    def chance_slopes(self, epsilon: Any) -> tuple[Array, Array]:
+    def probability_slopes(self, epsilon: ArrayLike) -> tuple[Floats, Floats]:
         """dp / d eps and dq / d eps, [...] each."""
         e = np.asarray(epsilon, np.float64)
         if self.variant == "symmetric":
@@ -160,43 +160,43 @@ class BitwiseReport(Reporting):
             return slope, -slope
         return np.zeros(e.shape), -1 / (e + 2) ** 2
 
-    def _factors(self, p: Array, q: Array) -> Array:
-        """The chance of each bit as it is in x, if the value is s: [..., x, s, k]."""
+    def _factors(self, p: Floats, q: Floats) -> Floats:
+        """The probability of bit k of report x given value s: [..., x, s, k]."""
         own = np.eye(self.num_values, dtype=np.bool_)
         one = np.where(own, p[..., None, None], q[..., None, None])[..., None, :, :]
         return np.where(self.bits[:, None, :], one, 1 - one)
 
-    def table(self, epsilon: Any) -> Array:
-        return self._factors(*self.chances(epsilon)).prod(-1)
+    def table(self, epsilon: ArrayLike) -> Floats:
+        return self._factors(*self.probabilities(epsilon)).prod(-1)
 
-    def slope(self, epsilon: Any) -> Array:
-        factors = self._factors(*self.chances(epsilon))
-        dp, dq = self.chance_slopes(epsilon)
+    def slope(self, epsilon: ArrayLike) -> Floats:
+        factors = self._factors(*self.probabilities(epsilon))
+        dp, dq = self.probability_slopes(epsilon)
         own = np.eye(self.num_values, dtype=np.bool_)
         one = np.where(own, dp[..., None, None], dq[..., None, None])[..., None, :, :]
         relative = np.where(self.bits[:, None, :], one, -one) / factors
         return factors.prod(-1) * relative.sum(-1)
 
-    def sample(self, values: Array, epsilon: Array, rng: np.random.Generator) -> Array:
-        p, q = self.chances(epsilon)
+    def sample(self, values: Ints, epsilon: Floats, rng: np.random.Generator) -> Ints:
+        p, q = self.probabilities(epsilon)
         reports = np.zeros(values.shape, np.int64)
         for k in range(self.num_values):
             one = rng.random(values.shape) < np.where(values == k, p, q)
             reports += one.astype(np.int64) << k
         return reports
 
-    def estimate(self, shares: Array, epsilon: Any) -> Array:
+    def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
         """(share of bit k - q) / (p - q)."""
-        p, q = self.chances(epsilon)
+        p, q = self.probabilities(epsilon)
         return (shares @ self.bits - q[..., None]) / (p - q)[..., None]
 
     def mechanism(self, epsilon: float) -> UnaryEncoding:
-        """What it is to `taciturn.wrappers`, at a budget > 0."""
+        """The same mechanism as one of `taciturn.wrappers`, at a budget > 0."""
         return UnaryEncoding(math.log1p(epsilon), self.variant)
 
 
 def make_reporting(name: str, num_values: int) -> Reporting:
-    """The mechanism of that name in `REPORTING`."""
+    """The mechanism with that name in `REPORTING`."""
     if name == "k_ary":
         return KaryReport(num_values)
     return BitwiseReport(num_values, "symmetric" if name == "rappor" else "optimised")

@@ -1,4 +1,4 @@
-"""Small classifiers trained by many clients at once, and the average of what they learned."""
+"""Small classifiers trained by many clients at once, and federated averaging."""
 
 import importlib.util
 import math
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taciturn.validation import Array, integer, number
+from taciturn.validation import Array, Floats, integer, number
 
 if TYPE_CHECKING:
     import torch
@@ -24,9 +24,9 @@ def epoch_order(samples: Array, epochs: int, rng: np.random.Generator) -> Array:
 
 
 class Classifier(ABC):
-    """A classifier whose parameters are a flat vector [D]; clients, of whatever replica, are trained many at a time.
+    """A classifier whose parameters are a flat vector [D]; many clients, of any replicas, are trained at a time.
 
-    Samples are named by their row in the training set, so that a client costs a row of indices, not a copy of its data.
+    A sample is given by its row in the training set, so that a client needs a row of indices, not a copy of its data.
 
     Attributes:
         num_features: F, pixels of an image.
@@ -40,11 +40,11 @@ class Classifier(ABC):
 
     @abstractmethod
     def initial(self, rng: np.random.Generator) -> Array:
-        """Draw the parameters training begins with, float32[D]."""
+        """Draw the initial parameters, float32[D]."""
 
     @abstractmethod
     def logits(self, parameters: Array, x: Array) -> Array:
-        """Scores [N, C] that one parameter vector [D] gives to images [N, F]."""
+        """Scores [N, C] of images [N, F] under one parameter vector [D]."""
 
     @abstractmethod
     def gradient(self, parameters: Array, x: Array, y: Array, weight: Array) -> Array:
@@ -52,7 +52,7 @@ class Classifier(ABC):
 
         Args:
             parameters: [P, D].
-            x, y: images [P, n, F] and labels [P, n], each client its own.
+            x, y: each client's images [P, n, F] and labels [P, n].
             weight: [P, n].
         """
 
@@ -68,10 +68,10 @@ class Classifier(ABC):
     ) -> Array:
         """Train P clients by minibatch gradient descent (McMahan et al. 2017, Algorithm 1, ClientUpdate).
 
-        A client's last batch of an epoch may be smaller. A client's result depends on its own rows alone.
+        A client's last batch of an epoch may be smaller. A client's result depends on its own samples only.
 
         Args:
-            parameters: [P, D], where each client starts.
+            parameters: [P, D], at which each client starts.
             x, y: the training set, [N, F] and [N].
             order: int[P, epochs, n], the samples of each client in the order they are used, padded with -1 at the end
                 (see `epoch_order`).
@@ -94,17 +94,17 @@ class Classifier(ABC):
                 trained[rows] -= learning_rate * self.gradient(trained[rows], x[batch], y[batch], weight)
         return trained - parameters
 
-    def evaluate(self, parameters: Array, x: Array, y: Array) -> tuple[Array, Array]:
-        """Judge B parameter vectors [B, D] by the same images [N, F] and labels [N].
+    def evaluate(self, parameters: Array, x: Array, y: Array) -> tuple[Floats, Floats]:
+        """Evaluate B parameter vectors [B, D] on the same images [N, F] and labels [N].
 
         Returns:
             (loss, accuracy): mean cross-entropy in nats, and the share of the images classified as `y`; float64[B] each.
         """
-        judged = np.array([_judge(self.logits(p, x), y) for p in parameters]).reshape(-1, 2)
-        return judged[:, 0], judged[:, 1]
+        scores = np.array([_loss_and_accuracy(self.logits(p, x), y) for p in parameters]).reshape(-1, 2)
+        return scores[:, 0], scores[:, 1]
 
 
-def _judge(logits: Array, y: Array) -> tuple[float, float]:
+def _loss_and_accuracy(logits: Array, y: Array) -> tuple[float, float]:
     top = logits.max(-1)
     log_total = np.log(np.exp(logits - top[:, None]).sum(-1)) + top
     loss = (log_total - logits[np.arange(len(y)), y]).mean(dtype=np.float64)
@@ -112,7 +112,7 @@ def _judge(logits: Array, y: Array) -> tuple[float, float]:
 
 
 class Softmax(Classifier):
-    """Multinomial logistic regression; parameters are the weights [F, C] and then the biases [C], flat."""
+    """Multinomial logistic regression; the parameters are the weights [F, C], then the biases [C], flattened."""
 
     def __init__(self, num_features: int = 64, num_classes: int = 10) -> None:
         self.num_features = integer("num_features", num_features, at_least=1)
@@ -120,7 +120,7 @@ class Softmax(Classifier):
         self.num_parameters = (num_features + 1) * num_classes
 
     def initial(self, rng: np.random.Generator) -> Array:
-        """All zeros, as the loss is convex: every class equally likely, cross-entropy ln C."""
+        """All zeros, since the loss is convex: every class is equally likely, and the cross-entropy is ln C."""
         return np.zeros(self.num_parameters, np.float32)
 
     def logits(self, parameters: Array, x: Array) -> Array:
@@ -140,7 +140,7 @@ class Softmax(Classifier):
         return gradient.reshape(len(x), -1)
 
 
-# How many numbers the hidden layer may hold at once: bounds the memory of a large batch to some hundred MB.
+# Largest number of activations held at once, which limits the memory of a large batch to a few hundred MB.
 _ACTIVATIONS = 8_000_000
 
 
@@ -167,7 +167,7 @@ class SmallCNN(Classifier):
         self.num_parameters = int(self._stops[-1])
 
     def initial(self, rng: np.random.Generator) -> Array:
-        """He's uniform initialisation (2015) for the weights, zero biases."""
+        """Uniform initialisation of He et al. (2015) for the weights, zero biases."""
         bounds = [math.sqrt(6 / math.prod(shape[1:])) if len(shape) > 1 else 0.0 for shape in self._shapes]
         parts = [rng.uniform(-bound, bound, math.prod(s)) for bound, s in zip(bounds, self._shapes, strict=True)]
         return np.concatenate(parts).astype(np.float32)
@@ -208,11 +208,11 @@ class SmallCNN(Classifier):
 def federated_average(parameters: Array, updates: Array, weights: Array) -> Array:
     """Aggregate the updates of a round: `w + sum_i weight_i u_i / sum_i weight_i` (McMahan et al. 2017, Algorithm 1).
 
-    With `u_i = w_i - w` this is the weighted average of the clients' models w_i. The paper weighs a client by its number
-    of samples; equal weights give the plain mean; weight 0 leaves a client out.
+    With `u_i = w_i - w` this is the weighted average of the clients' models w_i. That paper's weights are
+    the numbers of samples; equal weights give the plain mean; weight 0 leaves a client out.
 
     Args:
-        parameters: [B, D], the server's.
+        parameters: [B, D], of the servers.
         updates: [B, K, D].
         weights: [B, K], >= 0. A replica without a positive weight keeps its parameters.
 

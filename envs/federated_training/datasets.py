@@ -1,4 +1,4 @@
-"""Images to learn from, and their division among clients."""
+"""Image data sets, and their partition among clients."""
 
 import gzip
 import math
@@ -16,14 +16,14 @@ __all__ = ["Dataset", "load_digits", "load_mnist", "partition"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images to learn from and images to judge by.
+    """Labelled images for training and for testing.
 
     Attributes:
         train_x, test_x: float32[N, F], pixels in [0, 1].
         train_y, test_y: int64[N], labels 0 .. num_classes - 1.
 
     Raises:
-        ValueError: shapes that disagree, an empty part, a pixel outside [0, 1], or labels that are no integers >= 0.
+        ValueError: shapes that disagree, an empty part, a pixel outside [0, 1], or labels that are not integers >= 0.
     """
 
     train_x: Array
@@ -59,8 +59,8 @@ def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:
     """Load scikit-learn's bundled digits: 1,797 images of 8 x 8 pixels, ten classes (needs the `data` extra).
 
     Args:
-        held_out: share of the images to judge by, in (0, 1); the rest is to learn from.
-        seed: of the split, which stays the same however often a world is reset.
+        held_out: share of the images held out for testing, in (0, 1).
+        seed: of the split, which does not depend on the seed of a world.
     """
     held_out = number("held_out", held_out, above=0, below=1)
     try:
@@ -77,14 +77,14 @@ def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:
 
 
 def load_mnist(path: str | Path) -> Dataset:
-    """Load MNIST from files the user has; the held-out images are its own 10,000 test images.
+    """Load MNIST from the user's files; the held-out images are its 10,000 test images.
 
     Args:
         path: an `.npz` file with `x_train, y_train, x_test, y_test`, or the folder of the four IDX files, gzipped or not.
 
     Raises:
-        FileNotFoundError: nothing there, or an IDX file is missing.
-        ValueError: a file that is not what its name says, cut short, or of other shapes.
+        FileNotFoundError: nothing at `path`, or an IDX file is missing.
+        ValueError: a file in another format than its name says, truncated, or with arrays of other shapes.
     """
     path = Path(path)
     if path.is_dir():
@@ -110,7 +110,7 @@ def _read_npz(path: Path) -> list[Array]:
                 return [archive[name] for name in names]
     except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{str(path)!r} is not a readable .npz file: {error}") from error
-    raise ValueError(f"{str(path)!r} must hold the arrays {', '.join(names)}, but has no {', '.join(missing)}")
+    raise ValueError(f"{str(path)!r} must contain the arrays {', '.join(names)}, but has no {', '.join(missing)}")
 
 
 def _find_idx(folder: Path, name: str) -> Path:
@@ -138,15 +138,15 @@ def _read_idx(path: Path, ndim: int) -> Array:
 
 
 def partition(labels: Array, num_clients: int, rng: np.random.Generator, concentration: float | None = None) -> Array:
-    """Share the samples out among the clients: every sample to one client, sizes equal to within one, none empty.
+    """Partition the samples among the clients: sizes differ by at most one, and no client is empty.
 
     Args:
         labels: int[N], the class of each sample.
         num_clients: M, at most N.
         concentration: None for a uniformly random split (IID clients); alpha > 0 for label skew as in Hsu, Qi and
-            Brown (2019): client i's classes follow `q_i ~ Dirichlet(alpha p)`, where p is the class proportions of
-            `labels`. Small alpha: nearly one class per client; large alpha: IID. Where others write Dirichlet(a) for
-            `a` per class, alpha is `a` times the number of classes.
+            Brown (2019): the classes of client i follow `q_i ~ Dirichlet(alpha p)`, where p is the class proportions of
+            `labels`. Small alpha: nearly one class per client; large alpha: IID. Papers that write Dirichlet(a) with
+            `a` for each class have alpha equal to `a` times the number of classes.
 
     Returns:
         int64[M, ceil(N / M)], the samples of each client, rows padded with -1. Clients are exchangeable.
@@ -167,10 +167,10 @@ def partition(labels: Array, num_clients: int, rng: np.random.Generator, concent
 
 
 def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: np.random.Generator) -> Array:
-    """Reorder a shuffled deck so that dealing `sizes` off its top gives each client its own Dirichlet mix of classes.
+    """Reorder a shuffled deck so that dealing `sizes` from its top gives each client its own Dirichlet mixture of classes.
 
-    A client draws one sample after the other from those left, each with a chance in proportion to `q_c / p_c` of its class
-    c. That is the order of independent exponential clocks with these rates. With q = p it is the uniform split exactly.
+    A client draws its samples one by one from the remaining ones, with probabilities proportional to `q_c / p_c` for class c.
+    Independent exponential clocks with these rates ring in the same order. With q = p it is exactly the uniform split.
     """
     _, labels = np.unique(labels, return_inverse=True)
     proportions = np.bincount(labels) / len(labels)

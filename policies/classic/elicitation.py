@@ -1,24 +1,19 @@
-"""Other ways to pay for private data, and other ways to answer."""
+"""Textbook rules of payment for private data, and textbook answers to them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, choice, integer, number
-from taciturn.envs.elicitation.game import (
-    RULES,
-    Announcement,
-    Cost,
-    best_epsilon,
-    informativeness,
-    payment_lower_bound,
-    winning_report,
-)
+from taciturn.envs.core import Array, PublicView, integer, number
+from taciturn.envs.elicitation.costs import Cost
+from taciturn.envs.elicitation.fast import CommonBudget
+from taciturn.envs.elicitation.game import Announcement, best_epsilon
+from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound, winner_payment, winning_report
 from taciturn.envs.elicitation.reporting import KaryReport
-from taciturn.envs.elicitation.world import CommonBudget
 from taciturn.policies.base import Policy
-from taciturn.policies.reference.elicitation import Individuals, Platform
+from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
+from taciturn.validation import Floats
 
 __all__ = [
     "FictitiousPlay",
@@ -34,15 +29,12 @@ __all__ = [
 ]
 
 
-# Platforms.
-
-
 class FlatRate(Platform):
-    """The same amount for everyone who reports.
+    """Pay the same amount for each report.
 
     Args:
-        amount: per head; None: Theorem 1's bound at the target, so what WINTALL pays in the limit (which takes theta to work out).
-        target: which the platform takes for everyone's budget; None: the world's.
+        amount: of each payment; None: Theorem 1's bound at the target, the limit of WINTALL's payments, which depends on theta.
+        target: the budget that the platform assumes; None: the world's target.
     """
 
     fast = Platform.fast
@@ -52,23 +44,23 @@ class FlatRate(Platform):
         self.amount = None if amount is None else number("amount", amount, at_least=0)
         self.needs_truth = amount is None
 
-    def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
+    def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         e = self.aim(target)
         amount = payment_lower_bound(theta, e, cost, self._reporting) if self.amount is None else self.amount
         if not np.isfinite(amount):
             raise ValueError(
-                f"amount must be given where theta is uniform and no payment buys anything, not {self.amount!r}"
+                f"amount must be given if theta is uniform, where the bound is infinite, not {self.amount!r}"
             )
         return Announcement("flat_rate", e, amount)
 
 
 class PostedPrice(Platform):
-    """A price for each report of one value: what a genie's payment looks like to a platform that must guess.
+    """Pay a price for each report of one value: the genie's rule, for a platform that must guess the value.
 
     Args:
-        value: which is bought.
-        price: of each report of it; None: what elicits the target if the value has twice its even share, 2 / M.
-        target: which the platform takes for everyone's budget; None: the world's.
+        value: the report that is paid.
+        price: of each such report; None: the price that elicits the target if the value has probability 2 / M.
+        target: the budget that the platform assumes; None: the world's target.
     """
 
     fast = Platform.fast
@@ -78,7 +70,7 @@ class PostedPrice(Platform):
         self.value = integer("value", value, at_least=0)
         self.price = None if price is None else number("price", price, at_least=0)
 
-    def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
+    def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         e, price = self.aim(target), self.price
         if price is None:
             price = float(cost.marginal(e)) * (e + theta.size) ** 2
@@ -86,30 +78,28 @@ class PostedPrice(Platform):
 
 
 class Genie(Platform):
-    """It knows theta, and pays g'(e) / dP_X for the report that tells most: Theorem 1's bound itself, (2.20).
+    """The genie of Theorem 1, which knows theta and attains the bound.
 
-    Where the bound is attained above the target, that is where it pays for; where theta is uniform, nothing can be bought.
+    If the bound is attained above the target, the genie pays for that budget; if theta is uniform, it pays nothing.
     """
 
     needs_truth = True
     fast = Platform.fast
 
-    def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
+    def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
+        """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps* [Jiang 2.16]."""
         e = self.aim(target)
-        at = np.concatenate([[e], e + np.geomspace(1e-3, 1e4, 4000)])
-        told = informativeness(theta, at, self._reporting)
-        with np.errstate(divide="ignore", over="ignore"):
-            best = at[np.argmin(np.where(told > 1e-13, cost.marginal(at) / told, np.inf))]
+        best, _ = cheapest_epsilon(theta, e, cost, self._reporting)
         value, slope = winning_report(theta, best, self._reporting)
-        return Announcement("posted_price", e, float(cost.marginal(best) / slope) if slope > 0 else 0.0, int(value))
+        return Announcement("posted_price", e, float(winner_payment(cost.marginal(best), slope)), int(value))
 
 
 class _Peers(Platform):
-    """Base of the rules that compare a report with a peer's.
+    """Base of the rules that compare a report with that of a peer.
 
     Args:
-        amount: paid for agreement; None: what makes the target everyone's best response if everyone else has it, which takes theta.
-        target: e; None: the world's.
+        amount: paid for agreement; None: the amount at which everyone at the target is an equilibrium, which depends on theta.
+        target: e; None: the world's target.
     """
 
     rule = ""
@@ -119,24 +109,23 @@ class _Peers(Platform):
         self.amount = None if amount is None else number("amount", amount, at_least=0)
         self.needs_truth = amount is None
 
-    def announcement(self, theta: Array, cost: Cost, target: float | None = None) -> Announcement:
+    def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         e, amount = self.aim(target), self.amount
         reporting = self._reporting or KaryReport(theta.size)
         reference = np.full(reporting.num_reports, 1 / reporting.num_reports)
         if amount is None:
-            # Marginal payment of eps at the target, if agreement were worth 1.
-            prizes = reporting.law(theta, e)
-            gain = float(reporting.law_slope(theta, e) @ prizes)
+            # The derivative in eps of the expected payment, at the target, if agreement pays 1.
+            gain = float(reporting.law_slope(theta, e) @ reporting.law(theta, e))
             amount = float(cost.marginal(e)) / gain if gain > 1e-13 else 0.0
         return Announcement(self.rule, e, amount, reference=reference)
 
 
 class OutputAgreement(_Peers):
-    """An amount to each whose report is that of a random peer: von Ahn & Dabbish (2004).
+    """Pay an amount for each report that equals that of a random peer (von Ahn & Dabbish 2004).
 
     Args:
-        amount: paid for agreement; None: what makes the target everyone's best response if everyone else has it, which takes theta.
-        target: e; None: the world's.
+        amount: paid for agreement; None: the amount at which everyone at the target is an equilibrium, which depends on theta.
+        target: e; None: the world's target.
     """
 
     rule = "output_agreement"
@@ -144,25 +133,22 @@ class OutputAgreement(_Peers):
 
 
 class PeerTruthSerum(_Peers):
-    """The same, divided by how common the report was so far: Jurca & Faltings (2011), Radanovic, Faltings & Jurca (2016).
+    """Output agreement, divided by the report's share so far (Jurca & Faltings 2011; Radanovic, Faltings & Jurca 2016).
 
-    In the long run, past reports have the law of present ones: agreement then earns the same whatever is reported, on average over
-    theta, and more for what is rarer than was thought.
+    In the long run, past reports have the law of present ones. The expected payment is then the same for every report on average over
+    theta, and larger for reports that are rarer than was believed.
 
     Args:
-        amount: as for `OutputAgreement`, worked out with the uniform reference of the first campaign.
-        target: e; None: the world's.
+        amount: as for `OutputAgreement`, for the uniform reference of the first campaign.
+        target: e; None: the world's target.
     """
 
     rule = "peer_truth_serum"
     fast = Platform.fast
 
 
-# Individuals.
-
-
 class Truthful(Individuals):
-    """The naive: everyone tells as much as can be told, whatever it costs.
+    """Everyone chooses a fixed budget, whatever the announcement and the cost.
 
     Args:
         epsilon: the budget; None: the world's largest.
@@ -175,7 +161,7 @@ class Truthful(Individuals):
         return self.budget(seen["target"])
 
     def budget(self, target: Array) -> Array:
-        """What everyone answers to the targets, of their shape."""
+        """Everyone's budget, of the shape of `target`."""
         most = self._view.params.max_epsilon
         return np.full(target.shape, most if self.epsilon is None else min(self.epsilon, most))
 
@@ -184,7 +170,7 @@ class Truthful(Individuals):
 
 
 class FreeRider(Individuals):
-    """Everyone reports at random, and hopes to be paid."""
+    """Everyone chooses eps = 0, so that reports are uniformly random."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         return np.zeros(seen["target"].shape)
@@ -193,43 +179,23 @@ class FreeRider(Individuals):
         return CommonBudget(lambda target: np.zeros(target.shape))
 
 
-class _Learner(Individuals):
-    """Base of the learners: each knows how all others' reports have been distributed, and reckons with that exactly.
+class _Learner(ExactIndividuals):
+    """Base of the learners: each knows the law of all others' reports so far, and computes expected payments exactly.
 
-    Others are taken to report independently by one law, that of a report picked at random (of the mean belief of the replica), so
-    `prizes` is exact for individuals who share a belief and a cost, and the game is one of large numbers for others.
+    Others are taken to report independently with one law, that of a report chosen at random under the mean belief of the replica. This is
+    exact for individuals who share a belief and a cost, and otherwise an approximation for large N.
     """
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
-        choice("reporting", self._view.params.reporting, ("k_ary",))
         self._memory: Any = None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         return self.answer(self._layout.unpack(obs))[..., None].astype(np.float32)
 
-    def expected(self, seen: dict[str, Array], laws: Array) -> Array:
-        """What each report earns in expectation, [B, x], if others' reports have the laws [B, x]."""
-        p, others = self._view.params, np.array([self._view.params.num_individuals - 1])
-        fields = [seen["target"], seen["scale"], self.rules(seen), seen.get("value", np.zeros(seen["target"].shape))]
-        rows = np.concatenate([np.stack(fields, -1)[:, 0], seen.get("reference", seen["belief"])[:, 0], laws], -1)
-        # Replicas that have come to the same are worked out once.
-        different, of = np.unique(rows, axis=0, return_inverse=True)
-        found = []
-        for (target, scale, rule, value), rest in zip(different[:, :4].tolist(), different[:, 4:], strict=True):
-            reference, law = rest[: -laws.shape[1]], rest[-laws.shape[1] :]
-            announced = Announcement(RULES[int(rule)], target, scale, int(value), reference, p.payment_cap)
-            found.append(announced.prizes(law[None], others))
-        return np.stack(found)[of.ravel()]
-
-    def beliefs(self, seen: dict[str, Array]) -> Array:
-        """Beliefs in full precision, [B, N, M]."""
-        belief = seen["belief"].astype(np.float64)
-        return belief / belief.sum(-1, keepdims=True)
-
 
 class FictitiousPlay(_Learner):
-    """Each answers best to how the others' reports have been distributed so far, in all campaigns; at first, as if at the target."""
+    """Best response to the mean law of the others' reports in all campaigns so far; in the first one, to everyone at the target."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         view, belief = self._view, self.beliefs(seen)
@@ -238,22 +204,21 @@ class FictitiousPlay(_Learner):
             self._memory = np.zeros((len(common), view.reporting.num_reports)), np.zeros((len(common), 1))
         total, played = self._memory
         laws = np.where(played > 0, total / np.maximum(played, 1), view.reporting.law(common, target))
-        factor = seen["cost"].astype(np.float64) / view.cost.c
-        prizes = self.expected(seen, laws)[:, None]
-        budget, earned = best_epsilon(prizes, belief, view.cost, factor, at_most=view.params.max_epsilon)
+        prizes, factor = self.expected(seen, laws[:, None]), self.cost_factors(seen)
+        budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=view.params.max_epsilon)
         self._memory = total + view.reporting.law(common[:, None], budget).mean(1), played + 1
-        return np.where(earned >= 0, budget, -1.0)
+        return np.where(payoff >= 0, budget, -1.0)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         self._memory = tuple(np.where(done[:, None], 0.0, part) for part in self._memory)
 
 
 class Hedge(_Learner):
-    """Exponential weights over budgets, by the expected payoff that each would have had (Freund & Schapire 1997).
+    """Exponential weights over budgets, by their expected payoffs in past campaigns (Freund & Schapire 1997).
 
     Args:
-        num_budgets: K of them, evenly from 0 to twice the world's target.
-        rate: weights are e^(rate / range * sum of payoffs), range that of a campaign's payoffs; None: sqrt(8 log K / t) at campaign t.
+        num_budgets: K, evenly spaced from 0 to twice the world's target.
+        rate: weights are e^(rate * sum of payoffs), each divided by the range of its campaign's; None: sqrt(8 log K / t) at campaign t.
     """
 
     def __init__(self, num_budgets: int = 21, rate: float | None = None) -> None:
@@ -273,9 +238,9 @@ class Hedge(_Learner):
         chosen = budgets[np.minimum(below.sum(-1), self.num_budgets - 1)]
 
         laws = (weights.mean(1)[..., None] * view.reporting.law(belief.mean(1)[:, None], budgets)).sum(1)
-        prizes = self.expected(seen, laws)
-        told = np.einsum("bnkx,bx->bnk", view.reporting.law(belief[:, :, None], budgets), prizes)
-        payoffs = told - (seen["cost"].astype(np.float64) / view.cost.c)[..., None] * view.cost(budgets)
+        prizes = self.expected(seen, laws[:, None])[:, 0]
+        payments = np.einsum("bnkx,bx->bnk", view.reporting.law(belief[:, :, None], budgets), prizes)
+        payoffs = payments - self.cost_factors(seen)[..., None] * view.cost(budgets)
         extent = payoffs.max(-1, keepdims=True) - payoffs.min(-1, keepdims=True)
         self._memory = total + payoffs / np.where(extent > 0, extent, 1.0), played + 1
         return chosen
@@ -285,10 +250,10 @@ class Hedge(_Learner):
 
 
 class Mixture(Policy):
-    """Several kinds of individuals: the first of them by one policy, the next by another, and so on.
+    """A population of several kinds of individuals, each kind a block of consecutive individuals with a policy of its own.
 
     Args:
-        parts: pairs (policy, share), shares > 0; they are scaled to add up to 1, and their sum rounded to whole individuals.
+        parts: pairs (policy, share), shares > 0; shares are normalised, and the ends of the blocks rounded to whole individuals.
     """
 
     def __init__(self, parts: Sequence[tuple[Any, float]]) -> None:
@@ -298,7 +263,7 @@ class Mixture(Policy):
 
     @property
     def needs_truth(self) -> bool:  # type: ignore[override]
-        """Whether any of the parts does."""
+        """True if any of the parts needs it."""
         return any(policy.needs_truth for policy, _ in self.parts)
 
     def begin(self, view: PublicView) -> None:

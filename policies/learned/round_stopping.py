@@ -1,4 +1,4 @@
-"""Stopping rules that are learned by playing: PPO and DQN (Stable-Baselines3), and tabular Q-learning."""
+"""Stopping rules learned by playing: PPO and DQN (Stable-Baselines3), and tabular Q-learning."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -7,46 +7,48 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
-from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State, parameters
+from taciturn.envs.round_stopping.model import parameters
+from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State
 from taciturn.policies.base import Learner
-from taciturn.policies.classic.round_stopping import StoppingRule
+from taciturn.policies.families.round_stopping import StoppingRule
 from taciturn.policies.learned.training import one_thread
+from taciturn.validation import Bools, Floats, Ints
 
 __all__ = ["LearnedStopping", "TabularQ"]
 
 
-def training(params: Params, broadcasts: float) -> Params:
-    """The round-stopping model of a world, in sessions of so many broadcast times."""
+def training_params(params: Params, broadcasts: float) -> Params:
+    """The stopping problem of a world, in training sessions that last `broadcasts` broadcast times."""
     clocks = {name: getattr(params, name) for name in ("time_law", "transmission", "computing")}
     return Params(**parameters(params), **clocks, horizon=broadcasts * params.broadcast_time)
 
 
-class PaidAsItPasses(RoundStopping):
-    """The Lagrangian objective with time paid slot by slot instead of at the end: the same return, sooner told."""
+class PaidPerSlot(RoundStopping):
+    """The Lagrangian objective with time charged slot by slot instead of at the end: the same return, with less delay."""
 
     def transition(self, state: State, actions: dict[str, Array]) -> Any:
         new, _, terminated, truncated, info = super().transition(state, actions)
         closes, price = info["_reward"], self.params.lambda_
-        time = (new.waited - state.waited) * self.params.slot_time + closes * self.params.broadcast_time
+        time = (new.total_slots - state.total_slots) * self.params.slot_time + closes * self.params.broadcast_time
         reward = np.where(closes, info["reward"], 0.0) - price * time
         return new, {"server": reward[:, None]}, terminated, truncated, info
 
 
 class LearnedStopping(Learner):
-    """A rule learned by PPO or DQN, without knowledge of the model: it only plays.
+    """A rule learned by PPO or DQN from play alone, without knowledge of the model.
 
-    The rate (3.1) is learned as the paper solves it. Rounds are played for R(k) - lambda (n tau + t0); after each stage lambda becomes
-    the best rate that a stage's rule has attained in play (Dinkelbach's iteration, of which Algorithm 2 is the bisection form), and the
-    rule of the best stage is kept. Stages are judged on replicas of their own seeds.
+    It maximises the long-run rate as Jiang 2020 does. The reward of a round is R(k) - lambda (n tau + t0); after each stage of training
+    lambda becomes the best rate attained so far (Dinkelbach's iteration, of which Algorithm 2 is the bisection form), and the rule of the
+    best stage is kept. The rate of a stage is measured with seeds of its own.
 
     Args:
         algorithm: "PPO" or "DQN".
-        stages: how many values of lambda are tried.
-        steps: environment steps a stage.
-        seed: of everything random in training.
+        stages: number of values of lambda tried.
+        steps: environment steps in each stage.
+        seed: of all randomness in training.
         rows: replicas played at once.
 
-    It trains when it is first reset, on the round-stopping model of the world it is to act in, and is then kept. `history` holds the rate
+    It is trained at its first reset, on the stopping problem of the world in which it acts, and not again. `history` holds the rate
     after each stage.
     """
 
@@ -74,7 +76,7 @@ class LearnedStopping(Learner):
             self.fit(view)
 
     def fit(self, view: PublicView) -> "LearnedStopping":
-        """Learn for the world's geometric or Pareto model."""
+        """Learn with the world's parameters, under geometric or Pareto times."""
         try:
             import stable_baselines3
             from stable_baselines3.common.vec_env import VecNormalize
@@ -84,23 +86,23 @@ class LearnedStopping(Learner):
             raise ImportError(
                 "LearnedStopping needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
             ) from error
-        base = training(view.params, 60)
+        base = training_params(view.params, 60)
         settings = SETTINGS[self.algorithm]
-        # No rule earns more than the first price; from above, the first rules are too hasty, and cheap to play.
+        # An upper bound on the rate: with it the first rules stop early, so their rounds are short to play.
         price = float(base.rewards.max()) / base.broadcast_time
         least = 0.5 * price
         best, kept = -np.inf, None
         self.history = []
         for stage in range(self.stages):
             priced = replace(base, objective="lagrangian", lambda_=price)
-            rows = RowsVecEnv(PaidAsItPasses(priced, self.rows), seed=self.seed + stage)
+            rows = RowsVecEnv(PaidPerSlot(priced, self.rows), seed=self.seed + stage)
             if stage == 0:
                 self._normal = VecNormalize(rows, gamma=1.0, clip_reward=100.0)
                 learner, arguments = getattr(stable_baselines3, self.algorithm), settings["arguments"]
                 if "n_epochs" in arguments:
                     arguments = arguments | {"batch_size": max(2, arguments["n_steps"] * self.rows // 4)}
                 self._model = learner("MlpPolicy", self._normal, seed=self.seed, device="cpu", **arguments)
-                _lean_to_waiting(self._model)
+                _bias_towards_waiting(self._model)
             else:
                 self._normal.venv = rows
                 self._model.set_env(self._normal)
@@ -124,12 +126,12 @@ class LearnedStopping(Learner):
 
     @one_thread()
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        flat = self._normal.normalize_obs(obs.reshape(-1, obs.shape[-1])[:, :SEEN])
+        flat = self._normal.normalize_obs(obs.reshape(-1, obs.shape[-1])[:, :NUM_FIELDS])
         actions, _ = self._model.predict(flat, deterministic=True)
         return actions.reshape(obs.shape[:2])
 
     def _play(self, base: Params, stage: int) -> float:
-        """The rate that the rule as it stands attains, over replicas with seeds of their own."""
+        """The mean rate of the current rule over replicas with seeds of their own."""
         env = RoundStopping(base, 40)
         env.reset(seed=10_000 + 100 * self.seed + stage)
         env.advance(self)
@@ -141,7 +143,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "rows": 512,
         "steps": 512 * 32 * 16,
         "learning_rate": 2e-3,
-        # One round is an episode of a few dozen steps that pays at its end: no discount, whole-episode advantages.
+        # A round is an episode of a few dozen steps with its reward at the end: no discount, advantages over whole episodes.
         "arguments": {
             "n_steps": 32, "n_epochs": 8, "gamma": 1.0, "gae_lambda": 1.0, "policy_kwargs": {"net_arch": [64, 64]},
         },
@@ -159,12 +161,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-# What the round-stopping world shows; a world with more to see shows it after that.
-SEEN = 5
+# Fields of the round-stopping world's observation; worlds that extend it append theirs.
+NUM_FIELDS = 5
 
 
-def _lean_to_waiting(model: Any) -> None:
-    """Let the untrained rule wait: one that stops every other slot never sees an update arrive."""
+def _bias_towards_waiting(model: Any) -> None:
+    """Make the untrained rule wait: one that stops every other slot never sees an update arrive."""
     import torch
 
     last = model.policy.action_net if hasattr(model.policy, "action_net") else model.policy.q_net.q_net[-1]
@@ -177,22 +179,22 @@ def _lean_to_waiting(model: Any) -> None:
 class TabularQ(StoppingRule, Learner):
     """Average-reward Q-learning over (k, beta) (semi-Markov: Das et al. 1999, SMART).
 
-    Q(s, a) moves towards r - rho dt + max Q(s'), where dt is the time the action took and rho the rate of the greedy rounds of late; so it
-    learns the rule that maximises the rate (3.1), with no price of time given. Values are kept relative to those of an empty round.
+    Q(s, a) moves towards r - rho dt + max Q(s'), where dt is the duration of the action and rho the recent rate of greedy rounds. It thus
+    maximises the long-run rate without a given price of time. Values are relative to that of the start of a round.
 
     Args:
-        sessions: how many training sessions of 200 broadcast times it plays, 256 replicas at once.
-        epsilon: how often it explores in them.
-        seed: of everything random in training.
+        sessions: number of training sessions of 200 broadcast times, each with 256 replicas.
+        epsilon: probability of a random action in them.
+        seed: of all randomness in training.
 
-    It trains when it is first reset, on the round-stopping model of the world it is to act in, and is then kept.
+    It is trained at its first reset, on the stopping problem of the world in which it acts, and not again.
     """
 
     def __init__(self, sessions: int = 30, *, epsilon: float = 0.02, seed: int = 0) -> None:
         self.sessions = integer("sessions", sessions, at_least=1)
         self.epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
         self.seed = integer("seed", seed, at_least=0)
-        self._values: Array | None = None
+        self._values: Floats | None = None
         self._learning = False
         self._pending: tuple[Array, ...] | None = None
 
@@ -204,11 +206,11 @@ class TabularQ(StoppingRule, Learner):
             super().begin(view)
 
     def fit(self, view: PublicView) -> "TabularQ":
-        """Learn for the world's model."""
-        model = training(view.params, 200)
+        """Learn with the world's parameters."""
+        model = training_params(view.params, 200)
         size = model.num_clients + 1
         self._broadcast, self._slot = model.broadcast_time, model.slot_time
-        # Optimistic about waiting, so that it is tried.
+        # Optimistic initial values of waiting, so that it is tried.
         self._values = np.zeros((size, size, 2))
         self._values[:, :, WAIT] = 0.2 * abs(model.rewards[-1])
         self._visits = np.zeros((size, size, 2))
@@ -235,8 +237,8 @@ class TabularQ(StoppingRule, Learner):
         explore = self.rng.random(actions.shape) < self.epsilon
         return np.where(explore, self.rng.integers(0, 2, actions.shape), actions)
 
-    def waits(self, received: Array, queued: Array, slots: Array) -> Array:
-        assert self._values is not None, "TabularQ acts after reset()"
+    def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
+        assert self._values is not None, "TabularQ has not been trained: call reset() or train() first"
         q = self._values[received, queued]
         return q[..., WAIT] > q[..., STOP]
 
@@ -246,19 +248,19 @@ class TabularQ(StoppingRule, Learner):
             live = np.broadcast_to(~done[:, None], action.shape)
             self._pending = (seen["received"].astype(np.int64), seen["queued"].astype(np.int64), action, reward, live)
 
-    def _learn(self, step: tuple[Array, ...], k_next: Array, beta_next: Array) -> None:
+    def _learn(self, step: tuple[Array, ...], k_next: Ints, beta_next: Ints) -> None:
         k, beta, action, reward, live = step
         values, visits = self._values, self._visits
         assert values is not None
         closed = reward != 0
         time = np.where(action == WAIT, self._slot, 0.0) + np.where(closed, self._broadcast, 0.0)
         greedy = live & (action == np.where(self.waits(k, beta, k), WAIT, STOP))
-        # What was earned long ago was earned by a worse rule.
+        # Forget old rewards, which were earned by a worse rule.
         self._earned = 0.9995 * self._earned + float(reward[greedy].sum())
         self._spent = 0.9995 * self._spent + float(time[greedy].sum())
         rate = self._earned / self._spent
         target = reward - rate * time + values[k_next, beta_next].max(-1)
-        # Rows that sit in one state move it together: their mean error, at the rate of their number of visits.
+        # Replicas in the same state update it together: by their mean error, at a rate that depends on its number of visits.
         where = np.ravel_multi_index((k[live], beta[live], action[live]), values.shape)
         count = np.bincount(where, minlength=values.size)
         error = np.bincount(where, (target - values[k, beta, action])[live], minlength=values.size)
@@ -266,5 +268,5 @@ class TabularQ(StoppingRule, Learner):
         flat, seen = values.reshape(-1), visits.reshape(-1)
         seen[some] += count[some]
         flat[some] += error[some] / count[some] * np.minimum(1.0, count[some] / seen[some] ** 0.8)
-        # What was never tried keeps its promise.
+        # Untried actions keep their optimistic values.
         values[visits > 0] -= values[0, 0].max()

@@ -1,4 +1,4 @@
-"""The optimal stopping rule of Jiang 2020, chapter 3: Algorithm 1 (for a given price of time) inside Algorithm 2 (which finds it)."""
+"""The optimal stopping rule of Jiang 2020, chapter 3: Algorithm 1 for a given price of time, and Algorithm 2, which finds the price."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, number
-from taciturn.envs.round_stopping.world import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
-from taciturn.policies.classic.round_stopping import StoppingRule
+from taciturn.envs.round_stopping.model import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
+from taciturn.policies.families.round_stopping import StoppingRule
+from taciturn.validation import Bools, Floats, Ints
 
 __all__ = ["OptimalStopping", "Solution"]
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """An optimal rule for a given lambda, and what one round of it is worth."""
+    """An optimal rule for a given lambda, and the expectations of one round under it."""
 
     k_star: int
     k0_star: int
@@ -26,7 +27,7 @@ class Threshold:
 def bounds(model: Model) -> tuple[float, float]:
     """Bounds on the optimal rate: Corollary 1, R(1) / ((1/mu + 1/p) tau + t0), and Corollary 2, max_k R(k) / (k tau + t0).
 
-    They hold for R(M) >= 0, as a decrement of the loss is.
+    They hold if R(M) >= 0.
     """
     m, k = model, np.arange(model.num_clients + 1)
     first = (1 / m.upload_probability + 1 / m.compute_probability) * m.slot_time + m.broadcast_time
@@ -34,39 +35,39 @@ def bounds(model: Model) -> tuple[float, float]:
 
 
 def attainable(model: Model) -> float:
-    """A rate that waiting for some fixed number of updates is sure to attain: mostly a sharper lower bound than Corollary 1.
+    """A rate that some fixed number of updates attains: a lower bound, usually sharper than Corollary 1.
 
-    The k-th upload ends by the k-th completion plus k uploads in a row, and the k-th of M geometric times is below one slot plus the
-    k-th of M exponential ones, whose mean is (H_M - H_{M-k}) / -log(1-p).
+    The k-th upload ends no later than k consecutive uploads after the k-th completion. The k-th smallest of M geometric times is at most
+    one slot more than the k-th smallest of M exponential ones, whose mean is (H_M - H_{M-k}) / -log(1-p).
     """
     m, k = model, np.arange(model.num_clients + 1)
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(m.num_clients, 0, -1))])
     with np.errstate(divide="ignore"):
         slots = 1.0 + harmonic / -np.log1p(-m.compute_probability) + k / m.upload_probability
     slots[0] = 0.0
-    # More slots than it takes are below what it attains only where there is something to lose.
+    # Too many slots give a lower bound on the rate only if the reward is not negative.
     sure = (m.rewards >= 0) | (k == 0)
     return float(np.max(m.rewards[sure] / (slots[sure] * m.slot_time + m.broadcast_time)))
 
 
 class Solution:
-    """The solved problem (3.1) for one `Model`; see `OptimalStopping.solve`.
+    """The rule that maximises the rate E[R(K)] / E[N tau + t0] in one `Model` [Jiang 3.1]; see `OptimalStopping.solve`.
 
     Attributes:
-        model: what was solved.
+        model: the problem.
         rate: lambda*, the optimal rate J*.
-        thresholds: `(k_star, k0_star)`: with updates queued wait while k < k_star, with none while k < k0_star (Theorem 4).
-        bounds: the bracket of Corollaries 1 and 2.
+        thresholds: `(k_star, k0_star)`: wait while k < k_star if updates are queued, and while k < k0_star if none are (Theorem 4).
+        bounds: the lower and upper bound of Corollaries 1 and 2.
     """
 
     def __init__(self, model: Model) -> None:
         _require_concave(model.rewards)
         self.model = model
         self.bounds = bounds(model)
-        self._rows: Array = np.zeros((0, 1))
+        self._rows: Floats = np.zeros((0, 1))
         # V_lambda is convex, decreasing and piecewise linear in lambda, and its slope at lambda is minus the expected duration under the
-        # rule optimal there. So Newton's step from a lower bound, lambda <- J(that rule), climbs to the root without passing it and ends
-        # there after a few steps, where Algorithm 2's bisection needs one a bit.
+        # rule optimal there. Newton's method from a lower bound, lambda <- J(that rule), therefore increases to the root and reaches it in
+        # a few steps, whereas the bisection of Algorithm 2 needs one step for each bit.
         price = attainable(model)
         while True:
             best = self._optimal(price)
@@ -79,34 +80,35 @@ class Solution:
         self.thresholds = (best.k_star, best.k0_star)
 
     def value(self, lambda_: float) -> float:
-        """V_lambda of (3.2), the most that one round can earn net of time at the price `lambda_` > 0 (Algorithm 1)."""
+        """V_lambda, the largest expected reward of a round minus the price `lambda_` > 0 of its duration [Jiang 3.2]."""
         number("lambda_", lambda_, above=0)
         best = self._optimal(float(lambda_))
         return best.expected_reward - lambda_ * (best.expected_slots * self.model.slot_time + self.model.broadcast_time)
 
     @cached_property
-    def table(self) -> Array:
-        """The optimal rule, bool[M + 1, M + 1] over (k, beta): whether to wait."""
+    def table(self) -> Bools:
+        """The optimal rule, bool[M + 1, M + 1] over (k, beta): True where it waits."""
         return threshold_table(self.model.num_clients, *self.thresholds)
 
     def evaluate(self, wait: Any) -> Evaluation:
-        """The exact worth of any stationary rule in this model; see `round_stopping_v0.evaluate`."""
+        """The exact value of a stationary rule in this model; see `round_stopping_v0.evaluate`."""
         return evaluate(wait, **parameters(self.model))
 
     def _optimal(self, price: float) -> Threshold:
-        """Algorithm 1: k* in closed form, then values from k* - 1 down to 0.
+        """Algorithm 1: k* in closed form, then the Bellman equations for beta > 0 [Jiang 3.3] and beta = 0 [Jiang 3.4], k = k* - 1 .. 0.
 
-        With s = k + beta, the number of clients that have computed, Lemma 1 gives the value wherever s >= k*: never idle, the server
-        collects k* updates at 1/mu slots each. Below, what idling costs compared with that is kept, reward and slots apart: for beta > 0
-        it solves (I - (1-mu) T) x_k = mu T x_{k+1}, where T moves s by Binomial(M - s, p), a banded triangular matrix that does not depend
-        on k; for beta = 0, (3.4) with its self-loop (1-p)^u solved. Ties stop.
+        Let s = k + beta be the number of clients that have finished computing. Lemma 1 gives the value where s >= k*: the channel is never
+        idle, and the server collects k* updates in 1/mu slots each. For s < k* the solution is stored relative to that value, reward and
+        slots apart. For beta > 0 it solves (I - (1-mu) T) x_k = mu T x_{k+1}, where T, which adds Binomial(M - s, p) to s, is a banded
+        triangular matrix that does not depend on k. For beta = 0 the self-loop (1-p)^u is solved for. Ties stop. (Equations 3.5 to 3.7
+        are these equations at k* - 1 and k* - 2.)
         """
         from scipy.linalg import blas, lapack
 
         m, rewards = self.model, self.model.rewards
         mu, cost = m.upload_probability, price * m.slot_time
-        worth = np.flatnonzero(np.diff(rewards) <= cost / mu)
-        k_star = int(worth[0]) if worth.size else m.num_clients
+        enough = np.flatnonzero(np.diff(rewards) <= cost / mu)
+        k_star = int(enough[0]) if enough.size else m.num_clients
         rows, leave = self._moves(k_star), some_finish(m.num_clients - np.arange(k_star), m.compute_probability)
         width = rows.shape[1] - 1
         band = np.zeros((width + 1, k_star), order="F")
@@ -117,7 +119,7 @@ class Solution:
         band = np.asfortranarray(mu * band)
 
         k0_star = k_star
-        # Columns: reward and slots, relative to never idling, for s = k+1 up to where idling before k* has no chance left.
+        # Columns: reward and slots relative to a channel that is never idle, for s = k+1 up to where idling before k* has probability 0.
         relative = np.zeros((0, 2), order="F")
         for k in range(k_star - 1, -1, -1):
             size = len(relative)
@@ -139,8 +141,8 @@ class Solution:
         reward, slots = relative[0] if k_star else (0.0, 0.0)
         return Threshold(k_star, k0_star, float(rewards[k_star] + reward), float(k_star / mu + slots))
 
-    def _moves(self, size: int) -> Array:
-        """T by diagonals, [size, width + 1]: how many more clients have computed a slot after s had; the tail beyond `width` is < 1e-16."""
+    def _moves(self, size: int) -> Floats:
+        """T by diagonals, [size, width + 1]: P(d more clients finish in a slot | s have finished); the tail beyond `width` is < 1e-16."""
         m = self.model
         if len(self._rows) < size:
             mean = m.num_clients * m.compute_probability
@@ -149,15 +151,15 @@ class Solution:
         return self._rows[:size, : max(size, 1)]
 
 
-def threshold_table(num_clients: int, k_star: int, k0_star: int) -> Array:
+def threshold_table(num_clients: int, k_star: int, k0_star: int) -> Bools:
     """The threshold rule of Theorem 4, bool[M + 1, M + 1] over (k, beta): wait while k < k_star (beta > 0), k < k0_star (beta = 0)."""
     k, beta = np.indices((num_clients + 1, num_clients + 1))
     return k < np.where(beta > 0, k_star, k0_star)
 
 
-def _require_concave(rewards: Array) -> None:
+def _require_concave(rewards: Floats) -> None:
     gains = np.diff(rewards)
-    # Tables computed in floating point may miss concavity by rounding.
+    # Rounding may make a table slightly non-concave.
     slack = 1e-12 * max(1e-300, float(np.abs(rewards).max()))
     for wrong, needed in ((gains < -slack, "increasing"), (np.diff(gains) > slack, "concave")):
         if wrong.any():
@@ -169,12 +171,12 @@ def _require_concave(rewards: Array) -> None:
 
 
 class OptimalStopping(StoppingRule):
-    """The rule that maximises the long-run rate (3.1) under geometric clocks.
+    """The rule that maximises the long-run rate under geometric times (Algorithms 1 and 2 of Jiang 2020).
 
     Args:
-        thresholds: play this `(k_star, k0_star)` instead of solving, as for the paper's own (10, 8).
+        thresholds: `(k_star, k0_star)` to play instead of the solution, such as the paper's own (10, 8); None: solve.
 
-    In a world with Pareto clocks it plays the thresholds solved for the world's geometric parameters, as section 3.4.2 does.
+    In a world with Pareto times it plays the thresholds solved for the world's geometric parameters, as section 3.4.2 does.
     """
 
     def __init__(self, thresholds: tuple[int, int] | None = None) -> None:
@@ -182,13 +184,13 @@ class OptimalStopping(StoppingRule):
 
     @staticmethod
     def solve(**model: Any) -> Solution:
-        """Solve (3.1) for the parameters of `Model`.
+        """Find the rule with the largest rate for the parameters of `Model`.
 
         Raises:
-            ValueError: a parameter out of range, or a reward table that is not increasing and concave (Theorem 4 is false there).
+            ValueError: a parameter out of range, or a reward table that is not increasing and concave, for which Theorem 4 is false.
 
         Cost:
-            O(k*^2 w) operations, w the most clients that finish in a slot: 1 ms at the paper's setting.
+            O(k*^2 w) operations, where w bounds the clients that finish in a slot: 1 ms in the paper's setting.
         """
         return Solution(Model(**model))
 
@@ -196,5 +198,5 @@ class OptimalStopping(StoppingRule):
         chosen = self.thresholds or self.solve(**parameters(model)).thresholds
         self._k_star, self._k0_star = chosen
 
-    def waits(self, received: Array, queued: Array, slots: Array) -> Array:
+    def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
         return received < np.where(queued > 0, self._k_star, self._k0_star)

@@ -1,0 +1,111 @@
+"""The cost of privacy to an individual, as a function g of the budget eps, and its derivative."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taciturn.validation import Floats, number
+
+__all__ = ["Cost", "CustomCost", "ExponentialCost", "LinearCost", "LogCost", "QuadraticCost", "as_cost"]
+
+
+class Cost(ABC):
+    """g(eps), increasing and differentiable, and proportional to the parameter `c`, with g(0) = 0."""
+
+    c: float
+
+    @abstractmethod
+    def __call__(self, epsilon: ArrayLike) -> Floats:
+        """g(eps), of the shape of `epsilon`."""
+
+    @abstractmethod
+    def marginal(self, epsilon: ArrayLike) -> Floats:
+        """g'(eps), of the shape of `epsilon`."""
+
+
+@dataclass(frozen=True)
+class _Scaled(Cost):
+    c: float = 1.0
+
+    def __post_init__(self) -> None:
+        number("c", self.c, above=0)
+
+
+class QuadraticCost(_Scaled):
+    """c eps^2."""
+
+    def __call__(self, epsilon: ArrayLike) -> Floats:
+        return self.c * np.square(epsilon)
+
+    def marginal(self, epsilon: ArrayLike) -> Floats:
+        return 2 * self.c * np.asarray(epsilon, np.float64)
+
+
+class LinearCost(_Scaled):
+    """c eps."""
+
+    def __call__(self, epsilon: ArrayLike) -> Floats:
+        return self.c * np.asarray(epsilon, np.float64)
+
+    def marginal(self, epsilon: ArrayLike) -> Floats:
+        return np.full(np.shape(epsilon), self.c)
+
+
+class ExponentialCost(_Scaled):
+    """c (e^eps - 1)."""
+
+    def __call__(self, epsilon: ArrayLike) -> Floats:
+        with np.errstate(over="ignore"):
+            return self.c * np.expm1(epsilon)
+
+    def marginal(self, epsilon: ArrayLike) -> Floats:
+        with np.errstate(over="ignore"):
+            return self.c * np.exp(epsilon)
+
+
+class LogCost(_Scaled):
+    """c log(1 + eps), proportional to the level of differential privacy."""
+
+    def __call__(self, epsilon: ArrayLike) -> Floats:
+        return self.c * np.log1p(epsilon)
+
+    def marginal(self, epsilon: ArrayLike) -> Floats:
+        return self.c / (1 + np.asarray(epsilon, np.float64))
+
+
+@dataclass(frozen=True)
+class CustomCost(Cost):
+    """A user-defined cost: g and its derivative, functions of arrays."""
+
+    g: Callable[[Floats], Floats]
+    derivative: Callable[[Floats], Floats]
+    c: float = field(default=1.0, init=False)
+
+    def __post_init__(self) -> None:
+        at = np.array([0.1, 1.0, 3.0])
+        for name, values in (("g", self(at)), ("g'", self.marginal(at))):
+            if values.shape != at.shape or not np.isfinite(values).all():
+                raise ValueError(f"cost: {name} must map an array of budgets to finite numbers, not {at} to {values}")
+        if not (self.marginal(at) > 0).all():
+            raise ValueError(f"cost: g' must be > 0, not {self.marginal(at)} at {at}")
+
+    def __call__(self, epsilon: ArrayLike) -> Floats:
+        return np.asarray(self.g(np.asarray(epsilon, np.float64)), np.float64)
+
+    def marginal(self, epsilon: ArrayLike) -> Floats:
+        return np.asarray(self.derivative(np.asarray(epsilon, np.float64)), np.float64)
+
+
+def as_cost(cost: Any) -> Cost:
+    """Return a `Cost` as it is, and a pair `(g, g')` as a `CustomCost`; raise ValueError for anything else."""
+    if isinstance(cost, Cost):
+        return cost
+    if isinstance(cost, Sequence) and len(cost) == 2 and all(callable(part) for part in cost):
+        return CustomCost(*cost)
+    raise ValueError(
+        f"cost must be QuadraticCost(c), LinearCost(c), ExponentialCost(c), LogCost(c) or (g, g'), not {cost!r}"
+    )

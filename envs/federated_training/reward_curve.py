@@ -1,0 +1,125 @@
+"""The reward R(k) of k of M updates in federated training: measured, and fitted by a hyperbola (Jiang 2020, section 3.4)."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from taciturn.envs.federated_training.classifiers import Classifier, epoch_order
+from taciturn.envs.federated_training.datasets import Dataset, partition
+from taciturn.validation import Floats, integer, number
+
+__all__ = ["HyperbolicFit", "RewardCurve", "fit_hyperbolic", "measure_reward_curve"]
+
+
+@dataclass(frozen=True)
+class RewardCurve:
+    """The measured reward of k of M updates; see `measure_reward_curve`.
+
+    Attributes:
+        decrements: float64[replicas, rounds, M + 1], the decrease of the held-out cross-entropy by k = 0 .. M updates.
+    """
+
+    decrements: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """R(0) .. R(M), the mean over replicas and rounds."""
+        return np.asarray(self.decrements.mean((0, 1)))
+
+    def half_width(self, confidence: float = 0.95) -> Floats:
+        """Half the width of the confidence interval of each R(k), [M + 1]: Student's t over independent replicas."""
+        from scipy.special import stdtrit
+
+        replicas = len(self.decrements)
+        if replicas < 2:
+            raise ValueError(f"a confidence interval needs at least 2 replicas, not {replicas}")
+        quantile = stdtrit(replicas - 1, (1 + number("confidence", confidence, above=0, below=1)) / 2)
+        return np.asarray(quantile * self.decrements.mean(1).std(0, ddof=1) / math.sqrt(replicas))
+
+
+def measure_reward_curve(
+    model: Classifier,
+    data: Dataset,
+    rng: np.random.Generator,
+    *,
+    num_clients: int = 100,
+    concentration: float | None = None,
+    rounds: int = 20,
+    replicas: int = 20,
+    learning_rate: float = 0.1,
+    epochs: int = 1,
+    batch_size: int | None = 10,
+    updates_per_round: int | None = None,
+) -> RewardCurve:
+    """Measure the reward function R(k) of section 3.4 (Figure 3.2): the cumulative decrease of the held-out loss.
+
+    In every round all M clients train from the server's parameters, and for every k the first k of them in a uniformly random
+    order are aggregated. This is the law of the first k arrivals if the times of all clients have the same law. The next
+    round starts from the average of the first `updates_per_round` (None: all M), so R is an average along one training
+    run, although the decrease in a single round shrinks as training goes on.
+
+    R(0) = 0 always. R(k) may be negative for small k if the clients' data differ much.
+
+    Args:
+        concentration: of the `partition`, which is drawn anew for every replica.
+        rounds, replicas: number of rounds from the initial model, and of independent repetitions.
+        learning_rate, epochs, batch_size: see `Classifier.local_update`.
+    """
+    rounds, replicas = integer("rounds", rounds, at_least=1), integer("replicas", replicas, at_least=1)
+    num_clients = integer("num_clients", num_clients, at_least=1, at_most=len(data.train_y))
+    kept = num_clients
+    if updates_per_round is not None:
+        kept = integer("updates_per_round", updates_per_round, at_least=1, at_most=num_clients)
+    decrements = np.zeros((replicas, rounds, num_clients + 1))
+    for replica in range(replicas):
+        samples = partition(data.train_y, num_clients, rng, concentration)
+        parameters = model.initial(rng)
+        for t in range(rounds):
+            arrivals = samples[rng.permutation(num_clients)]
+            updates = model.local_update(
+                np.tile(parameters, (num_clients, 1)),
+                data.train_x,
+                data.train_y,
+                epoch_order(arrivals, epochs, rng),
+                learning_rate=learning_rate,
+                batch_size=batch_size,
+            )
+            sizes = (arrivals >= 0).sum(-1, keepdims=True)
+            steps = np.cumsum(sizes * updates, 0) / np.cumsum(sizes, 0)
+            candidates = np.concatenate([parameters[None], parameters + steps.astype(parameters.dtype)])
+            losses, _ = model.evaluate(candidates, data.test_x, data.test_y)
+            decrements[replica, t] = losses[0] - losses
+            parameters = candidates[kept]
+    return RewardCurve(decrements)
+
+
+class HyperbolicFit(NamedTuple):
+    """The parameters of `R(k) = c - a / (k + offset)`, and the share of the variance of the measured curve that it explains."""
+
+    c: float
+    a: float
+    r_squared: float
+
+
+def fit_hyperbolic(curve: Floats, offset: float = 1.0) -> HyperbolicFit:
+    """Fit `c - a / (k + offset)` to a curve R(0) .. R(M) by least squares over k = 1 .. M.
+
+    The paper (section 3.4) uses offset 1. To second order, averaging k of M exchangeable updates adds `(1/k - 1/M) tr(H S) / 2`
+    to the loss, where H is its Hessian and S the covariance of the updates; this is offset 0, and fits measured curves better.
+
+    The fit leaves out k = 0: a real round without updates earns nothing, whereas the paper's form gives c - a, which is positive
+    (0.022) for its own parameters. The paper's figure starts at k = 1 too.
+    """
+    curve = np.asarray(curve, np.float64)
+    if curve.ndim != 1 or len(curve) < 4 or not np.isfinite(curve).all():
+        raise ValueError(f"curve must be at least 4 finite numbers R(0) .. R(M), not {curve!r}")
+    offset = number("offset", offset, above=-1)
+    measured, falling = curve[1:], 1 / (np.arange(1, len(curve)) + offset)
+    centred = falling - falling.mean()
+    a = -(centred @ measured) / (centred @ centred)
+    c = measured.mean() + a * falling.mean()
+    spread = ((measured - measured.mean()) ** 2).sum()
+    residual = ((measured - c + a * falling) ** 2).sum()
+    return HyperbolicFit(float(c), float(a), float(1 - residual / spread) if spread > 0 else 1.0)

@@ -1,0 +1,139 @@
+"""Base classes of the policies for elicitation: platforms that announce one thing in every campaign, and individuals."""
+
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView, choice, number
+from taciturn.envs.elicitation.announcements import MIN_TARGET
+from taciturn.envs.elicitation.costs import Cost
+from taciturn.envs.elicitation.fast import StandingAnnouncement
+from taciturn.envs.elicitation.game import Announcement
+from taciturn.envs.elicitation.payments import RULES
+from taciturn.envs.elicitation.reporting import Reporting
+from taciturn.envs.elicitation.world import Elicitation
+from taciturn.policies.base import Policy
+from taciturn.validation import Floats, Ints
+
+__all__ = ["ExactIndividuals", "Individuals", "Platform"]
+
+
+class Platform(Policy):
+    """Base of the platform's policies that make the same `announcement` in every campaign.
+
+    Args:
+        target: e; None: the world's target.
+    """
+
+    def __init__(self, target: float | None = None) -> None:
+        self.target = None if target is None else number("target", target, at_least=MIN_TARGET)
+        self._reporting: Reporting | None = None
+
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, Elicitation) or self.role != "platform":
+            raise ValueError(
+                f"{type(self).__name__} plays the platform of elicitation_v0, not {self.role!r} of {view.name!r}"
+            )
+        self._view, self._theta, self._reporting = view, np.zeros((0, 0)), view.reporting
+        # The assumption of a platform that does not know theta.
+        self._unknown = np.full((view.num_envs, view.params.num_values), 1 / view.params.num_values)
+        self.check(view)
+
+    def fast(self, view: PublicView) -> StandingAnnouncement:
+        return StandingAnnouncement()
+
+    def check(self, view: PublicView) -> None:
+        """Warn or raise if the policy is unsuitable for this world."""
+
+    def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
+        """The announcement for this theta [M], cost and world's target; theta is uniform unless the policy declares `needs_truth`."""
+        raise NotImplementedError
+
+    def aim(self, target: float | None) -> float:
+        """e: the policy's own target, or else the world's."""
+        aim = self.target if self.target is not None else target
+        if aim is None:
+            raise ValueError(f"target must be given, to {type(self).__name__} or as an argument, not None")
+        return aim
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        theta = self._view.truth.state.theta if self.needs_truth else self._unknown
+        if self._theta is not theta:
+            self._theta, self._action = theta, self._announce(self._view, theta)
+        return self._action.copy()
+
+    def _announce(self, view: PublicView, theta: Floats) -> Array:
+        rows, of = np.unique(theta, axis=0, return_inverse=True)
+        announced = [self.announcement(row, view.cost, view.params.target) for row in rows]
+        fields = {
+            name: np.array([getattr(one, name) for one in announced])[of] for name in ("target", "scale", "value")
+        }
+        if (fields["scale"] > view.params.max_scale).any():
+            raise ValueError(
+                f"max_scale must be at least {fields['scale'].max():g} for {self!r}, not {view.params.max_scale!r}"
+            )
+        action: Array = view.announce(announced[0].rule, **fields)
+        return action
+
+
+class Individuals(Policy):
+    """Base of the individuals' policies: `answer` computes budgets from observations."""
+
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, Elicitation) or self.role != "individual":
+            raise ValueError(
+                f"{type(self).__name__} plays the individuals of elicitation_v0, not {self.role!r} of {view.name!r}"
+            )
+        self._view, self._observed = view, np.zeros((0, 0, 0))
+        self._layout = view.roles[self.role].layout
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        """The same observation gets the same answer, which is computed once."""
+        if not np.array_equal(obs, self._observed):
+            self._observed, self._answer = (
+                obs.copy(),
+                self.answer(self._layout.unpack(obs))[..., None].astype(np.float32),
+            )
+        return self._answer.copy()
+
+    def answer(self, seen: dict[str, Array]) -> Array:
+        """Budgets [B, N] for the fields of an observation, [B, N, ...] each; negative: stay away."""
+        raise NotImplementedError
+
+    def rules(self, seen: dict[str, Array]) -> Ints:
+        """Positions in `RULES` of the announced rules, int64[B, N]."""
+        positions = np.array([RULES.index(rule) for rule in self._view.params.rules])
+        return (
+            positions[seen["rule"].astype(np.int64)] if "rule" in seen else np.full(seen["target"].shape, positions[0])
+        )
+
+    def beliefs(self, seen: dict[str, Array]) -> Floats:
+        """The beliefs about theta in full precision, [B, N, M]."""
+        belief = seen["belief"].astype(np.float64)
+        return belief / belief.sum(-1, keepdims=True)
+
+    def cost_factors(self, seen: dict[str, Array]) -> Floats:
+        """The individuals' factors u_i of the cost, [B, N]."""
+        return seen["cost"].astype(np.float64) / self._view.cost.c
+
+
+class ExactIndividuals(Individuals):
+    """Base of the policies that compute expected payments exactly from the law of the others' reports, for k-ary response."""
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        choice("reporting", self._view.params.reporting, ("k_ary",))
+
+    def expected(self, seen: dict[str, Array], laws: Floats) -> Floats:
+        """The expected payment for each report, [B, n, x], if all others report with the law [B, n, x]; n is N, or 1 for all alike."""
+        p, rows = self._view.params, laws.shape[1]
+        others, nothing = np.array([p.num_individuals - 1]), np.zeros(seen["target"].shape)
+        fields = np.stack([seen["target"], seen["scale"], self.rules(seen), seen.get("value", nothing)], -1)
+        reference = seen.get("reference", np.zeros(seen["belief"].shape))
+        cases = np.concatenate([fields[:, :rows], reference[:, :rows], laws], -1).reshape(-1, 4 + 2 * laws.shape[-1])
+        # Equal cases are solved once.
+        cases, inverse = np.unique(cases, axis=0, return_inverse=True)
+        prizes = []
+        for (target, scale, rule, value), rest in zip(cases[:, :4].tolist(), cases[:, 4:], strict=True):
+            share, law = rest.reshape(2, -1)
+            announced = Announcement(RULES[int(rule)], target, scale, int(value), share, p.payment_cap)
+            prizes.append(announced.prizes(law[None], others))
+        return np.stack(prizes)[inverse.ravel()].reshape(laws.shape)

@@ -1,0 +1,38 @@
+"""The base class of stopping rules."""
+
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView
+from taciturn.envs.round_stopping.model import Model
+from taciturn.envs.round_stopping.world import STOP, WAIT, RoundStopping
+from taciturn.policies.base import Policy
+from taciturn.validation import Bools, Ints
+
+__all__ = ["StoppingRule"]
+
+
+class StoppingRule(Policy):
+    """Base of the rules that decide from k, beta and the slots of the round; see `waits`."""
+
+    def begin(self, view: PublicView) -> None:
+        if not issubclass(view.world, RoundStopping):
+            raise ValueError(f"{type(self).__name__} acts in the round-stopping worlds, not in {view.name!r}")
+        self._layout = view.roles[self.role].layout
+        self.prepare(view.params)
+
+    def prepare(self, model: Model) -> None:
+        """Compute what the rule needs from the world's parameters."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs)
+        waits = self.waits(seen["received"].astype(np.int64), seen["queued"].astype(np.int64), seen["slots"])
+        return np.where(waits, WAIT, STOP)
+
+    def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
+        """True where the rule waits with k updates `received` and beta `queued` after `slots` slots of the round; all of one shape."""
+        raise NotImplementedError
+
+    def table(self, num_clients: int) -> Bools:
+        """The rule as a table for `evaluate`, bool[M + 1, M + 1] over (k, beta), at slot 0 of the round."""
+        k, beta = np.indices((num_clients + 1, num_clients + 1))
+        return np.broadcast_to(self.waits(k, beta, np.zeros(k.shape)), k.shape)

@@ -6,7 +6,7 @@ import taciturn
 from taciturn.envs import federated_training_v0, round_stopping_v0
 from taciturn.envs.core import Array
 from taciturn.policies import OptimalStopping
-from taciturn.policies.classic.round_stopping import StoppingRule
+from taciturn.policies.families.round_stopping import StoppingRule
 
 
 class Patient(StoppingRule):

@@ -399,7 +399,7 @@ def random_policy(population: Population[Any]) -> Random:
 def test_unknown_measure() -> None:
     population = tiny.consensus_v0.population()
     population.reset(seed=0)
-    with pytest.raises(ValueError, match="consensus measures .*earned, time, not 'luck'"):
+    with pytest.raises(ValueError, match=r"consensus measures .*earned, time, not 'luck'"):
         population.measure("luck")
     population.measure("earned")[:] = 99
     assert population.state.earned.tolist() == [0]

@@ -589,7 +589,12 @@ class TestWorld:
 
     def test_weights_are_samples_or_uniform(self) -> None:
         # 1438 digits among 1000 clients: some hold twice what others hold.
-        settings: dict[str, Any] = {"num_clients": 1000, "compute_probability": 1.0, "upload_probability": 1.0, "horizon": 5.0}
+        settings: dict[str, Any] = {
+            "num_clients": 1000,
+            "compute_probability": 1.0,
+            "upload_probability": 1.0,
+            "horizon": 5.0,
+        }
         by_samples, uniform = (
             played(federated_training_v0.population(1, **settings, weighting=weighting), 100).state.parameters
             for weighting in ("samples", "uniform")

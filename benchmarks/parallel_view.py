@@ -79,9 +79,6 @@ class Votes(Population[State]):
             shares=np.broadcast_to(state.shares[:, None], (size, agents, OPTIONS)),
         )
 
-    def clock(self) -> Array:
-        return self.state.time.astype(np.float64)
-
 
 class VotesByHand(pettingzoo.ParallelEnv[str, Array, int]):  # type: ignore[misc] # PettingZoo has no types
     """The same world as one would write it for PettingZoo: a dict an agent, a loop over agents."""

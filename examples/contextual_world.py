@@ -114,14 +114,8 @@ class ContextualBandit(Population[State]):
         pulls, wins = np.split(np.broadcast_to(state.public[:, None], state.counts.shape), 2, axis=2)
         return self.roles[role].layout.pack(context=context, pulls=pulls, wins=wins)
 
-    def clock(self) -> Array:
-        return self.state.time.astype(np.float64)
-
     def measures(self) -> dict[str, Callable[[], Array]]:
         return {"regret": lambda: self.state.regret}
-
-    def outcome(self) -> dict[str, Array]:
-        return {"regret": self.state.regret.copy()}
 
 
 contextual_bandit_v0 = World(ContextualBandit, Params)

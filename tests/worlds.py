@@ -30,9 +30,6 @@ class Tiny(Population[Any]):
     def nobody(self) -> Array:
         return np.zeros(self.num_envs, np.bool_)
 
-    def clock(self) -> Array:
-        return self.state.time.astype(np.float64)
-
     def measures(self) -> dict[str, Callable[[], Array]]:
         state = self.state
         return {"earned": lambda: state.earned, "time": lambda: state.time}

@@ -175,17 +175,19 @@ class Population(ABC, Generic[S]):
         """What a role does before it is first asked, [B, rows, ...]: it opens the first cycle of the Parallel view of a phased world."""
         raise ValueError(f"{self.name} has no default action for role {role!r}")
 
-    @abstractmethod
     def clock(self) -> Array:
-        """The time that has passed, float64[B], in the unit `clock_unit`."""
+        """The time that has passed, float64[B], in the unit `clock_unit`; unless a world says otherwise, its state's `time`."""
+        state: Any = self.state
+        return np.asarray(state.time, np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`."""
         return {}
 
     def outcome(self) -> dict[str, Array]:
-        """The metrics of a finished run, apart from what it spent: `{name: [B]}`."""
-        return {}
+        """The metrics of a finished run, apart from what it spent: `{name: [B]}`; by default the measures of that shape."""
+        values = {name: np.asarray(measure(), np.float64) for name, measure in self.measures().items()}
+        return {name: value.copy() for name, value in values.items() if value.ndim == 1}
 
     def public(self) -> dict[str, Any]:
         """What else policies may know or do: attributes that their `PublicView` gets."""

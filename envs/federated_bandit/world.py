@@ -450,9 +450,6 @@ class FederatedBandit(Population[State]):
             "last_round": state.last_round,
         }
 
-    def clock(self) -> Floats:
-        return self.state.time.astype(np.float64)
-
     def measures(self) -> dict[str, Callable[[], Array]]:
         s, agents = self.state, self.params.num_agents
         return {

@@ -353,9 +353,6 @@ class GossipBandit(SocialPopulation[State]):
             q=np.full(rows.shape, self.reply_law[1]),
         )
 
-    def clock(self) -> Array:
-        return self.state.time
-
     def can_jump(self, until: float) -> bool:
         """Agents without preference stay silent, and then the replies do not all have the same law."""
         heard_by_all = self.params.asks == "one" or self.state.holders.sum(1) == self.params.num_agents

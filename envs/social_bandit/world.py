@@ -417,9 +417,6 @@ class SocialBandit(SocialPopulation[State]):
         p, q = (np.broadcast_to(np.float64(x), state.received.shape) for x in self.reply_law)
         return self.roles[role].layout.pack(counts=state.counts, received=state.received, own=own, p=p, q=q)
 
-    def clock(self) -> Array:
-        return self.state.time.astype(np.float64)
-
     def measures(self) -> dict[str, Callable[[], Array]]:
         s, p = self.state, self.params
         return {

@@ -69,7 +69,7 @@ def test_list_names_everything(run: Run) -> None:
     shown = run("list")[1]
     names = [name for part in found.values() for name in part]
     assert [name for name in names if f"    {name} " not in shown] == []
-    stopping = shown[shown.index("Textbook stopping rules") : shown.index("Other ways to pay")]
+    stopping = shown[shown.index("Textbook stopping rules") : shown.index("Textbook rules of payment")]
     assert "FixedCount" in stopping
     assert "Voter" not in stopping
 

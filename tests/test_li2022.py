@@ -105,7 +105,7 @@ def test_the_ledger_totals_what_was_told() -> None:
 
 def test_who_tells_nothing_spends_nothing_and_who_tells_without_noise_all() -> None:
     alone = played(few_agents("SingleAgent", "grid"), 1)
-    assert alone["epsilon_user"] == alone["epsilon_event"] == alone["messages"] == 0
+    assert alone["epsilon_user"] == alone["epsilon_event"] == alone["transmissions"] == 0
     assert played(setting("CDPMAB", {}, "none", num_agents=5, num_arms=10), 1)["epsilon_event"] == math.inf
 
 

@@ -133,7 +133,7 @@ from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["Elicitation", "Params", "State", "elicitation_v0"]
+__all__ = ["Elicitation", "Params", "Prizes", "State", "elicitation_v0"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ def aec_microseconds(env: Any, num_agents: int, ticks: int) -> float:
     return (time.process_time() - started) / ticks * 1e6
 
 
-def leap_seconds(runs: int, agents: int, until: float, *, fast: bool, seed: int = 1) -> tuple[float, float, Any]:
+def jump_seconds(runs: int, agents: int, until: float, *, fast: bool, seed: int = 1) -> tuple[float, float, Any]:
     """(seconds, ticks, metrics) of a simulation by the fast form."""
     gossip_ticks.COMPILE_FROM = 0 if fast else 10**18
     env = gossip_bandit_v0.population(num_envs=runs, num_agents=agents, qualities=QUALITIES)
@@ -118,9 +118,9 @@ def aec(agents: int) -> Any:
 
 
 def main() -> None:
-    leap_seconds(10, 10, 1.0, fast=True)  # compiles
-    fast = [leap_seconds(RUNS, AGENTS, UNTIL, fast=True) for _ in range(REPEATS)]
-    slow = leap_seconds(RUNS, AGENTS, UNTIL, fast=False)
+    jump_seconds(10, 10, 1.0, fast=True)  # compiles
+    fast = [jump_seconds(RUNS, AGENTS, UNTIL, fast=True) for _ in range(REPEATS)]
+    slow = jump_seconds(RUNS, AGENTS, UNTIL, fast=False)
     for name, values in slow[2].items():
         np.testing.assert_array_equal(values, fast[0][2][name])
     seconds, ticks = statistics.median(part[0] for part in fast), slow[1]
@@ -134,7 +134,7 @@ def main() -> None:
     view.reset(seed=0)
     pairs = [(aec_microseconds(thousand, 1000, 100), aec_microseconds(view, 1000, 300)) for _ in range(REPEATS)]
     ratios = sorted(one / other for one, other in pairs)
-    large = leap_seconds(1, 100_000, UNTIL, fast=True)
+    large = jump_seconds(1, 100_000, UNTIL, fast=True)
     result = {
         "ticks": ticks,
         "compiled_seconds": round(seconds, 2),

@@ -45,7 +45,7 @@ def society(num_agents: int, num_options: int, epsilon: float | None, **params: 
     return Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon))
 
 
-def milliseconds(env: Any, rounds: int, repeats: int, fast_forwards: bool = False) -> dict[str, float]:
+def milliseconds(env: Any, rounds: int, repeats: int, jumps: bool = False) -> dict[str, float]:
     """Of a round: step by step, observations, actions and all; or many in a row, as `simulate` plays them between recorded times."""
     policy = PrivateSocialLearning(**POLICY)
     env.reset(seed=0)
@@ -54,7 +54,7 @@ def milliseconds(env: Any, rounds: int, repeats: int, fast_forwards: bool = Fals
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
-        if fast_forwards:
+        if jumps:
             env.advance(policy, until=env.clock()[0] + rounds)
         else:
             env.advance(policy, steps=rounds)
@@ -168,12 +168,12 @@ def main() -> None:
     rounds, repeats = (20, 3) if quick else (50, 9)
     result: dict[str, Any] = {}
 
-    for name, fast_forwards in (("round_10000_agents_20_options_ms", True), ("step_10000_agents_20_options_ms", False)):
-        result[name] = milliseconds(society(10_000, 20, 1.0), rounds, repeats, fast_forwards)
+    for name, jumps in (("round_10000_agents_20_options_ms", True), ("step_10000_agents_20_options_ms", False)):
+        result[name] = milliseconds(society(10_000, 20, 1.0), rounds, repeats, jumps)
         print(f"{name}: {result[name]}")
     long = 500 if quick else 10_000
     started, worked = time.perf_counter(), time.process_time()
-    milliseconds(society(10_000, 20, 1.0), long, 1, fast_forwards=True)
+    milliseconds(society(10_000, 20, 1.0), long, 1, jumps=True)
     seconds, cpu = time.perf_counter() - started, time.process_time() - worked
     result["rounds_in_a_row"] = {"rounds": long, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2)}
     result["memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
@@ -188,7 +188,7 @@ def main() -> None:
             2000, 5, 2.0, copies=400, dissemination="stationary"
         ),
     }
-    result["other_rounds_ms"] = {name: milliseconds(env, 5, 3, fast_forwards=True) for name, env in others.items()}
+    result["other_rounds_ms"] = {name: milliseconds(env, 5, 3, jumps=True) for name, env in others.items()}
     for name, value in result["other_rounds_ms"].items():
         print(f"round, {name}: {value} ms")
     result["view_1000_agents"] = view_ratio(5 if quick else 20, 3 if quick else 9)

@@ -559,7 +559,7 @@ def test_walks_on_graphs(graph: Any, congestion: bool) -> None:
 
 
 def final(
-    num_envs: int, seed: int, policy: Any, epsilon: float | None, fast_forwards: bool, rounds: int = 6, **params: Any
+    num_envs: int, seed: int, policy: Any, epsilon: float | None, jumps: bool, rounds: int = 6, **params: Any
 ) -> Array:
     """What B societies come to after some rounds, [B, K + 3]: popularity, adopters, regret, and how often agent 0 spoke."""
     env = population(num_envs, **params)
@@ -567,7 +567,7 @@ def final(
         env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon))
     env.reset(seed=seed)
     policy.reset(env, env.stream("policy"))
-    if fast_forwards:
+    if jumps:
         env.advance(policy, until=rounds)
     else:
         env.advance(policy, steps=rounds)
@@ -600,10 +600,10 @@ LEAPS: dict[str, tuple[Any, float | None, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", LEAPS)
 def test_leaps_have_the_law_of_steps(name: str) -> None:
     policy, epsilon, params = LEAPS[name]
-    steps, fast_forwards = (final(600, seed, policy, epsilon, bool(seed), **params) for seed in (0, 1))
-    assert same_moments(steps, fast_forwards) > ALARM
+    steps, jumps = (final(600, seed, policy, epsilon, bool(seed), **params) for seed in (0, 1))
+    assert same_moments(steps, jumps) > ALARM
     for column in (0, -3, -2, -1):
-        assert stats.ks_2samp(steps[:, column], fast_forwards[:, column], method="asymp").pvalue > ALARM
+        assert stats.ks_2samp(steps[:, column], jumps[:, column], method="asymp").pvalue > ALARM
 
 
 def test_a_wrong_fast_forward_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,17 +38,29 @@ class Layout:
         return gymnasium.spaces.Box(self.low.copy(), self.high.copy(), dtype=np.float32)
 
     def pack(self, **values: Array) -> Array:
-        """Pack fields, each [B, rows] (size 1) or [B, rows, size], into a fresh float32 array [B, rows, D]."""
+        """Pack fields, each [B, rows] (size 1) or [B, rows, size], into a fresh float32 array [B, rows, D].
+
+        A field that is the same in all rows may have one row only.
+        """
         if values.keys() != self.fields.keys():
             raise ValueError(f"fields must be exactly {list(self.fields)}, not {list(values)}")
-        first = next(iter(values.values()))
-        packed = np.empty((*first.shape[:2], self.size), np.float32)
-        for name, value in values.items():
-            part = self.slices[name]
-            wide = value[:, :, None] if value.ndim == 2 else value
-            # Field by field: several times faster than by rows, which are short.
-            np.clip(wide, self.low[part.start], self.high[part.start], out=packed[:, :, part])
+        # Field by field: several times faster than by rows, which are short. What all rows share is laid out once.
+        wide = {name: value[:, :, None] if value.ndim == 2 else value for name, value in values.items()}
+        shape = np.broadcast_shapes(*(value.shape[:2] for value in wide.values()))
+        packed = np.empty((*shape, self.size), np.float32)
+        shared = [name for name, value in wide.items() if value.shape[1] < shape[1]]
+        if shared:
+            row = np.zeros((shape[0], 1, self.size), np.float32)
+            for name in shared:
+                self._clip(name, wide.pop(name), row)
+            packed[...] = row
+        for name, value in wide.items():
+            self._clip(name, value, packed)
         return packed
+
+    def _clip(self, name: str, value: Array, out: Array) -> None:
+        part = self.slices[name]
+        np.clip(value, self.low[part.start], self.high[part.start], out=out[:, :, part])
 
     def unpack(self, observation: Array) -> dict[str, Array]:
         """Name the fields of [..., D]: views [...] for fields of size 1, [..., size] for the others."""

@@ -306,7 +306,11 @@ class Elicitation(Population[State]):
         if p.belief_concentration != math.inf:
             drawn = self.stream("beliefs").standard_gamma(p.belief_concentration * theta[:, None], (b, n, m))
             mass = drawn.sum(-1, keepdims=True)
-            belief = np.where(mass > 0, drawn / np.where(mass > 0, mass, 1.0), theta[:, None])
+            belief = (
+                drawn / mass
+                if mass.all()
+                else np.where(mass > 0, drawn / np.where(mass > 0, mass, 1.0), theta[:, None])
+            )
         spread = self.stream("costs").uniform(1 - p.cost_spread, 1 + p.cost_spread, (b, n))
         nothing, none = np.zeros(b), np.zeros(b, np.int64)
         tally = np.zeros((b, self.reporting.num_reports), np.int64)
@@ -503,13 +507,10 @@ class Elicitation(Population[State]):
             if p.show_reports:
                 fields["reports"] = state.reports
             return layout.pack(**{name: np.asarray(value)[:, None] for name, value in fields.items()})
-        shape = state.factor.shape
-        own = {name: np.broadcast_to(value[:, None], shape) for name, value in announced.items()}
+        own = {name: value[:, None] for name, value in announced.items()}
         if "peer_truth_serum" in p.rules:
-            reference = self.reference(state) * (state.rule == SERUM)[:, None]
-            own["reference"] = np.broadcast_to(reference[:, None], (*shape, reference.shape[-1]))
-        belief = np.broadcast_to(state.belief, (*shape, p.num_values))
-        return layout.pack(**own, cost=self.cost.c * state.factor, belief=belief)
+            own["reference"] = (self.reference(state) * (state.rule == SERUM)[:, None])[:, None]
+        return layout.pack(**own, cost=self.cost.c * state.factor, belief=state.belief)
 
     def clock(self) -> Array:
         return self.state.campaign.astype(np.float64)

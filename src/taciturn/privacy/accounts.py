@@ -113,18 +113,20 @@ class Levels:
         """Messages of the agent that has sent most, int64[B]."""
         return np.asarray(self.messages().max(1))
 
-    def sums(self, parallel: bool, size: int | None) -> tuple[Floats, Floats, Floats, Floats]:
+    def sums(self, parallel: bool, size: int | None, top: bool = False) -> tuple[Floats, Floats, Floats, Floats]:
         """Sums [B, N] of epsilon, drift (an upper bound), epsilon squared and rho, if `size` events change at once.
 
         Args:
             parallel: only the costliest message of each agent counts.
             size: None: any number of events.
+            top: where the order of agents is clear, give those of the agent that spent most, [B, 1].
         """
         if size is None:
             nothing_hidden = np.where(self.messages() > 0, math.inf, 0.0)
             return (nothing_hidden,) * 4
         if parallel:
-            epsilon, squares = self.largest, self.largest**2
+            epsilon = self.largest.max(1, keepdims=True) if top else self.largest
+            squares = epsilon**2
         else:
             epsilon, squares = size * self.epsilon, size**2 * self.squares
         return epsilon, np.minimum(squares / 2, epsilon), squares, self.zcdp * squares

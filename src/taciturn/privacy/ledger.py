@@ -326,7 +326,7 @@ class Ledger:
                 messages = a.most_sent()[:, None] if top else a.messages()
                 counted.append((a.channel, loss, np.minimum(messages, 1)) if parallel else (None, loss, messages))
             else:
-                chosen.append(a.sums(parallel, size))
+                chosen.append(a.sums(parallel, size, top))
         columns = [column for _, _, column in counted] + [column for four in chosen for column in four]
         shape = np.broadcast_shapes((self.num_envs, 1), *(column.shape for column in columns))
         rows, code = _distinct([np.broadcast_to(column, shape).ravel() for column in columns], math.prod(shape))

@@ -98,20 +98,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import (
-    Acts,
-    Array,
-    Channel,
-    ChannelConfig,
-    Fast,
-    Layout,
-    Population,
-    Role,
-    World,
-    choice,
-    integer,
-    number,
-)
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit import drawing
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
@@ -130,9 +117,8 @@ from taciturn.envs.federated_bandit.model import (
     read_means,
     regret,
 )
-from taciturn.envs.federated_bandit.protocol import DELAYS
-from taciturn.envs.federated_bandit.rounds import RoundTraffic, is_hybrid, read_components
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = ["FederatedBandit", "Params", "federated_bandit_v0"]
 
@@ -380,9 +366,7 @@ class FederatedBandit(Population[State]):
         """Agents that can upload now, bool[B, M]."""
         return np.asarray((state.phase_left == 0)[:, None] & ~state.uploaded)
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         arms = self.params.arms
         action = actions["agent"]
         asks = (action >= arms) & self.may_upload(state)
@@ -474,11 +458,7 @@ class FederatedBandit(Population[State]):
         values = {name: value() for name, value in self.measures().items()} | self.transmissions(self.state)
         return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
-    def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica)
+    describe, draw = drawing.describe, drawing.draw
 
 
 federated_bandit_v0 = World(FederatedBandit, Params)

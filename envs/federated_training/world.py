@@ -69,7 +69,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, ChannelConfig, Layout, Role, World, choice, integer, number
+from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, Transition, World
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition
 from taciturn.envs.federated_training.reward_curve import (
@@ -81,7 +81,7 @@ from taciturn.envs.federated_training.reward_curve import (
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = [
     "Classifier",
@@ -222,9 +222,7 @@ class FederatedTraining(RoundStopping):
         loss[who], accuracy[who] = self.classifier.evaluate(parameters[who], self.data.test_x, self.data.test_y)
         return replace(state, parameters=parameters, loss=loss, accuracy=accuracy), state.loss - loss
 
-    def transition(
-        self, state: round_stopping.State, actions: dict[str, Array]
-    ) -> tuple[round_stopping.State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: round_stopping.State, actions: dict[str, Array]) -> Transition[round_stopping.State]:
         new, reward, terminated, truncated, info = super().transition(state, actions)
         # Updates that arrived before the end of the session cut their round off were sent nevertheless.
         cut = terminated & ~self.done & (new.received > 0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.fast import Fast
+from taciturn.envs.core.public import Fast
 from taciturn.envs.core.replies import ReplySums
 from taciturn.validation import Array, Floats, Ints
 

@@ -73,7 +73,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Role, World, choice, integer, number, select, vector
+from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, select
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -87,7 +87,7 @@ from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
 from taciturn.privacy.spending import basic_cost
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
 
 __all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
 
@@ -303,9 +303,7 @@ class GossipBandit(SocialPopulation[State]):
     def record_popularity(self, state: State) -> None:
         self.history.record(state.time, lambda: popularity(state.holders, self.params.num_agents))
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         happens = state.due <= self.params.horizon
         self.record_popularity(state)
         after, option, signal = self.tick(state, actions["agent"][:, 0], happens)
@@ -440,11 +438,7 @@ class GossipBandit(SocialPopulation[State]):
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}
         return found | {"epsilon_per_requester": self.basic_epsilon(self.state.requests.max(1))}
 
-    def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica)
+    describe, draw = drawing.describe, drawing.draw
 
 
 gossip_bandit_v0 = World(GossipBandit, Params)

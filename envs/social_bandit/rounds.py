@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.fast import Fast
 from taciturn.envs.core.preferences import count_holders
+from taciturn.envs.core.public import Fast
 from taciturn.envs.social_bandit.dissemination import pick_tokens
 from taciturn.validation import Bools, Floats, Ints
 

@@ -82,7 +82,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, World, choice, integer, number, select, vector
+from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, select
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import (
     InitialPreferences,
@@ -95,7 +95,7 @@ from taciturn.envs.core.preferences import (
 )
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
 
 __all__ = ["Params", "SocialBandit", "State", "copies_of_paper", "multiplicative_weights", "social_bandit_v0"]
 
@@ -340,9 +340,7 @@ class SocialBandit(SocialPopulation[State]):
         padded = np.concatenate([each, np.broadcast_to(none[:, None], (size, p.num_agents, 1))], axis=2)
         return each.mean(1), lambda options: np.take_along_axis(padded, options[:, :, None], 2)[:, :, 0]
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         self.record_popularity(state)
         new, reward = self.adopt(state, actions["agent"])
         new = self.disseminate(new)
@@ -435,11 +433,7 @@ class SocialBandit(SocialPopulation[State]):
         names = ("regret", "pseudo_regret", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 
-    def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica)
+    describe, draw = drawing.describe, drawing.draw
 
 
 class _World(World[SocialBandit, Params]):

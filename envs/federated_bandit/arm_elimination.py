@@ -121,12 +121,9 @@ class ArmElimination(FederatedBandit):
     def make_roles(self) -> tuple[Role, ...]:
         arms = self.params.arms
         layout = Layout(
-            means=(arms, *MEAN_BOUNDS),
-            counts=(arms, 0, 1),
-            active=(arms, 0, 1),
-            rounds=(1, 0, self.params.horizon),
+            means=(arms, *MEAN_BOUNDS), counts=(arms, 0, 1), active=(arms, 0, 1), rounds=(1, 0, self.params.horizon),
             time_left=(1, 0, 1),
-        )
+        )  # fmt: skip
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
     def initial(self) -> State:

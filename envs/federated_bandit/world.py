@@ -202,17 +202,10 @@ class FederatedBandit(Population[State]):
     def make_roles(self) -> tuple[Role, ...]:
         arms, longest = self.params.arms, float(self.params.horizon)
         layout = Layout(
-            counts=(arms, 0, longest),
-            means=(arms, 0, 1),
-            private=(arms, *MEAN_BOUNDS),
-            broadcast=(arms, *MEAN_BOUNDS),
-            active=(arms, 0, 1),
-            time=(1, 0, longest),
-            time_left=(1, 0, longest),
-            rounds=(1, 0, longest),
-            phase_left=(1, 0, longest),
-            coverage=(1, 0, 1),
-        )
+            counts=(arms, 0, longest), means=(arms, 0, 1), private=(arms, *MEAN_BOUNDS), broadcast=(arms, *MEAN_BOUNDS),
+            active=(arms, 0, 1), time=(1, 0, longest), time_left=(1, 0, longest), rounds=(1, 0, longest),
+            phase_left=(1, 0, longest), coverage=(1, 0, 1),
+        )  # fmt: skip
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(2 * arms)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
@@ -423,31 +416,20 @@ class FederatedBandit(Population[State]):
     def inform(self, state: State) -> dict[str, Any]:
         transmissions, cost = self.cost(state)
         return {
-            "regret": regret(state),
-            "local_regret": local_regret(state),
-            "cost": cost,
-            "transmissions": transmissions,
-            **self.transmissions(state),
-            "rounds": state.rounds,
-            "phase": (state.phase_left > 0).astype(np.int64),
-            "active_arms": self.playing(state).sum(-1),
-            "last_round": state.last_round,
-        }
+            "regret": regret(state), "local_regret": local_regret(state), "cost": cost, "transmissions": transmissions,
+            **self.transmissions(state), "rounds": state.rounds, "phase": (state.phase_left > 0).astype(np.int64),
+            "active_arms": self.playing(state).sum(-1), "last_round": state.last_round,
+        }  # fmt: skip
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         s, agents = self.state, self.params.num_agents
         return {
-            "regret": lambda: regret(s),
-            "regret_per_agent": lambda: regret(s) / agents,
-            "local_regret": lambda: local_regret(s),
-            "reward": lambda: s.sums.sum((1, 2)).astype(np.float64),
-            "cost": lambda: self.cost(s)[1],
-            "cost_bound": lambda: self.cost_bound(s),
-            "transmissions": lambda: self.cost(s)[0],
-            "rounds": lambda: s.rounds,
-            "active_arms": lambda: self.playing(s).sum(-1),
-            "identified": lambda: identified(s),
-        }
+            "regret": lambda: regret(s), "regret_per_agent": lambda: regret(s) / agents,
+            "local_regret": lambda: local_regret(s), "reward": lambda: s.sums.sum((1, 2)).astype(np.float64),
+            "cost": lambda: self.cost(s)[1], "cost_bound": lambda: self.cost_bound(s),
+            "transmissions": lambda: self.cost(s)[0], "rounds": lambda: s.rounds,
+            "active_arms": lambda: self.playing(s).sum(-1), "identified": lambda: identified(s),
+        }  # fmt: skip
 
     def outcome(self) -> dict[str, Array]:
         """All measures, and the transmissions by kind.

@@ -84,24 +84,10 @@ from taciturn.envs.round_stopping.world import RoundStopping
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = [
-    "Classifier",
-    "Dataset",
-    "FederatedTraining",
-    "HyperbolicFit",
-    "Params",
-    "RewardCurve",
-    "SmallCNN",
-    "Softmax",
-    "State",
-    "epoch_order",
-    "federated_average",
-    "federated_training_v0",
-    "fit_hyperbolic",
-    "load_digits",
-    "load_mnist",
-    "measure_reward_curve",
-    "partition",
-]
+    "Classifier", "Dataset", "FederatedTraining", "HyperbolicFit", "Params", "RewardCurve", "SmallCNN", "Softmax",
+    "State", "epoch_order", "federated_average", "federated_training_v0", "fit_hyperbolic", "load_digits", "load_mnist",
+    "measure_reward_curve", "partition",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,13 +182,10 @@ class FederatedTraining(RoundStopping):
         senders = (place < state.received[:, None]) & who[:, None]
         replica, client = np.nonzero(senders)
         trained = self.classifier.local_update(
-            state.parameters[replica],
-            self.data.train_x,
-            self.data.train_y,
+            state.parameters[replica], self.data.train_x, self.data.train_y,
             epoch_order(state.samples[replica, client], p.epochs, self.stream("training")),
-            learning_rate=p.learning_rate,
-            batch_size=p.batch_size,
-        )
+            learning_rate=p.learning_rate, batch_size=p.batch_size,
+        )  # fmt: skip
         if p.clip_norm is not None:
             norms = np.linalg.norm(trained, axis=-1, keepdims=True)
             trained *= p.clip_norm / np.maximum(norms, p.clip_norm)
@@ -275,18 +258,11 @@ class FederatedTraining(RoundStopping):
         """The curve R(k) for this world's data, model and training, without clipping; see `measure_reward_curve`."""
         p = self.params
         return measure_reward_curve(
-            self.classifier,
-            self.data,
-            np.random.default_rng(integer("seed", seed, at_least=0)),
-            num_clients=p.num_clients,
-            concentration=p.concentration,
-            rounds=rounds,
-            replicas=replicas,
-            learning_rate=p.learning_rate,
-            epochs=p.epochs,
-            batch_size=p.batch_size,
+            self.classifier, self.data, np.random.default_rng(integer("seed", seed, at_least=0)),
+            num_clients=p.num_clients, concentration=p.concentration, rounds=rounds, replicas=replicas,
+            learning_rate=p.learning_rate, epochs=p.epochs, batch_size=p.batch_size,
             updates_per_round=updates_per_round,
-        )
+        )  # fmt: skip
 
 
 def _load(data: str | Path | Dataset) -> Dataset:

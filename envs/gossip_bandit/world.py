@@ -208,20 +208,13 @@ def tick(state: State, option: Ints, signal: Bools, adopts: Bools, happens: Bool
     departs = agreed & (holders != state.holders).any(1)
     time = np.where(happens, state.due, state.time)
     return replace(
-        state,
-        preference=preference,
-        holders=holders,
-        time=time,
-        ticks=state.ticks + happens,
-        requests=requests,
-        pulls=done_pulls,
-        holder_ticks=state.holder_ticks + state.holders * happens[:, None],
-        successes=state.successes + (pulls & signal),
-        agreed_at=np.where(first, time, state.agreed_at),
+        state, preference=preference, holders=holders, time=time, ticks=state.ticks + happens, requests=requests,
+        pulls=done_pulls, holder_ticks=state.holder_ticks + state.holders * happens[:, None],
+        successes=state.successes + (pulls & signal), agreed_at=np.where(first, time, state.agreed_at),
         agreed_on=np.where(first, holders.argmax(1), state.agreed_on),
         departed_at=np.where(departs & ~np.isfinite(state.departed_at), time, state.departed_at),
         departures=state.departures + departs,
-    )
+    )  # fmt: skip
 
 
 class GossipBandit(SocialPopulation[State]):
@@ -274,12 +267,9 @@ class GossipBandit(SocialPopulation[State]):
         channel.live = channel.live & comes
         counts, received = self.ask(state)
         return replace(
-            state,
-            due=due,
-            ticker=np.where(comes[:, None], ticker, state.ticker),
-            counts=np.where(comes[:, None], counts, state.counts),
-            received=np.where(comes, received, state.received),
-        )
+            state, due=due, ticker=np.where(comes[:, None], ticker, state.ticker),
+            counts=np.where(comes[:, None], counts, state.counts), received=np.where(comes, received, state.received),
+        )  # fmt: skip
 
     def ask(self, state: State) -> tuple[Ints, Ints]:
         """The replies to the next ticker: number with each bit set, [B, K], and number received, [B]."""
@@ -322,20 +312,12 @@ class GossipBandit(SocialPopulation[State]):
         pulls = happens & (option < self.params.num_options)
         agreed, agrees = before.holders.max(1) == n, new.holders.max(1) == n
         return {
-            "time": new.time,
-            "option": option,
-            "_option": pulls,
-            "signal": signal.astype(np.int64),
-            "_signal": pulls,
-            "consensus": new.holders.argmax(1),
-            "_consensus": agrees & ~agreed,
-            "departure": before.holders.argmax(1),
-            "_departure": agreed & ~agrees,
-            "popularity": popularity(new.holders, n),
-            "epsilon_per_requester": self.basic_epsilon(new.requests.max(1)),
-            "regret": self.regret(new),
+            "time": new.time, "option": option, "_option": pulls, "signal": signal.astype(np.int64), "_signal": pulls,
+            "consensus": new.holders.argmax(1), "_consensus": agrees & ~agreed, "departure": before.holders.argmax(1),
+            "_departure": agreed & ~agrees, "popularity": popularity(new.holders, n),
+            "epsilon_per_requester": self.basic_epsilon(new.requests.max(1)), "regret": self.regret(new),
             "all_zero": new.all_zero_ticks > before.all_zero_ticks,
-        }
+        }  # fmt: skip
 
     def acting(self, role: str) -> Array:
         return self.state.ticker
@@ -408,22 +390,14 @@ class GossipBandit(SocialPopulation[State]):
         return {
             "popularity": lambda: popularity(s.holders, n),
             "best": lambda: s.holders[np.arange(self.num_envs), s.qualities.argmax(1)] / n,
-            "consensus": lambda: s.holders.max(1) == n,
-            "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
-            "agreed_at": lambda: s.agreed_at,
-            "departed_at": lambda: s.departed_at,
-            "departures": lambda: s.departures,
-            "regret": lambda: self.regret(s),
-            "popularity_regret": lambda: self.popularity_regret(s),
-            "reward": lambda: s.successes,
-            "ticks": lambda: s.ticks,
-            "pulls": lambda: s.pulls.sum(1),
-            "all_zero": lambda: s.all_zero_ticks,
-            "replies": lambda: self.channels["preference"].messages().max(1),
-            "preference": lambda: s.preference,
-            "requests": lambda: s.requests,
+            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
+            "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
+            "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),
+            "reward": lambda: s.successes, "ticks": lambda: s.ticks, "pulls": lambda: s.pulls.sum(1),
+            "all_zero": lambda: s.all_zero_ticks, "replies": lambda: self.channels["preference"].messages().max(1),
+            "preference": lambda: s.preference, "requests": lambda: s.requests,
             "epsilon_per_requester": lambda: self.basic_epsilon(s.requests),
-        }
+        }  # fmt: skip
 
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].

@@ -69,18 +69,9 @@ from taciturn.envs.round_stopping.model import Completions, Evaluation, Hyperbol
 from taciturn.validation import Array, Bools, Floats, Ints, choice, number, vector
 
 __all__ = [
-    "STOP",
-    "WAIT",
-    "Evaluation",
-    "Hyperbolic",
-    "Model",
-    "Params",
-    "RoundStopping",
-    "State",
-    "evaluate",
-    "parameters",
+    "STOP", "WAIT", "Evaluation", "Hyperbolic", "Model", "Params", "RoundStopping", "State", "evaluate", "parameters",
     "round_stopping_v0",
-]
+]  # fmt: skip
 
 STOP, WAIT = 0, 1
 STOP_REASONS = np.array(["stopped", "complete"])
@@ -132,13 +123,9 @@ class State:
 
 
 def geometric_slot(
-    received: Ints,
-    queued: Ints,
-    model: Model,
-    completions: Completions,
-    uploads: np.random.Generator,
+    received: Ints, queued: Ints, model: Model, completions: Completions, uploads: np.random.Generator,
     computing: np.random.Generator,
-) -> tuple[Ints, Ints]:
+) -> tuple[Ints, Ints]:  # fmt: skip
     """One slot of the Markov chain of section 3.1: (k, beta) after it, int64[B] each."""
     uploaded = (uploads.random(received.shape) < model.upload_probability) & (queued > 0)
     finished = completions.draw(model.num_clients - received - queued, computing)
@@ -211,14 +198,9 @@ class RoundStopping(Population[State]):
             slots, upload = np.where(waits, slots, state.slots), np.where(waits, upload, state.upload)
         total = state.total_slots + (slots - state.slots)
         return replace(
-            state,
-            received=np.where(waits, received, state.received),
-            queued=np.where(waits, queued, state.queued),
-            slots=slots,
-            total_slots=total,
-            upload=upload,
-            clock=state.rounds * p.broadcast_time + total * p.slot_time,
-        )
+            state, received=np.where(waits, received, state.received), queued=np.where(waits, queued, state.queued),
+            slots=slots, total_slots=total, upload=upload, clock=state.rounds * p.broadcast_time + total * p.slot_time,
+        )  # fmt: skip
 
     def aggregate(self, state: State, closes: Bools) -> tuple[State, Floats]:
         """Aggregate the updates of the rounds that close, `closes` bool[B]: the state after it, and R(k), float64[B] (0 elsewhere)."""
@@ -235,18 +217,14 @@ class RoundStopping(Population[State]):
 
         rounds = state.rounds[who] + 1
         return replace(
-            state,
-            received=put(state.received, 0),
-            queued=put(state.queued, 0),
-            slots=put(state.slots, 0.0),
-            rounds=put(state.rounds, rounds),
-            updates=put(state.updates, state.updates[who] + state.received[who]),
+            state, received=put(state.received, 0), queued=put(state.queued, 0), slots=put(state.slots, 0.0),
+            rounds=put(state.rounds, rounds), updates=put(state.updates, state.updates[who] + state.received[who]),
             closed_slots=put(state.closed_slots, state.closed_slots[who] + state.slots[who]),
             earned=state.earned + reward,
             clock=put(state.clock, rounds * p.broadcast_time + state.total_slots[who] * p.slot_time),
             finish=put(state.finish, self.new_finish(who.size)) if state.finish.size else state.finish,
             upload=put(state.upload, np.inf),
-        )
+        )  # fmt: skip
 
     def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         p, limit = self.params, self.params.horizon * (1 + 1e-12)
@@ -275,12 +253,9 @@ class RoundStopping(Population[State]):
         if complete.any():  # Indexing text is slow, and few rounds are complete.
             reason = STOP_REASONS[complete.astype(np.int8)]
         closed = {
-            "updates": after.received,
-            "slots": after.slots,
-            "duration": after.slots * p.slot_time + p.broadcast_time,
-            "reward": earned,
-            "stop_reason": reason,
-        }
+            "updates": after.received, "slots": after.slots, "duration": after.slots * p.slot_time + p.broadcast_time,
+            "reward": earned, "stop_reason": reason,
+        }  # fmt: skip
         info: dict[str, Any] = {"rate_so_far": rate(new, p), "messages": new.updates + new.received}
         return info | closed | {f"_{key}": closes for key in closed}
 
@@ -316,13 +291,10 @@ class RoundStopping(Population[State]):
         s, p = self.state, self.params
         rounds = np.where(s.rounds > 0, s.rounds, np.nan)
         return {
-            "rate": rate(s, p),
-            "reward": s.earned.copy(),
-            "rounds": s.rounds.astype(np.float64),
+            "rate": rate(s, p), "reward": s.earned.copy(), "rounds": s.rounds.astype(np.float64),
             "mean_duration": (s.closed_slots * p.slot_time) / rounds + p.broadcast_time,
-            "mean_updates": s.updates / rounds,
-            "messages": (s.updates + s.received).astype(np.float64),
-        }
+            "mean_updates": s.updates / rounds, "messages": (s.updates + s.received).astype(np.float64),
+        }  # fmt: skip
 
     def describe(self, replica: int = 0) -> str:
         s, p, i = self.state, self.params, replica

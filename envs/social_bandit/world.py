@@ -345,12 +345,9 @@ class SocialBandit(SocialPopulation[State]):
         new, reward = self.adopt(state, actions["agent"])
         new = self.disseminate(new)
         info = {
-            "regret": regret(new.total_reward, new.time, self.params.eta),
-            "signals": new.signals,
-            "adopters": (new.preference < self.num_options).mean(1),
-            "hops": new.hops,
-            "slots": new.slots,
-        }
+            "regret": regret(new.total_reward, new.time, self.params.eta), "signals": new.signals,
+            "adopters": (new.preference < self.num_options).mean(1), "hops": new.hops, "slots": new.slots,
+        }  # fmt: skip
         return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
 
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:

@@ -85,10 +85,14 @@ class Controlled(Population[Any]):
 
     def step(self, actions: Any) -> Step:
         self._running()
-        chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
-        step = self._rollout.play(chosen)
+        chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
+        step = self._rollout.play({self.role: self.inner_action(chosen)})
         more, info = self._follow()
         return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+
+    def inner_action(self, action: Array) -> Array:
+        """What the role does in the inner population for an action here, [B, rows, ...] each."""
+        return action
 
     def _follow(self) -> tuple[Any, Info]:
         """Play the other roles until it is this role's turn again; return this role's summed reward and the last info."""

@@ -392,10 +392,8 @@ class Population(ABC, Generic[S]):
                 raise
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
-        private = any(c.chosen for c in self.channels.values()) or any(
-            c.mechanism is not None for c in configs.values()
-        )
-        self.ledger = self.make_ledger() if private else None
+        private = [*(c.chosen for c in self.channels.values()), *(c.mechanism is not None for c in configs.values())]
+        self.ledger = self.make_ledger() if any(private) else None
         for name, channel in self.channels.items():
             channel.install(configs.get(name, ChannelConfig()), self.ledger)
 

@@ -73,16 +73,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, select
-from taciturn.envs.core.preferences import (
-    InitialPreferences,
-    SocialPopulation,
-    count_holders,
-    initial_options,
-    plan_space,
-    require_preferences,
-    split_plan,
-)
+from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
@@ -120,7 +112,7 @@ class Params:
         choice("reward", self.reward, ("pull", "preference"))
         choice("flat_actions", self.flat_actions, (False, True))
         choice("shuffle", self.shuffle, (False, True))
-        require_preferences(self.initial_preferences, self.num_agents, qualities.size)
+        preferences.require_preferences(self.initial_preferences, self.num_agents, qualities.size)
         if not isinstance(self.initial_preferences, str):
             object.__setattr__(self, "initial_preferences", tuple(np.asarray(self.initial_preferences).tolist()))
 
@@ -181,14 +173,9 @@ def all_zero(state: State, q: float) -> Bools:
 
 
 def tick(state: State, option: Ints, signal: Bools, adopts: Bools, happens: Bools) -> State:
-    """The state after the next tick of each replica.
+    """The state after the next tick of the replicas in which it `happens` [B].
 
-    Args:
-        state: before the tick.
-        option: [B], the option pulled; K for none.
-        signal: [B], its signal.
-        adopts: [B], whether the agent adopts the option.
-        happens: [B], the replicas in which the tick takes place.
+    The agent pulls `option` [B] (K: none), whose signal is `signal` [B], and `adopts` [B] it or not.
     """
     agents, options = state.preference.shape[1], state.holders.shape[1]
     rows, who = np.arange(len(option)), state.ticker[:, 0]
@@ -228,7 +215,7 @@ class GossipBandit(SocialPopulation[State]):
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
         layout = Layout(counts=(p.num_options, 0, 1), received=(1, 0, 1), own=(p.num_options, 0, 1), q=(1, 0, 1))
-        return (Role("agent", p.num_agents, layout, plan_space(p.num_options, p.flat_actions)),)
+        return (Role("agent", p.num_agents, layout, preferences.plan_space(p.num_options, p.flat_actions)),)
 
     def public(self) -> dict[str, Any]:
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
@@ -240,7 +227,7 @@ class GossipBandit(SocialPopulation[State]):
     def initial(self) -> State:
         p, size = self.params, self.num_envs
         rng = self.stream("preferences")
-        options = initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
+        options = preferences.initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
         preference = np.where(options < p.num_options, options, -1).astype(np.int16)
         holders = count_holders(options, p.num_options)
         agreed = holders.max(1) == p.num_agents
@@ -284,7 +271,7 @@ class GossipBandit(SocialPopulation[State]):
 
     def tick(self, state: State, action: Array, happens: Bools) -> tuple[State, Ints, Bools]:
         """The state after the next tick with plans `action` [B, ...] where it `happens` [B], the options pulled, and their signals."""
-        option, on_zero, on_one = split_plan(action, self.params.flat_actions)
+        option, on_zero, on_one = preferences.split_plan(action, self.params.flat_actions)
         signal = draw_signal(option, state.qualities, self.stream("pulls"))
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         all_zero_ticks = state.all_zero_ticks + (happens & all_zero(state, self.reply_law[1]))

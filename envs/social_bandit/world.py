@@ -82,17 +82,9 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, select
+from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import (
-    InitialPreferences,
-    SocialPopulation,
-    count_holders,
-    initial_options,
-    plan_space,
-    require_preferences,
-    split_plan,
-)
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
@@ -143,7 +135,7 @@ class Params:
         choice("signals", self.signals, ("shared", "per_agent"))
         choice("flat_actions", self.flat_actions, (False, True))
         integer("horizon", self.horizon, at_least=1)
-        require_preferences(self.initial_preferences, agents, eta.size)
+        preferences.require_preferences(self.initial_preferences, agents, eta.size)
         self.network.require_connected()
         if self.network.bipartite():
             raise ValueError(
@@ -212,9 +204,7 @@ def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Arra
         initial: P^0 (default: uniform).
     """
     phi = np.asarray(signals, np.float64)
-    weights = (
-        np.full(phi.shape[1:], 1.0 / phi.shape[-1]) if initial is None else np.broadcast_to(initial, phi.shape[1:])
-    )
+    weights = np.broadcast_to(1.0 / phi.shape[-1] if initial is None else initial, phi.shape[1:])
     path = [weights]
     for now in phi:
         weights = ((1 - mu) * weights + mu / phi.shape[-1]) * np.where(now == 1, beta, 1 - beta)
@@ -234,7 +224,7 @@ class SocialBandit(SocialPopulation[State]):
         p, options = self.params, self.num_options
         most = float(p.num_agents) * p.copies
         layout = Layout(counts=(options, 0, most), received=(1, 0, most), own=(options, 0, 1), p=(1, 0, 1), q=(1, 0, 1))
-        return (Role("agent", p.num_agents, layout, plan_space(options, p.flat_actions)),)
+        return (Role("agent", p.num_agents, layout, preferences.plan_space(options, p.flat_actions)),)
 
     @property
     def num_options(self) -> int:
@@ -248,9 +238,8 @@ class SocialBandit(SocialPopulation[State]):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         super().check_channel(channel, config)
         law = config.mechanism
-        plain = (
-            not config.faults and config.budget is None and (law is None or (law.closed_counts and not law.stateful))
-        )
+        closed = law is None or (law.closed_counts and not law.stateful)
+        plain = closed and not config.faults and config.budget is None
         if self.params.perturbation == "per_token" and not plain:
             raise ValueError(
                 "perturbation 'per_token' needs a mechanism with perturb_counts that remembers nothing, and no fault or budget, "
@@ -262,7 +251,7 @@ class SocialBandit(SocialPopulation[State]):
         rng = self.stream("preferences")
         nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         state = State(
-            preference=initial_options(p.initial_preferences, p.num_agents, self.num_options, self.num_envs, rng),
+            preference=preferences.initial_options(p.initial_preferences, p.num_agents, self.num_options, self.num_envs, rng),
             counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
             signals=np.zeros((self.num_envs, self.num_options)), total_reward=nothing, expected_reward=nothing, hops=nothing, slots=none,
             time=none,
@@ -312,9 +301,8 @@ class SocialBandit(SocialPopulation[State]):
         if p.dissemination == "aggregated" and not fresh:
             return dissemination.spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
         if p.dissemination == "aggregated" and len(vectors) * p.copies > p.exact_below * p.num_agents:
-            return dissemination.spread_gaussian_fresh(
-                vectors.sum(0), p.copies, p.num_agents, self.reply_law, rng, self.scratch
-            )
+            held, law = vectors.sum(0), self.reply_law
+            return dissemination.spread_gaussian_fresh(held, p.copies, p.num_agents, law, rng, self.scratch)
         counts, received = dissemination.spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
         return dissemination.stacked((self.perturb_tokens(counts, received), received))
 
@@ -353,7 +341,7 @@ class SocialBandit(SocialPopulation[State]):
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
         p = self.params
-        option, on_zero, on_one = split_plan(plan, p.flat_actions)
+        option, on_zero, on_one = preferences.split_plan(plan, p.flat_actions)
         phi, signals = self.draw_signals()
         reward, signal = signals(state.preference), signals(option)
         adopts = np.where(signal, on_one, on_zero) == 1

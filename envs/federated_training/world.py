@@ -148,11 +148,8 @@ class FederatedTraining(RoundStopping):
         return (replace(server, layout=Layout(**server.layout.fields, test_loss=(1, 0, 10))),)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        return (
-            Channel(
-                "update", "vector", observer="server", unit="user", sender="client", num_senders=self.params.num_clients
-            ),
-        )
+        senders: Any = {"sender": "client", "num_senders": self.params.num_clients}
+        return (Channel("update", "vector", observer="server", unit="user", **senders),)
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None and self.params.clip_norm is None and config.mechanism.kind != "none":

@@ -102,7 +102,7 @@ from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Popul
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit import drawing, model
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
-from taciturn.envs.federated_bandit.model import QUALITIES, State, own_copy, regret
+from taciturn.envs.federated_bandit.model import QUALITIES, State, historical_mean, own_copy, regret
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
@@ -305,7 +305,7 @@ class FederatedBandit(Population[State]):
             sending = asks & (parts > part)
             received, delivered = self.channels["means"].send(mean, sending, sensitivity, events=events)
             received_pulls = np.where(delivered[:, :, None], share, 0.0)
-            state.private[:] = model.historical_mean(state.private, state.weight, received, received_pulls)
+            state.private[:] = historical_mean(state.private, state.weight, received, received_pulls)
             state.weight[:] += received_pulls
             state.reported[:] |= received_pulls > 0
         state.used_counts[asks] = state.counts[asks]

@@ -41,7 +41,7 @@ class Policy:
         """Prepare from what is public; raise ValueError if the policy cannot act in this world."""
 
     def fast(self, view: PublicView) -> Fast | None:
-        """An exact shortcut of `act`, of a type that the world knows, or None; see `taciturn.envs.core.fast.fast_form`."""
+        """An exact shortcut of `act`, of a type that the world knows, or None; see `taciturn.envs.core.public.fast_form`."""
         return None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:

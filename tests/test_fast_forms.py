@@ -15,7 +15,7 @@ from scipy import stats
 import taciturn
 from taciturn import policies, registry
 from taciturn.envs.core import Array, Fast, Population, PublicView
-from taciturn.envs.core.fast import HARMLESS, fast_form
+from taciturn.envs.core.public import HARMLESS, fast_form
 from taciturn.envs.gossip_bandit.ticks import GossipRule
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.wrappers import BitwiseRandomizedResponse

@@ -113,17 +113,9 @@ class Channel:
     """
 
     def __init__(
-        self,
-        name: str,
-        payload: Payload,
-        *,
-        observer: Observer,
-        unit: Unit,
-        sender: str = "",
-        num_senders: int = 0,
-        chosen: str = "",
-        disjoint: bool = False,
-    ) -> None:
+        self, name: str, payload: Payload, *, observer: Observer, unit: Unit, sender: str = "", num_senders: int = 0,
+        chosen: str = "", disjoint: bool = False,
+    ) -> None:  # fmt: skip
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
@@ -177,14 +169,9 @@ class Channel:
                     memory[key][where] = fresh[key][where]
 
     def send(
-        self,
-        x: Array,
-        senders: Array | None = None,
-        sensitivity: float | Array | None = None,
-        *,
-        norm: int = 1,
+        self, x: Array, senders: Array | None = None, sensitivity: float | Array | None = None, *, norm: int = 1,
         events: int | None = None,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
         Faults first silence agents (`Fault.admit`) and falsify messages (`corrupt`). What is sent is then counted, charged and perturbed.

@@ -1,6 +1,6 @@
 """A world of several roles seen by one of them, while policies play the others."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,15 @@ from taciturn.envs.core.roles import Role
 from taciturn.validation import Array
 
 __all__ = ["Controlled"]
+
+
+def _asked(method: str) -> Any:
+    """A method that asks the inner population."""
+
+    def ask(self: "Controlled", *args: Any, **named: Any) -> Any:
+        return getattr(self.inner, method)(*args, **named)
+
+    return ask
 
 
 class Controlled(Population[Any]):
@@ -39,9 +48,6 @@ class Controlled(Population[Any]):
     def fix_spaces(self) -> None:
         super().fix_spaces()
         self.inner.fix_spaces()
-
-    def stream(self, name: str) -> np.random.Generator:
-        return self.inner.stream(name)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
@@ -79,10 +85,14 @@ class Controlled(Population[Any]):
 
     def step(self, actions: Any) -> Step:
         self._running()
-        chosen = {self.role: self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))}
-        step = self._rollout.play(chosen)
+        chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
+        step = self._rollout.play({self.role: self.inner_action(chosen)})
         more, info = self._follow()
         return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+
+    def inner_action(self, action: Array) -> Array:
+        """What the role does in the inner population for an action here, [B, rows, ...] each."""
+        return action
 
     def _follow(self) -> tuple[Any, Info]:
         """Play the other roles until it is this role's turn again; return this role's summed reward and the last info."""
@@ -94,35 +104,7 @@ class Controlled(Population[Any]):
         self.ledger = inner.ledger
         return reward, info
 
-    def initial(self) -> Any:
-        return self.inner.initial()
-
-    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        return self.inner.transition(state, actions)
-
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        return self.inner.observe_role(state, role, rows)
-
-    def acting(self, role: str) -> Array | None:
-        return self.inner.acting(role)
-
-    def action_mask(self, role: str) -> Array | None:
-        return self.inner.action_mask(role)
-
-    def clock(self) -> Array:
-        return self.inner.clock()
-
-    def measures(self) -> dict[str, Callable[[], Array]]:
-        return self.inner.measures()
-
-    def outcome(self) -> dict[str, Array]:
-        return self.inner.outcome()
-
-    def public(self) -> dict[str, Any]:
-        return self.inner.public()
-
-    def describe(self, replica: int = 0) -> str:
-        return self.inner.describe(replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        self.inner.draw(axes, replica)
+    initial, transition, observe_role = map(_asked, ("initial", "transition", "observe_role"))
+    acting, action_mask, stream, clock = map(_asked, ("acting", "action_mask", "stream", "clock"))
+    measures, outcome, public = map(_asked, ("measures", "outcome", "public"))
+    describe, draw = map(_asked, ("describe", "draw"))

@@ -170,14 +170,6 @@ class Graph:
         return bool((colour[self.edges[:, 0]] != colour[self.edges[:, 1]]).all())
 
 
-def _ring(n: int) -> Graph:
-    return Graph._of_edges([(i, (i + 1) % n) for i in range(n)], n, "graph")
-
-
-def _star(n: int) -> Graph:
-    return Graph._of_edges([(0, i) for i in range(1, n)], n, "graph")
-
-
 def _star_triangle(n: int) -> Graph:
     """A star with an edge between its last two leaves, which makes it not bipartite."""
     if n < 3:
@@ -187,8 +179,8 @@ def _star_triangle(n: int) -> Graph:
 
 SHAPES: dict[str, Callable[[int], Graph]] = {
     "complete": lambda n: Graph(n, None),
-    "ring": _ring,
-    "star": _star,
+    "ring": lambda n: Graph._of_edges([(i, (i + 1) % n) for i in range(n)], n, "graph"),
+    "star": lambda n: Graph._of_edges([(0, i) for i in range(1, n)], n, "graph"),
     "star_triangle": _star_triangle,
 }
 GRAPHS = (*SHAPES, "erdos_renyi", "watts_strogatz", "barabasi_albert")

@@ -10,17 +10,17 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, join
-from taciturn.envs.core.fast import Fast, fast_form
-from taciturn.envs.core.public import PublicView
+from taciturn.envs.core.public import Fast, PublicView, fast_form
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.composition import Method
 from taciturn.validation import Array, integer, number
 
-__all__ = ["Acts", "Population", "Rollout", "Step", "as_policies", "begin", "masked", "select"]
+__all__ = ["Acts", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "masked", "select"]
 
 S = TypeVar("S")
 Info = dict[str, Any]
+Transition = tuple[S, dict[str, Array], Array, Array, Info]
 
 
 class Acts(Protocol):
@@ -135,7 +135,7 @@ class Population(ABC, Generic[S]):
         """Draw the initial state of all B replicas."""
 
     @abstractmethod
-    def transition(self, state: S, actions: dict[str, Array]) -> tuple[S, dict[str, Array], Array, Array, Info]:
+    def transition(self, state: S, actions: dict[str, Array]) -> Transition[S]:
         """Play one turn, without changing `state` in place.
 
         Returns:
@@ -317,7 +317,9 @@ class Population(ABC, Generic[S]):
         # Everything that can be refused is checked before anything changes.
         if seed is not None:
             integer("seed", seed, at_least=0)
-        options = self._known_options(options)
+        if options is not None and not isinstance(options, Mapping):
+            raise ValueError(f"options must be a dict or None, not {options!r}")
+        options = options or {}
         configs = self._asked_configs(options)
         if where is None:
             self._begin_run(options.get("horizon"))
@@ -353,11 +355,6 @@ class Population(ABC, Generic[S]):
             self.truncated = self.truncated & ~where
             self._state = select(where, self.initial(), before)
         return self.observe(), {}
-
-    def _known_options(self, options: Any) -> Mapping[str, Any]:
-        if options is not None and not isinstance(options, Mapping):
-            raise ValueError(f"options must be a dict or None, not {options!r}")
-        return options or {}
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""
@@ -395,10 +392,8 @@ class Population(ABC, Generic[S]):
                 raise
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
-        private = any(c.chosen for c in self.channels.values()) or any(
-            c.mechanism is not None for c in configs.values()
-        )
-        self.ledger = self.make_ledger() if private else None
+        private = [*(c.chosen for c in self.channels.values()), *(c.mechanism is not None for c in configs.values())]
+        self.ledger = self.make_ledger() if any(private) else None
         for name, channel in self.channels.items():
             channel.install(configs.get(name, ChannelConfig()), self.ledger)
 

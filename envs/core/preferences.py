@@ -1,21 +1,23 @@
-"""What the worlds of social learning share: preferences among K options, plans to change them, and the channel that carries them."""
+"""What the worlds of social learning share: preferences, plans to change them, their channel, and pictures of their popularity."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig
-from taciturn.envs.core.popularity import PopularityHistory
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.replies import reply_law, require_bits
-from taciturn.validation import Array, Ints, choice
+from taciturn.validation import Array, Floats, Ints, choice
 
 __all__ = [
-    "InitialPreferences", "SocialPopulation", "count_holders", "initial_options", "join_plan", "plan_space", "require_preferences",
-    "split_plan",
+    "COLOURS", "InitialPreferences", "PopularityHistory", "SocialPopulation", "count_holders", "draw_history", "initial_options",
+    "join_plan", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
 ]  # fmt: skip
+
+# Okabe and Ito's colours, which most people can tell apart.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
 
 InitialPreferences = str | Sequence[int] | Array
 S = TypeVar("S")
@@ -72,6 +74,64 @@ def join_plan(option: Array, on_zero: Any, on_one: Any, flat: bool) -> Array:
     """The inverse of `split_plan`; `on_zero` and `on_one` are broadcast to the shape of `option`."""
     zero, one = (np.broadcast_to(np.asarray(adopts, np.int64), option.shape) for adopts in (on_zero, on_one))
     return 4 * option + 2 * zero + one if flat else np.stack([option, zero, one], -1)
+
+
+class PopularityHistory:
+    """Times and popularity of B replicas at evenly spaced steps, at most `limit` of them.
+
+    Args:
+        limit: number of records at which every other one is dropped.
+    """
+
+    def __init__(self, limit: int = 400) -> None:
+        self.limit, self.stride, self.steps = limit, 1, 0
+        self.records: list[tuple[Floats, Floats]] = []
+
+    def record(self, time: Floats, popularity: Callable[[], Floats]) -> None:
+        """Add a step: its time [B] and popularity [B, K], which is computed only if the step is kept."""
+        if self.steps % self.stride == 0:
+            self.records.append((time, popularity()))
+            if len(self.records) == self.limit:
+                self.records, self.stride = self.records[::2], 2 * self.stride
+        self.steps += 1
+
+    def run(self, replica: int, time: Floats, popularity: Floats) -> tuple[Floats, Floats]:
+        """Times [n] and popularity [n, K] of the replica's current run, up to the present `time` [B] and `popularity` [B, K]."""
+        records = [*self.records, (time, popularity)]
+        times, shares = (np.array([record[i][replica] for record in records]) for i in (0, 1))
+        resets = np.flatnonzero(np.diff(times) < 0)
+        first = resets[-1] + 1 if resets.size else 0
+        return times[first:], shares[first:]
+
+
+def option_colours(num_options: int) -> list[Any]:
+    """A colour for each option, and grey for none."""
+    if num_options <= len(COLOURS):
+        return [*COLOURS[:num_options], "#dddddd"]
+    from matplotlib import colormaps
+
+    return [*(colormaps["turbo"](k / (num_options - 1)) for k in range(num_options)), "#dddddd"]
+
+
+def two_panels(axes: Any, title: str) -> tuple[Any, Any]:
+    """Matplotlib axes for a picture of the agents, on the left, and of the history of popularity, on the right."""
+    axes.set_axis_off()
+    axes.set_title(title, loc="left")
+    return axes.inset_axes((0, 0.02, 0.44, 0.92)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))
+
+
+def draw_history(axes: Any, times: Floats, shares: Floats, qualities: Floats, horizon: float, unit: str) -> None:
+    """Draw popularity `shares` [n, K] at `times` [n] as bands."""
+    few = len(qualities) <= len(COLOURS)
+    labels = [f"{k}: {quality:.3g}" if few else "_" for k, quality in enumerate(qualities)]
+    axes.stackplot(times, shares.T, colors=option_colours(len(qualities))[:-1], labels=labels)
+    axes.set_xlim(0, horizon)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel(unit)
+    axes.set_title("popularity (option: quality)", fontsize="medium")
+    axes.spines[["top", "right"]].set_visible(False)
+    if few:
+        axes.legend(loc="lower right", fontsize="small", framealpha=0.85)
 
 
 class SocialPopulation(Population[S]):

@@ -1,4 +1,8 @@
-"""The public view of a world: everything that a policy may know, and nothing that the world hides."""
+"""What worlds and policies know of each other: the public view of a world, and the fast form that a policy declares.
+
+The view holds everything that a policy may know, and nothing that the world hides. A fast form is an exact shortcut of `act`, which never
+replaces an overridden `act`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +13,10 @@ from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array
 
-__all__ = ["HiddenTruth", "PublicChannel", "PublicParams", "PublicView"]
+__all__ = ["Fast", "HiddenTruth", "PublicChannel", "PublicParams", "PublicView", "fast_form"]
+
+# What a subclass may override without changing how the policy acts.
+HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress"})
 
 
 class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
@@ -56,18 +63,9 @@ class PublicChannel:
 
     @classmethod
     def of(cls, channel: Channel) -> "PublicChannel":
-        config = channel.config
-        return cls(
-            channel.name,
-            channel.payload,
-            channel.observer,
-            channel.unit,
-            channel.sender,
-            channel.num_senders,
-            config.mechanism,
-            config.budget is not None,
-            bool(config.faults),
-        )
+        c, config = channel, channel.config
+        public = (c.name, c.payload, c.observer, c.unit, c.sender, c.num_senders, config.mechanism)
+        return cls(*public, budgeted=config.budget is not None, faulty=bool(config.faults))
 
 
 class PublicView:
@@ -132,3 +130,29 @@ class PublicView:
             **changes: parameters that differ.
         """
         return self._practice(num_envs, kind, **changes)
+
+
+class Fast:
+    """Base of the fast forms. One holds what a world needs to know of a policy to play many of its steps at once, with the same law.
+
+    A world names the fast forms that it can play in `Population.jumps`.
+    """
+
+
+def fast_form(policy: Any, view: PublicView) -> Fast | None:
+    """The fast form that `policy` declares by its method `fast(view)`; None if the policy must be played by `act`.
+
+    A declaration holds for the class that makes it. If a derived class, or the object itself, overrides any attribute of that class, the
+    shortcut may no longer agree with `act`, and it is not used unless the derived class declares a fast form of its own.
+    """
+    classes = type(policy).__mro__
+    owner = next((place for place, cls in enumerate(classes) if "fast" in vars(cls)), None)
+    if owner is None:
+        return None
+    known = classes[owner]
+    own = {name: value for name, value in getattr(policy, "__dict__", {}).items() if callable(value)}
+    for changed in (*map(vars, classes[:owner]), own):
+        if any(hasattr(known, name) and name not in HARMLESS for name in changed if not name.startswith("__")):
+            return None
+    form: Fast | None = policy.fast(view)
+    return form

@@ -41,24 +41,34 @@ def _sole_role(population: Population[Any], view: str) -> str:
     return next(iter(population.roles))
 
 
-def _one_replica(population: Population[Any], view: str) -> None:
-    if population.num_envs != 1:
-        raise ValueError(f"{view} needs a population of one replica, but num_envs is {population.num_envs}")
+class _OneReplica:
+    """Common part of the views of one replica."""
+
+    def __init__(self, population: Population[Any], render_mode: str | None, **metadata: Any) -> None:
+        if population.num_envs != 1:
+            view = type(self).__name__
+            raise ValueError(f"{view} needs a population of one replica, but num_envs is {population.num_envs}")
+        self.population = population
+        population.fix_spaces()
+        self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
+        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}
+        self._renderer = Renderer(population, self.render_mode)
+
+    def render(self) -> Any:
+        return self._renderer.frame()
+
+    def close(self) -> None:
+        self._renderer.close()
 
 
-class SingleEnv(gymnasium.Env[Array, Any]):
+class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
     """A one-agent population of one replica as a Gymnasium environment."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         self.role = _sole_role(population, "SingleEnv")
-        _one_replica(population, "SingleEnv")
-        self.population = population
-        population.fix_spaces()
-        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name}
-        self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
+        super().__init__(population, render_mode)
         role = population.roles[self.role]
         self.observation_space, self.action_space = role.layout.space(), role.action_space
-        self._renderer = Renderer(population, self.render_mode)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         super().reset(seed=seed)
@@ -71,12 +81,6 @@ class SingleEnv(gymnasium.Env[Array, Any]):
         self._renderer.update()
         info = _one(step.info) | self._mask()
         return step.observation[0, 0], float(step.reward[0, 0]), bool(step.terminated[0]), bool(step.truncated[0]), info
-
-    def render(self) -> Any:
-        return self._renderer.frame()
-
-    def close(self) -> None:
-        self._renderer.close()
 
     def action_masks(self) -> Array:
         """The actions that have an effect now, bool[n] (sb3-contrib's MaskablePPO calls this method)."""
@@ -112,12 +116,8 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.num_envs = population.num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.render_mode = choice("render_mode", render_mode, (None, "ansi", "rgb_array"))
-        self.metadata = {
-            "autoreset_mode": self.autoreset_mode,
-            "render_modes": ["ansi", "rgb_array"],
-            "render_fps": 10,
-            "name": population.name,
-        }
+        self.metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10, "name": population.name}
+        self.metadata["autoreset_mode"] = self.autoreset_mode
         role = population.roles[self.role]
         self.single_observation_space, self.single_action_space = role.layout.space(), role.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -187,20 +187,12 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return tuple(Renderer(self.population, self.render_mode, i).frame() for i in range(self.num_envs))
 
 
-class _Agents:
-    """Common part of the two PettingZoo views: names, spaces, and a population of one replica."""
+class _Agents(_OneReplica):
+    """Common part of the two PettingZoo views: names and spaces."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
-        _one_replica(population, type(self).__name__)
-        self.population = population
-        population.fix_spaces()
-        self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
-        self.metadata = {
-            "render_modes": list(RENDER_MODES),
-            "render_fps": 10,
-            "name": population.name,
-            "is_parallelizable": type(population).acting is Population.acting,
-        }
+        alike = type(population).acting is Population.acting
+        super().__init__(population, render_mode, is_parallelizable=alike)
         self.possible_agents = list(population.possible_agents)
         self.agents: list[str] = []
         self._of = {role: [f"{role}_{i}" for i in range(r.num_agents)] for role, r in population.roles.items()}
@@ -216,19 +208,12 @@ class _Agents:
         self._nothing = dict.fromkeys(self.possible_agents, 0.0)
         self._seen: dict[str, Array] = {}
         self._shown: dict[str, Array] = {}
-        self._renderer = Renderer(population, self.render_mode)
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
         return self.action_spaces[agent]
-
-    def render(self) -> Any:
-        return self._renderer.frame()
-
-    def close(self) -> None:
-        self._renderer.close()
 
     def _play(self, actions: dict[str, Array]) -> tuple[Step, dict[str, Array]]:
         """Step the world; also return the rewards by role, [N], which are zero for agents that did not act."""
@@ -437,14 +422,8 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         if action is not None:
             raise ValueError(f"action must be None for {agent}, which is done, not {action!r}")
         self.rewards = self._idle
-        records: tuple[dict[str, Any], ...] = (
-            self._idle,
-            self._cumulative_rewards,
-            self.terminations,
-            self.truncations,
-            self.infos,
-        )
-        for record in records:
+        records: list[dict[str, Any]] = [self._idle, self._cumulative_rewards, self.terminations, self.truncations]
+        for record in [*records, self.infos]:
             record.pop(agent)
         self.agents.remove(agent)
         if self.agents:

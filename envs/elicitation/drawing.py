@@ -4,12 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Population
 from taciturn.envs.elicitation.payments import RULES
-from taciturn.validation import Floats
 
 
-def describe(population: Population[Any], replica: int) -> str:
+def describe(population: Any, replica: int = 0) -> str:
     """One line of text: the last campaign of a replica."""
     s, i = population.state, replica
     rule = RULES[s.rule[i]]
@@ -23,8 +21,8 @@ def describe(population: Population[Any], replica: int) -> str:
     )
 
 
-def draw(population: Population[Any], axes: Any, replica: int, estimate: Floats) -> None:
-    """Draw the last campaign of a replica: the shares of the reports, the `estimate` [M] of theta, and the budgets chosen."""
+def draw(population: Any, axes: Any, replica: int = 0) -> None:
+    """Draw the last campaign of a replica: the shares of the reports, the estimate of theta, and the budgets chosen."""
     s, p, i = population.state, population.params, replica
     rule, kinds = RULES[s.rule[i]], s.counts.shape[1]
     shares = s.counts[i] / max(int(s.counts[i].sum()), 1)
@@ -33,9 +31,8 @@ def draw(population: Population[Any], axes: Any, replica: int, estimate: Floats)
     ]
     axes.bar(np.arange(kinds), shares, color=colours, width=0.7, label="reports")
     if s.counts[i].any() and p.reporting == "k_ary":
-        axes.plot(
-            np.arange(kinds), np.clip(estimate, 0, 1), "D", color="#2a6f4e", markersize=5, label="estimate of theta"
-        )
+        estimate = np.clip(population.estimate(s.counts, s.target)[i], 0, 1)
+        axes.plot(np.arange(kinds), estimate, "D", color="#2a6f4e", markersize=5, label="estimate of theta")
         axes.plot(np.arange(kinds), s.theta[i], "_", color="#b3403a", markersize=18, markeredgewidth=2, label="theta")
     axes.set_ylim(0, 1)
     axes.set_xlabel("reported value (winner in gold)" if rule == "wintall" else "reported value")

@@ -17,17 +17,9 @@ from taciturn.envs.elicitation.reporting import KaryReport, Reporting
 from taciturn.validation import Floats, Ints, choice, integer, number
 
 __all__ = [
-    "Announcement",
-    "Cost",
-    "ExponentialCost",
-    "LinearCost",
-    "LogCost",
-    "QuadraticCost",
-    "best_epsilon",
-    "expected_payment",
-    "exploitability",
-    "wins",
-]
+    "Announcement", "Cost", "ExponentialCost", "LinearCost", "LogCost", "QuadraticCost", "best_epsilon",
+    "expected_payment", "exploitability", "wins",
+]  # fmt: skip
 
 
 def _circle(size: int) -> int:
@@ -149,14 +141,9 @@ class Announcement:
 
 
 def best_epsilon(
-    prizes: Floats,
-    theta: Floats,
-    cost: Cost,
-    factor: ArrayLike = 1.0,
-    *,
-    at_most: float = math.inf,
+    prizes: Floats, theta: Floats, cost: Cost, factor: ArrayLike = 1.0, *, at_most: float = math.inf,
     reporting: Reporting | None = None,
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats]:  # fmt: skip
     """The budget with the largest payoff P_X(eps) . prizes - factor g(eps) [Jiang 2.6], and that payoff, [...] each.
 
     Under k-ary response P_X . prizes = mean + eps / (eps + M) gain, with the mean prize and gain = theta . prizes - mean.

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Controlled, Role, Step
+from taciturn.envs.core import Acts, Array, Controlled, Role
 from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
@@ -39,15 +39,11 @@ class PlatformSide(Controlled):
         size = len(self._high) - self.fixed_target
         return (replace(role, action_space=gymnasium.spaces.Box(0.0, 1.0, (size,), np.float32)),)
 
-    def step(self, actions: Any) -> Step:
-        self._running()
-        checked = self.roles[self.role].check(actions, (self.num_envs, 1))
+    def inner_action(self, action: Array) -> Array:
         if self.fixed_target:
             target = np.full((self.num_envs, 1, 1), self.params.target / self._high[0], np.float32)
-            checked = np.concatenate([target, checked], -1)
-        step = self._rollout.play({self.role: checked * self._high})
-        more, info = self._follow()
-        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+            action = np.concatenate([target, action], -1)
+        return action * self._high
 
 
 def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = False, **params: Any) -> PlatformSide:

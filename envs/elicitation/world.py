@@ -96,42 +96,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core import (
-    Acts,
-    Array,
-    Channel,
-    ChannelConfig,
-    Fast,
-    Layout,
-    Population,
-    Role,
-    World,
-    choice,
-    integer,
-    number,
-)
-from taciturn.envs.elicitation import drawing
-from taciturn.envs.elicitation.announcements import MIN_TARGET, Announcements
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.elicitation import drawing, payments
 from taciturn.envs.elicitation.costs import ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.fast import CommonBudget, play_tallies
 from taciturn.envs.elicitation.game import Announcement, expected_payment, exploitability
-from taciturn.envs.elicitation.payments import (
-    AGREEMENT,
-    RULES,
-    SERUM,
-    WINTALL,
-    distribution,
-    estimator_error,
-    payment_lower_bound,
-    rule_payments,
-    theorem_2_holds,
-    winner_payment,
-    winning_report,
-    wintall_payment,
-)
+from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, Announcements, distribution, payment_lower_bound
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = ["Elicitation", "Params", "Prizes", "State", "elicitation_v0"]
 
@@ -261,19 +234,13 @@ class Elicitation(Population[State]):
         p, m, x = self.params, self.params.num_values, self.reporting.num_reports
         self.announcements = Announcements(tuple(p.rules), x, p.max_epsilon, p.max_scale)
         last: dict[str, tuple[int, float, float]] = {
-            "shares": (x, 0, 1),
-            "participation": (1, 0, 1),
-            "payment": (1, 0, p.payment_cap),
-            "degenerate": (1, 0, 1),
-            "past_shares": (x, 0, 1),
-            "time_left": (1, 0, 1),
-        }
+            "shares": (x, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
+            "past_shares": (x, 0, 1), "time_left": (1, 0, 1),
+        }  # fmt: skip
         if p.show_reports:
             last["reports"] = (p.num_individuals, -1, x)
-        reference: dict[str, tuple[int, float, float]] = (
-            {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
-        )
-        own = reference | {"cost": (1, 0.0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
+        own: dict[str, tuple[int, float, float]] = {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
+        own |= {"cost": (1, 0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
         budgets = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32)
         announced = self.announcements.layout
         return (
@@ -283,10 +250,8 @@ class Elicitation(Population[State]):
 
     def make_channels(self) -> tuple[Channel, ...]:
         kind = KaryRandomizedResponse.kind if self.params.reporting == "k_ary" else UnaryEncoding.kind
-        channel = Channel(
-            "report", "categorical", observer="platform", unit="event", sender="individual", chosen=kind, disjoint=True
-        )
-        return (channel,)
+        named: Any = {"observer": "platform", "unit": "event", "sender": "individual"}
+        return (Channel("report", "categorical", chosen=kind, disjoint=True, **named),)
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None:
@@ -306,11 +271,9 @@ class Elicitation(Population[State]):
         if p.belief_concentration != math.inf:
             drawn = self.stream("beliefs").standard_gamma(p.belief_concentration * theta[:, None], (b, n, m))
             mass = drawn.sum(-1, keepdims=True)
-            belief = (
-                drawn / mass
-                if mass.all()
-                else np.where(mass > 0, drawn / np.where(mass > 0, mass, 1.0), theta[:, None])
-            )
+            belief = drawn / np.where(mass > 0, mass, 1.0)
+            if not mass.all():
+                belief = np.where(mass > 0, belief, theta[:, None])
         spread = self.stream("costs").uniform(1 - p.cost_spread, 1 + p.cost_spread, (b, n))
         nothing, none = np.zeros(b), np.zeros(b, np.int64)
         tally = np.zeros((b, self.reporting.num_reports), np.int64)
@@ -362,23 +325,22 @@ class Elicitation(Population[State]):
         if p.reporting == "k_ary":
             winner, tie = draw_winner(counts, self.stream("ties"))
             most = np.take_along_axis(counts, winner[:, None], 1)[:, 0]
-            amount = wintall_payment(most, total, p.num_values, state.target, state.scale)
+            amount = payments.wintall_payment(most, total, p.num_values, state.target, state.scale)
             degenerate = p.num_values * most <= total
         else:
-            winner, slope = winning_report(self.estimate(counts, state.target), state.target, self.reporting)
-            amount, tie = winner_payment(state.scale, slope), np.zeros(self.num_envs, np.bool_)
+            estimate, tie = self.estimate(counts, state.target), np.zeros(self.num_envs, np.bool_)
+            winner, slope = payments.winning_report(estimate, state.target, self.reporting)
+            amount = payments.winner_payment(state.scale, slope)
             degenerate = (slope == 0) | (total == 0)
         winner, tie = np.where(total > 0, winner, -1), tie & (total > 0)
         prize, chance = amount[:, None] * (np.arange(counts.shape[1]) == winner[:, None]), np.ones(counts.shape)
-        if (rule != WINTALL).any():
-            prize = rule_payments(rule, state.scale, prize, state.value, self.reference(state))
+        if (rule != payments.WINTALL).any():
+            prize = payments.rule_payments(rule, state.scale, prize, state.value, self.reference(state))
             agree = np.clip((counts - 1) / np.maximum(total - 1, 1)[:, None], 0, 1)
-            chance = np.where(rule[:, None] >= AGREEMENT, agree, 1.0)
-        return Prizes(np.minimum(prize, p.payment_cap), chance, winner, tie, degenerate & (rule == WINTALL))
+            chance = np.where(rule[:, None] >= payments.AGREEMENT, agree, 1.0)
+        return Prizes(np.minimum(prize, p.payment_cap), chance, winner, tie, degenerate & (rule == payments.WINTALL))
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         nobody = np.zeros(self.num_envs, np.bool_)
         if "platform" in actions:
             new = self.announced(state, actions["platform"][:, 0])
@@ -396,46 +358,32 @@ class Elicitation(Population[State]):
         counts = np.bincount((place if everyone else place[delivered]).ravel(), minlength=kinds * self.num_envs)
         counts = counts.reshape(self.num_envs, kinds)
         prizes = self.judge(state, counts)
-        payments = prizes.amount.ravel()[place]
+        paid = prizes.amount.ravel()[place]
         if (prizes.chance < 1).any():
-            payments = payments * (self.stream("peers").random(place.shape) < prizes.chance.ravel()[place])
+            paid = paid * (self.stream("peers").random(place.shape) < prizes.chance.ravel()[place])
         if not everyone:
-            payments = payments * delivered
+            paid = paid * delivered
         costs = state.factor * self.cost(spent)
         if not joins.all():
             costs = costs * joins
-        totals = {
-            "paid": payments.sum(1),
-            "cost": costs.sum(1),
-            "shortfall": np.maximum(self.params.target - spent, 0).sum(1),
-            "levels": levels.sum(1),
-            "joined": joins.sum(1),
-        }
+        shortfall = np.maximum(self.params.target - spent, 0)
+        by_agent = {"paid": paid, "cost": costs, "shortfall": shortfall, "levels": levels, "joined": joins}
+        totals = {name: values.sum(1) for name, values in by_agent.items()}
         new, reward, outcome = self.settle(state, counts, prizes, totals, np.where(joins, budget, -1.0))
         if self.params.show_reports:
             new = replace(new, reports=np.where(delivered, received, -1))
-        info = outcome | {
-            "theta": state.theta.copy(),
-            "tie": prizes.tie,
-            "data": {"individual": data},
-            "budgets": {"individual": new.budget.copy()},
-            "levels": {"individual": levels},
-            "payments": {"individual": payments},
-            "costs": {"individual": costs},
-        }
-        rewards = {"platform": reward[:, None], "individual": payments - costs}
+        shown = {"data": data, "budgets": new.budget.copy(), "levels": levels, "payments": paid, "costs": costs}
+        info = outcome | {"theta": state.theta.copy(), "tie": prizes.tie}
+        info |= {name: {"individual": values} for name, values in shown.items()}
+        rewards = {"platform": reward[:, None], "individual": paid - costs}
         return new, rewards, nobody, new.campaign >= self.params.horizon, info
 
     def settle(
         self, state: State, counts: Ints, prizes: Prizes, totals: dict[str, Array], budget: Floats
     ) -> tuple[State, Floats, dict[str, Any]]:
-        """Close a campaign.
+        """Close a campaign, given the tally `counts` [B, x] and the budget of each individual, [B, N].
 
-        Args:
-            counts: the tally, [B, x].
-            prizes: the payments for its reports.
-            totals: sums over individuals, [B] each: `paid`, `cost`, `shortfall`, `levels`, `joined`.
-            budget: of each individual, [B, N].
+        `totals` holds sums over individuals, [B] each: `paid`, `cost`, `shortfall`, `levels`, `joined`.
 
         Returns:
             The new state, the platform's reward [B], and the info of the campaign.
@@ -444,43 +392,24 @@ class Elicitation(Population[State]):
         estimate = self.estimate(counts, state.target)
         error = ((estimate - state.theta) ** 2).sum(-1)
         penalty = p.penalty * (totals["shortfall"] if p.objective == "quality" else n * error)
-        joined = totals["joined"]
-        payment = totals["paid"] / np.maximum(joined, 1)
+        paid, joined = totals["paid"], totals["joined"]
+        payment = paid / np.maximum(joined, 1)
         ratio = payment / np.where(state.bound > 0, state.bound, np.inf)
         summed = {
-            "payment": payment,
-            "payment_ratio": ratio,
-            "error": error,
-            "shortfall": totals["shortfall"] / n,
-            "level": totals["levels"] / n,
-            "participation": joined / n,
-            "utility": (totals["paid"] - totals["cost"]) / n,
-            "degenerate": prizes.degenerate,
-            "paid": totals["paid"],
-        }
+            "payment": payment, "payment_ratio": ratio, "error": error, "shortfall": totals["shortfall"] / n,
+            "level": totals["levels"] / n, "participation": joined / n, "utility": (paid - totals["cost"]) / n,
+            "degenerate": prizes.degenerate, "paid": paid,
+        }  # fmt: skip
         new = replace(
-            state,
-            counts=counts,
-            past=state.past + counts,
-            paid=totals["paid"],
-            degenerate=prizes.degenerate,
-            winner=prizes.winner,
-            budget=budget,
-            campaign=state.campaign + 1,
-            sums=state.sums + np.stack([summed[name] for name in SUMS], -1),
-        )
+            state, counts=counts, past=state.past + counts, paid=paid, degenerate=prizes.degenerate, winner=prizes.winner,
+            budget=budget, campaign=state.campaign + 1, sums=state.sums + np.stack([summed[name] for name in SUMS], -1),
+        )  # fmt: skip
         info = {
-            "estimate": estimate,
-            "error": error,
-            "winner": prizes.winner.copy(),
-            "degenerate": prizes.degenerate.copy(),
-            "payment": payment,
-            "lower_bound": state.bound.copy(),
-            "payment_ratio": ratio,
-            "total_payment": totals["paid"].copy(),
+            "estimate": estimate, "error": error, "winner": prizes.winner.copy(), "degenerate": prizes.degenerate.copy(),
+            "payment": payment, "lower_bound": state.bound.copy(), "payment_ratio": ratio, "total_payment": paid.copy(),
             "participation": joined / n,
-        }
-        return new, -(totals["paid"] + penalty), info
+        }  # fmt: skip
+        return new, -(paid + penalty), info
 
     def can_jump(self, until: float) -> bool:
         """True if all replicas are at the start of the same campaign, and single reports are not shown."""
@@ -509,7 +438,7 @@ class Elicitation(Population[State]):
             return layout.pack(**{name: np.asarray(value)[:, None] for name, value in fields.items()})
         own = {name: value[:, None] for name, value in announced.items()}
         if "peer_truth_serum" in p.rules:
-            own["reference"] = (self.reference(state) * (state.rule == SERUM)[:, None])[:, None]
+            own["reference"] = (self.reference(state) * (state.rule == payments.SERUM)[:, None])[:, None]
         return layout.pack(**own, cost=self.cost.c * state.factor, belief=state.belief)
 
     def clock(self) -> Array:
@@ -527,11 +456,7 @@ class Elicitation(Population[State]):
         metrics = {name: means[:, i].copy() for i, name in enumerate(SUMS) if name != "paid"}
         return metrics | {"total_payment": s.sums[:, SUMS.index("paid")].copy()}
 
-    def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica, self.estimate(self.state.counts, self.state.target)[replica])
+    describe, draw = drawing.describe, drawing.draw
 
 
 class _World(World[Elicitation, Params]):
@@ -542,8 +467,8 @@ class _World(World[Elicitation, Params]):
     Announcement = Announcement
     payment_lower_bound = staticmethod(payment_lower_bound)
     expected_payment = staticmethod(expected_payment)
-    estimator_error = staticmethod(estimator_error)
-    theorem_2_holds = staticmethod(theorem_2_holds)
+    estimator_error = staticmethod(payments.estimator_error)
+    theorem_2_holds = staticmethod(payments.theorem_2_holds)
     exploitability = staticmethod(exploitability)
 
 

@@ -60,12 +60,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Fast, Layout, Role, World
+from taciturn.envs.core import Fast, Layout, Role, Transition, World
 from taciturn.envs.federated_bandit.model import State as BanditState
 from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.federated_bandit.world import Params as BanditParams
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints
 
 __all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
 
@@ -121,12 +121,9 @@ class ArmElimination(FederatedBandit):
     def make_roles(self) -> tuple[Role, ...]:
         arms = self.params.arms
         layout = Layout(
-            means=(arms, *MEAN_BOUNDS),
-            counts=(arms, 0, 1),
-            active=(arms, 0, 1),
-            rounds=(1, 0, self.params.horizon),
+            means=(arms, *MEAN_BOUNDS), counts=(arms, 0, 1), active=(arms, 0, 1), rounds=(1, 0, self.params.horizon),
             time_left=(1, 0, 1),
-        )
+        )  # fmt: skip
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
     def initial(self) -> State:
@@ -144,9 +141,7 @@ class ArmElimination(FederatedBandit):
         assert isinstance(state, State)
         return state.active
 
-    def transition(  # type: ignore[override]
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:  # type: ignore[override]
         p, new = self.params, own_copy(state)
         share, threshold, participation = decode_action(actions["coordinator"][:, 0])
         left, number = self.params.horizon - state.time, state.active.sum(-1)

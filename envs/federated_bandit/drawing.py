@@ -15,7 +15,8 @@ def phase(population: Any, replica: int) -> str:
     return "exploring" if population.playing(population.state)[replica].sum() > 1 else "exploiting"
 
 
-def describe(population: Any, replica: int) -> str:
+def describe(population: Any, replica: int = 0) -> str:
+    """The state of one replica in a line of text."""
     s, i = population.state, replica
     playing = population.playing(s)[i]
     shown = "".join("#" if arm else "." for arm in playing[:60]) + ("..." if len(playing) > 60 else "")
@@ -25,7 +26,7 @@ def describe(population: Any, replica: int) -> str:
     )
 
 
-def draw(population: Any, axes: Any, replica: int) -> None:
+def draw(population: Any, axes: Any, replica: int = 0) -> None:
     """Estimated and true mean of every arm: as uploaded, or, before the first round, over all pulls."""
     s: State = population.state
     i, arms = replica, np.arange(s.counts.shape[2])

@@ -8,7 +8,7 @@ import numpy as np
 
 from taciturn.envs.core import Fast
 from taciturn.envs.federated_bandit.model import State, own_copy, renewed
-from taciturn.envs.federated_bandit.rounds import RoundTraffic
+from taciturn.envs.federated_bandit.protocol import RoundTraffic
 from taciturn.validation import Array, Bools, Floats, Ints
 
 __all__ = ["AgentKnowledge", "EpochPlan", "jump"]

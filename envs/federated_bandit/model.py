@@ -12,26 +12,10 @@ import numpy as np
 from taciturn.validation import Array, Bools, Floats, Ints, integer
 
 __all__ = [
-    "QUALITIES",
-    "State",
-    "average",
-    "communication_cost",
-    "draw_quality",
-    "eliminate",
-    "gaps",
-    "historical_mean",
-    "identified",
-    "in_play",
-    "local_gaps",
-    "local_regret",
-    "mean_sensitivity",
-    "own_copy",
-    "read_means",
-    "regret",
-    "renewed",
-    "round_robin",
-    "smallest_gap",
-]
+    "QUALITIES", "State", "average", "communication_cost", "draw_quality", "eliminate", "gaps", "historical_mean",
+    "identified", "in_play", "local_gaps", "local_regret", "mean_sensitivity", "own_copy", "read_means", "regret",
+    "renewed", "round_robin", "smallest_gap",
+]  # fmt: skip
 
 QUALITIES = ("grid", "uniform", "heterogeneous")
 

@@ -98,41 +98,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import (
-    Acts,
-    Array,
-    Channel,
-    ChannelConfig,
-    Fast,
-    Layout,
-    Population,
-    Role,
-    World,
-    choice,
-    integer,
-    number,
-)
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.federated_bandit import drawing
+from taciturn.envs.federated_bandit import drawing, model
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
-from taciturn.envs.federated_bandit.model import (
-    QUALITIES,
-    State,
-    average,
-    communication_cost,
-    draw_quality,
-    historical_mean,
-    identified,
-    in_play,
-    local_regret,
-    mean_sensitivity,
-    own_copy,
-    read_means,
-    regret,
-)
-from taciturn.envs.federated_bandit.protocol import DELAYS
-from taciturn.envs.federated_bandit.rounds import RoundTraffic, is_hybrid, read_components
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.envs.federated_bandit.model import QUALITIES, State, historical_mean, own_copy, regret
+from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = ["FederatedBandit", "Params", "federated_bandit_v0"]
 
@@ -170,7 +142,7 @@ class Params:
             choice("qualities", self.qualities, QUALITIES)
             arms = 100 if self.num_arms is None else integer("num_arms", self.num_arms, at_least=1)
         else:
-            object.__setattr__(self, "qualities", read_means(self.qualities, self.num_agents, self.num_arms))
+            object.__setattr__(self, "qualities", model.read_means(self.qualities, self.num_agents, self.num_arms))
             arms = self.qualities.shape[-1]
         object.__setattr__(self, "num_arms", arms)
         integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
@@ -216,17 +188,10 @@ class FederatedBandit(Population[State]):
     def make_roles(self) -> tuple[Role, ...]:
         arms, longest = self.params.arms, float(self.params.horizon)
         layout = Layout(
-            counts=(arms, 0, longest),
-            means=(arms, 0, 1),
-            private=(arms, *MEAN_BOUNDS),
-            broadcast=(arms, *MEAN_BOUNDS),
-            active=(arms, 0, 1),
-            time=(1, 0, longest),
-            time_left=(1, 0, longest),
-            rounds=(1, 0, longest),
-            phase_left=(1, 0, longest),
-            coverage=(1, 0, 1),
-        )
+            counts=(arms, 0, longest), means=(arms, 0, 1), private=(arms, *MEAN_BOUNDS), broadcast=(arms, *MEAN_BOUNDS),
+            active=(arms, 0, 1), time=(1, 0, longest), time_left=(1, 0, longest), rounds=(1, 0, longest),
+            phase_left=(1, 0, longest), coverage=(1, 0, 1),
+        )  # fmt: skip
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(2 * arms)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
@@ -253,7 +218,7 @@ class FederatedBandit(Population[State]):
         real = np.zeros((size, agents, arms))
         none = np.zeros(size, np.int64)
         return State(
-            quality=draw_quality(p.qualities, (size, agents, arms), self.stream("qualities")),
+            quality=model.draw_quality(p.qualities, (size, agents, arms), self.stream("qualities")),
             counts=whole, sums=whole, used_counts=whole, used_sums=whole, weight=real, private=real,
             missed_rounds=whole[:, :, 0], uploaded=np.zeros((size, agents), np.bool_), reported=whole > 0,
             broadcast=np.zeros((size, arms)), last_round=np.zeros((size, arms), np.int64),
@@ -333,12 +298,12 @@ class FederatedBandit(Population[State]):
         pulls, rewards = (state.counts - state.used_counts) * current, (state.sums - state.used_sums) * current
         parts = state.missed_rounds + 1
         share = pulls / parts[:, :, None]
-        mean = rewards / np.maximum(pulls, 1)
+        mean, sensitivity = rewards / np.maximum(pulls, 1), model.mean_sensitivity(share)
         # At user level, a message costs as much as all its rewards: charge for the longest of these messages.
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
             sending = asks & (parts > part)
-            received, delivered = self.channels["means"].send(mean, sending, mean_sensitivity(share), events=events)
+            received, delivered = self.channels["means"].send(mean, sending, sensitivity, events=events)
             received_pulls = np.where(delivered[:, :, None], share, 0.0)
             state.private[:] = historical_mean(state.private, state.weight, received, received_pulls)
             state.weight[:] += received_pulls
@@ -352,7 +317,7 @@ class FederatedBandit(Population[State]):
         """All agents learn the average over those that uploaded, in the replicas `ends` bool[B]."""
         p = self.params
         group = self.traffic.group if p.hybrid and p.weighting == "components" else None
-        mean, known = average(state.private, state.reported & ends[:, None, None], group)
+        mean, known = model.average(state.private, state.reported & ends[:, None, None], group)
         new = known > 0
         state.rounds[:] += ends
         state.broadcast[:] = np.where(new, mean, state.broadcast)
@@ -380,9 +345,7 @@ class FederatedBandit(Population[State]):
         """Agents that can upload now, bool[B, M]."""
         return np.asarray((state.phase_left == 0)[:, None] & ~state.uploaded)
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         arms = self.params.arms
         action = actions["agent"]
         asks = (action >= arms) & self.may_upload(state)
@@ -422,48 +385,37 @@ class FederatedBandit(Population[State]):
         """(Messages over links but for broadcasts, int64[B]; their cost by equation 2 of Li & Song, float64[B])."""
         p, kinds = self.params, self.transmissions(state)
         between = sum(count for kind, count in kinds.items() if kind not in ("upload", "broadcast"))
-        cost = communication_cost(state.uploads, np.asarray(between), p.server_link_cost, p.agent_link_cost)
+        cost = model.communication_cost(state.uploads, np.asarray(between), p.server_link_cost, p.agent_link_cost)
         return state.uploads + between, cost
 
     def cost_bound(self, state: State) -> Floats:
         """The cost by the paper's bound, every edge in every slot of a round (Theorem 3), float64[B]."""
         p = self.params
-        return communication_cost(
+        return model.communication_cost(
             state.uploads, state.rounds, p.server_link_cost, p.agent_link_cost * self.traffic.bound
         )
 
     def playing(self, state: State) -> Bools:
         """Arms that are still played, bool[B, K]."""
-        return in_play(state)
+        return model.in_play(state)
 
     def inform(self, state: State) -> dict[str, Any]:
         transmissions, cost = self.cost(state)
         return {
-            "regret": regret(state),
-            "local_regret": local_regret(state),
-            "cost": cost,
-            "transmissions": transmissions,
-            **self.transmissions(state),
-            "rounds": state.rounds,
-            "phase": (state.phase_left > 0).astype(np.int64),
-            "active_arms": self.playing(state).sum(-1),
-            "last_round": state.last_round,
-        }
+            "regret": regret(state), "local_regret": model.local_regret(state), "cost": cost, "transmissions": transmissions,
+            **self.transmissions(state), "rounds": state.rounds, "phase": (state.phase_left > 0).astype(np.int64),
+            "active_arms": self.playing(state).sum(-1), "last_round": state.last_round,
+        }  # fmt: skip
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         s, agents = self.state, self.params.num_agents
         return {
-            "regret": lambda: regret(s),
-            "regret_per_agent": lambda: regret(s) / agents,
-            "local_regret": lambda: local_regret(s),
-            "reward": lambda: s.sums.sum((1, 2)).astype(np.float64),
-            "cost": lambda: self.cost(s)[1],
-            "cost_bound": lambda: self.cost_bound(s),
-            "transmissions": lambda: self.cost(s)[0],
-            "rounds": lambda: s.rounds,
-            "active_arms": lambda: self.playing(s).sum(-1),
-            "identified": lambda: identified(s),
-        }
+            "regret": lambda: regret(s), "regret_per_agent": lambda: regret(s) / agents,
+            "local_regret": lambda: model.local_regret(s), "reward": lambda: s.sums.sum((1, 2)).astype(np.float64),
+            "cost": lambda: self.cost(s)[1], "cost_bound": lambda: self.cost_bound(s),
+            "transmissions": lambda: self.cost(s)[0], "rounds": lambda: s.rounds,
+            "active_arms": lambda: self.playing(s).sum(-1), "identified": lambda: model.identified(s),
+        }  # fmt: skip
 
     def outcome(self) -> dict[str, Array]:
         """All measures, and the transmissions by kind.
@@ -474,11 +426,7 @@ class FederatedBandit(Population[State]):
         values = {name: value() for name, value in self.measures().items()} | self.transmissions(self.state)
         return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
-    def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica)
+    describe, draw = drawing.describe, drawing.draw
 
 
 federated_bandit_v0 = World(FederatedBandit, Params)

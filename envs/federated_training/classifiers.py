@@ -57,15 +57,9 @@ class Classifier(ABC):
         """
 
     def local_update(
-        self,
-        parameters: Array,
-        x: Array,
-        y: Array,
-        order: Array,
-        *,
-        learning_rate: float,
+        self, parameters: Array, x: Array, y: Array, order: Array, *, learning_rate: float,
         batch_size: int | None = None,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """Train P clients by minibatch gradient descent (McMahan et al. 2017, Algorithm 1, ClientUpdate).
 
         A client's last batch of an epoch may be smaller. A client's result depends on its own samples only.

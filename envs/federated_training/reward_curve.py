@@ -40,19 +40,10 @@ class RewardCurve:
 
 
 def measure_reward_curve(
-    model: Classifier,
-    data: Dataset,
-    rng: np.random.Generator,
-    *,
-    num_clients: int = 100,
-    concentration: float | None = None,
-    rounds: int = 20,
-    replicas: int = 20,
-    learning_rate: float = 0.1,
-    epochs: int = 1,
-    batch_size: int | None = 10,
-    updates_per_round: int | None = None,
-) -> RewardCurve:
+    model: Classifier, data: Dataset, rng: np.random.Generator, *, num_clients: int = 100,
+    concentration: float | None = None, rounds: int = 20, replicas: int = 20, learning_rate: float = 0.1,
+    epochs: int = 1, batch_size: int | None = 10, updates_per_round: int | None = None,
+) -> RewardCurve:  # fmt: skip
     """Measure the reward function R(k) of section 3.4 (Figure 3.2): the cumulative decrease of the held-out loss.
 
     In every round all M clients train from the server's parameters, and for every k the first k of them in a uniformly random
@@ -79,13 +70,9 @@ def measure_reward_curve(
         for t in range(rounds):
             arrivals = samples[rng.permutation(num_clients)]
             updates = model.local_update(
-                np.tile(parameters, (num_clients, 1)),
-                data.train_x,
-                data.train_y,
-                epoch_order(arrivals, epochs, rng),
-                learning_rate=learning_rate,
-                batch_size=batch_size,
-            )
+                np.tile(parameters, (num_clients, 1)), data.train_x, data.train_y, epoch_order(arrivals, epochs, rng),
+                learning_rate=learning_rate, batch_size=batch_size,
+            )  # fmt: skip
             sizes = (arrivals >= 0).sum(-1, keepdims=True)
             steps = np.cumsum(sizes * updates, 0) / np.cumsum(sizes, 0)
             candidates = np.concatenate([parameters[None], parameters + steps.astype(parameters.dtype)])

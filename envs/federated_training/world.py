@@ -69,7 +69,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, ChannelConfig, Layout, Role, World, choice, integer, number
+from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, Transition, World
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition
 from taciturn.envs.federated_training.reward_curve import (
@@ -81,27 +81,13 @@ from taciturn.envs.federated_training.reward_curve import (
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = [
-    "Classifier",
-    "Dataset",
-    "FederatedTraining",
-    "HyperbolicFit",
-    "Params",
-    "RewardCurve",
-    "SmallCNN",
-    "Softmax",
-    "State",
-    "epoch_order",
-    "federated_average",
-    "federated_training_v0",
-    "fit_hyperbolic",
-    "load_digits",
-    "load_mnist",
-    "measure_reward_curve",
-    "partition",
-]
+    "Classifier", "Dataset", "FederatedTraining", "HyperbolicFit", "Params", "RewardCurve", "SmallCNN", "Softmax",
+    "State", "epoch_order", "federated_average", "federated_training_v0", "fit_hyperbolic", "load_digits", "load_mnist",
+    "measure_reward_curve", "partition",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,11 +148,8 @@ class FederatedTraining(RoundStopping):
         return (replace(server, layout=Layout(**server.layout.fields, test_loss=(1, 0, 10))),)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        return (
-            Channel(
-                "update", "vector", observer="server", unit="user", sender="client", num_senders=self.params.num_clients
-            ),
-        )
+        senders: Any = {"sender": "client", "num_senders": self.params.num_clients}
+        return (Channel("update", "vector", observer="server", unit="user", **senders),)
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None and self.params.clip_norm is None and config.mechanism.kind != "none":
@@ -196,13 +179,10 @@ class FederatedTraining(RoundStopping):
         senders = (place < state.received[:, None]) & who[:, None]
         replica, client = np.nonzero(senders)
         trained = self.classifier.local_update(
-            state.parameters[replica],
-            self.data.train_x,
-            self.data.train_y,
+            state.parameters[replica], self.data.train_x, self.data.train_y,
             epoch_order(state.samples[replica, client], p.epochs, self.stream("training")),
-            learning_rate=p.learning_rate,
-            batch_size=p.batch_size,
-        )
+            learning_rate=p.learning_rate, batch_size=p.batch_size,
+        )  # fmt: skip
         if p.clip_norm is not None:
             norms = np.linalg.norm(trained, axis=-1, keepdims=True)
             trained *= p.clip_norm / np.maximum(norms, p.clip_norm)
@@ -222,9 +202,7 @@ class FederatedTraining(RoundStopping):
         loss[who], accuracy[who] = self.classifier.evaluate(parameters[who], self.data.test_x, self.data.test_y)
         return replace(state, parameters=parameters, loss=loss, accuracy=accuracy), state.loss - loss
 
-    def transition(
-        self, state: round_stopping.State, actions: dict[str, Array]
-    ) -> tuple[round_stopping.State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: round_stopping.State, actions: dict[str, Array]) -> Transition[round_stopping.State]:
         new, reward, terminated, truncated, info = super().transition(state, actions)
         # Updates that arrived before the end of the session cut their round off were sent nevertheless.
         cut = terminated & ~self.done & (new.received > 0)
@@ -277,18 +255,11 @@ class FederatedTraining(RoundStopping):
         """The curve R(k) for this world's data, model and training, without clipping; see `measure_reward_curve`."""
         p = self.params
         return measure_reward_curve(
-            self.classifier,
-            self.data,
-            np.random.default_rng(integer("seed", seed, at_least=0)),
-            num_clients=p.num_clients,
-            concentration=p.concentration,
-            rounds=rounds,
-            replicas=replicas,
-            learning_rate=p.learning_rate,
-            epochs=p.epochs,
-            batch_size=p.batch_size,
+            self.classifier, self.data, np.random.default_rng(integer("seed", seed, at_least=0)),
+            num_clients=p.num_clients, concentration=p.concentration, rounds=rounds, replicas=replicas,
+            learning_rate=p.learning_rate, epochs=p.epochs, batch_size=p.batch_size,
             updates_per_round=updates_per_round,
-        )
+        )  # fmt: skip
 
 
 def _load(data: str | Path | Dataset) -> Dataset:

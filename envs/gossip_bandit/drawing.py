@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.popularity import draw_history, option_colours, two_panels
+from taciturn.envs.core.preferences import draw_history, option_colours, two_panels
 
 __all__ = ["describe", "draw"]
 

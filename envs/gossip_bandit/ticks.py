@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.fast import Fast
+from taciturn.envs.core.public import Fast
 from taciturn.envs.core.replies import ReplySums
 from taciturn.validation import Array, Floats, Ints
 
@@ -52,8 +52,7 @@ def option_to_pull(
         weights: [..., K], >= 0; the Ftilde of the paper.
         own: int[...], the agents' preferences, -1 for none.
         uniform: [...], a uniform number for each agent.
-        threshold: see `GossipRule`.
-        explore: see `GossipRule`.
+        threshold, explore: see `GossipRule`.
     """
     options = weights.shape[-1]
     total = weights[..., 0].copy()
@@ -109,8 +108,6 @@ def play(
 
     Args:
         tally: updated in place.
-        ticks: number of ticks of each replica.
-        rule: behaviour of the agents.
         sums: law of the sums of perturbed replies; None without noise.
         qualities: float64[B, K].
         one_peer: whether an agent asks one peer, or everyone.

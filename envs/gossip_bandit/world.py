@@ -73,21 +73,13 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Role, World, choice, integer, number, select, vector
-from taciturn.envs.core.preferences import (
-    InitialPreferences,
-    SocialPopulation,
-    count_holders,
-    initial_options,
-    plan_space,
-    require_preferences,
-    split_plan,
-)
+from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
 from taciturn.privacy.spending import basic_cost
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
 
 __all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
 
@@ -120,7 +112,7 @@ class Params:
         choice("reward", self.reward, ("pull", "preference"))
         choice("flat_actions", self.flat_actions, (False, True))
         choice("shuffle", self.shuffle, (False, True))
-        require_preferences(self.initial_preferences, self.num_agents, qualities.size)
+        preferences.require_preferences(self.initial_preferences, self.num_agents, qualities.size)
         if not isinstance(self.initial_preferences, str):
             object.__setattr__(self, "initial_preferences", tuple(np.asarray(self.initial_preferences).tolist()))
 
@@ -181,14 +173,9 @@ def all_zero(state: State, q: float) -> Bools:
 
 
 def tick(state: State, option: Ints, signal: Bools, adopts: Bools, happens: Bools) -> State:
-    """The state after the next tick of each replica.
+    """The state after the next tick of the replicas in which it `happens` [B].
 
-    Args:
-        state: before the tick.
-        option: [B], the option pulled; K for none.
-        signal: [B], its signal.
-        adopts: [B], whether the agent adopts the option.
-        happens: [B], the replicas in which the tick takes place.
+    The agent pulls `option` [B] (K: none), whose signal is `signal` [B], and `adopts` [B] it or not.
     """
     agents, options = state.preference.shape[1], state.holders.shape[1]
     rows, who = np.arange(len(option)), state.ticker[:, 0]
@@ -208,20 +195,13 @@ def tick(state: State, option: Ints, signal: Bools, adopts: Bools, happens: Bool
     departs = agreed & (holders != state.holders).any(1)
     time = np.where(happens, state.due, state.time)
     return replace(
-        state,
-        preference=preference,
-        holders=holders,
-        time=time,
-        ticks=state.ticks + happens,
-        requests=requests,
-        pulls=done_pulls,
-        holder_ticks=state.holder_ticks + state.holders * happens[:, None],
-        successes=state.successes + (pulls & signal),
-        agreed_at=np.where(first, time, state.agreed_at),
+        state, preference=preference, holders=holders, time=time, ticks=state.ticks + happens, requests=requests,
+        pulls=done_pulls, holder_ticks=state.holder_ticks + state.holders * happens[:, None],
+        successes=state.successes + (pulls & signal), agreed_at=np.where(first, time, state.agreed_at),
         agreed_on=np.where(first, holders.argmax(1), state.agreed_on),
         departed_at=np.where(departs & ~np.isfinite(state.departed_at), time, state.departed_at),
         departures=state.departures + departs,
-    )
+    )  # fmt: skip
 
 
 class GossipBandit(SocialPopulation[State]):
@@ -235,7 +215,7 @@ class GossipBandit(SocialPopulation[State]):
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
         layout = Layout(counts=(p.num_options, 0, 1), received=(1, 0, 1), own=(p.num_options, 0, 1), q=(1, 0, 1))
-        return (Role("agent", p.num_agents, layout, plan_space(p.num_options, p.flat_actions)),)
+        return (Role("agent", p.num_agents, layout, preferences.plan_space(p.num_options, p.flat_actions)),)
 
     def public(self) -> dict[str, Any]:
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
@@ -247,7 +227,7 @@ class GossipBandit(SocialPopulation[State]):
     def initial(self) -> State:
         p, size = self.params, self.num_envs
         rng = self.stream("preferences")
-        options = initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
+        options = preferences.initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
         preference = np.where(options < p.num_options, options, -1).astype(np.int16)
         holders = count_holders(options, p.num_options)
         agreed = holders.max(1) == p.num_agents
@@ -274,12 +254,9 @@ class GossipBandit(SocialPopulation[State]):
         channel.live = channel.live & comes
         counts, received = self.ask(state)
         return replace(
-            state,
-            due=due,
-            ticker=np.where(comes[:, None], ticker, state.ticker),
-            counts=np.where(comes[:, None], counts, state.counts),
-            received=np.where(comes, received, state.received),
-        )
+            state, due=due, ticker=np.where(comes[:, None], ticker, state.ticker),
+            counts=np.where(comes[:, None], counts, state.counts), received=np.where(comes, received, state.received),
+        )  # fmt: skip
 
     def ask(self, state: State) -> tuple[Ints, Ints]:
         """The replies to the next ticker: number with each bit set, [B, K], and number received, [B]."""
@@ -294,7 +271,7 @@ class GossipBandit(SocialPopulation[State]):
 
     def tick(self, state: State, action: Array, happens: Bools) -> tuple[State, Ints, Bools]:
         """The state after the next tick with plans `action` [B, ...] where it `happens` [B], the options pulled, and their signals."""
-        option, on_zero, on_one = split_plan(action, self.params.flat_actions)
+        option, on_zero, on_one = preferences.split_plan(action, self.params.flat_actions)
         signal = draw_signal(option, state.qualities, self.stream("pulls"))
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         all_zero_ticks = state.all_zero_ticks + (happens & all_zero(state, self.reply_law[1]))
@@ -303,9 +280,7 @@ class GossipBandit(SocialPopulation[State]):
     def record_popularity(self, state: State) -> None:
         self.history.record(state.time, lambda: popularity(state.holders, self.params.num_agents))
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         happens = state.due <= self.params.horizon
         self.record_popularity(state)
         after, option, signal = self.tick(state, actions["agent"][:, 0], happens)
@@ -324,20 +299,12 @@ class GossipBandit(SocialPopulation[State]):
         pulls = happens & (option < self.params.num_options)
         agreed, agrees = before.holders.max(1) == n, new.holders.max(1) == n
         return {
-            "time": new.time,
-            "option": option,
-            "_option": pulls,
-            "signal": signal.astype(np.int64),
-            "_signal": pulls,
-            "consensus": new.holders.argmax(1),
-            "_consensus": agrees & ~agreed,
-            "departure": before.holders.argmax(1),
-            "_departure": agreed & ~agrees,
-            "popularity": popularity(new.holders, n),
-            "epsilon_per_requester": self.basic_epsilon(new.requests.max(1)),
-            "regret": self.regret(new),
+            "time": new.time, "option": option, "_option": pulls, "signal": signal.astype(np.int64), "_signal": pulls,
+            "consensus": new.holders.argmax(1), "_consensus": agrees & ~agreed, "departure": before.holders.argmax(1),
+            "_departure": agreed & ~agrees, "popularity": popularity(new.holders, n),
+            "epsilon_per_requester": self.basic_epsilon(new.requests.max(1)), "regret": self.regret(new),
             "all_zero": new.all_zero_ticks > before.all_zero_ticks,
-        }
+        }  # fmt: skip
 
     def acting(self, role: str) -> Array:
         return self.state.ticker
@@ -410,22 +377,14 @@ class GossipBandit(SocialPopulation[State]):
         return {
             "popularity": lambda: popularity(s.holders, n),
             "best": lambda: s.holders[np.arange(self.num_envs), s.qualities.argmax(1)] / n,
-            "consensus": lambda: s.holders.max(1) == n,
-            "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
-            "agreed_at": lambda: s.agreed_at,
-            "departed_at": lambda: s.departed_at,
-            "departures": lambda: s.departures,
-            "regret": lambda: self.regret(s),
-            "popularity_regret": lambda: self.popularity_regret(s),
-            "reward": lambda: s.successes,
-            "ticks": lambda: s.ticks,
-            "pulls": lambda: s.pulls.sum(1),
-            "all_zero": lambda: s.all_zero_ticks,
-            "replies": lambda: self.channels["preference"].messages().max(1),
-            "preference": lambda: s.preference,
-            "requests": lambda: s.requests,
+            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
+            "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
+            "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),
+            "reward": lambda: s.successes, "ticks": lambda: s.ticks, "pulls": lambda: s.pulls.sum(1),
+            "all_zero": lambda: s.all_zero_ticks, "replies": lambda: self.channels["preference"].messages().max(1),
+            "preference": lambda: s.preference, "requests": lambda: s.requests,
             "epsilon_per_requester": lambda: self.basic_epsilon(s.requests),
-        }
+        }  # fmt: skip
 
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
@@ -440,11 +399,7 @@ class GossipBandit(SocialPopulation[State]):
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}
         return found | {"epsilon_per_requester": self.basic_epsilon(self.state.requests.max(1))}
 
-    def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica)
+    describe, draw = drawing.describe, drawing.draw
 
 
 gossip_bandit_v0 = World(GossipBandit, Params)

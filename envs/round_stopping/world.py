@@ -64,24 +64,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, Population, Role, World, choice, number, vector
-from taciturn.envs.round_stopping import drawing
+from taciturn.envs.core import Layout, Population, Role, Transition, World
 from taciturn.envs.round_stopping.model import Completions, Evaluation, Hyperbolic, Model, evaluate, parameters
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, number, vector
 
 __all__ = [
-    "STOP",
-    "WAIT",
-    "Evaluation",
-    "Hyperbolic",
-    "Model",
-    "Params",
-    "RoundStopping",
-    "State",
-    "evaluate",
-    "parameters",
+    "STOP", "WAIT", "Evaluation", "Hyperbolic", "Model", "Params", "RoundStopping", "State", "evaluate", "parameters",
     "round_stopping_v0",
-]
+]  # fmt: skip
 
 STOP, WAIT = 0, 1
 STOP_REASONS = np.array(["stopped", "complete"])
@@ -133,13 +123,9 @@ class State:
 
 
 def geometric_slot(
-    received: Ints,
-    queued: Ints,
-    model: Model,
-    completions: Completions,
-    uploads: np.random.Generator,
+    received: Ints, queued: Ints, model: Model, completions: Completions, uploads: np.random.Generator,
     computing: np.random.Generator,
-) -> tuple[Ints, Ints]:
+) -> tuple[Ints, Ints]:  # fmt: skip
     """One slot of the Markov chain of section 3.1: (k, beta) after it, int64[B] each."""
     uploaded = (uploads.random(received.shape) < model.upload_probability) & (queued > 0)
     finished = completions.draw(model.num_clients - received - queued, computing)
@@ -162,10 +148,8 @@ def pareto_event(state: State, params: Params, uploads: np.random.Generator) -> 
     now = np.minimum(completion, state.upload)
     received, queued = state.received + ~computed, state.queued + np.where(computed, 1, -1)
     start = np.where(computed, state.queued == 0, queued > 0)
-    upload = np.where(
-        start, now + pareto(params.transmission, size, uploads), np.where(queued == 0, np.inf, state.upload)
-    )
-    return received, queued, now, upload
+    under_way = np.where(queued == 0, np.inf, state.upload)
+    return received, queued, now, np.where(start, now + pareto(params.transmission, size, uploads), under_way)
 
 
 def rate(state: State, model: Model) -> Floats:
@@ -183,15 +167,10 @@ class RoundStopping(Population[State]):
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
-        clients, slots = p.num_clients, p.horizon / p.slot_time
-        layout = Layout(
-            received=(1, 0, clients),
-            queued=(1, 0, clients),
-            computing=(1, 0, clients),
-            slots=(1, 0, slots),
-            time_left=(1, 0, p.horizon),
-        )
-        self.completions = Completions(clients, p.compute_probability)
+        up_to: dict[str, float] = dict.fromkeys(("received", "queued", "computing"), p.num_clients)
+        up_to |= {"slots": p.horizon / p.slot_time, "time_left": p.horizon}
+        layout = Layout(**{name: (1, 0, most) for name, most in up_to.items()})
+        self.completions = Completions(p.num_clients, p.compute_probability)
         return (Role("server", 1, layout, gymnasium.spaces.Discrete(2)),)
 
     def initial(self) -> State:
@@ -211,23 +190,17 @@ class RoundStopping(Population[State]):
         """Let time pass in the replicas `waits` bool[B]: one slot, or until the next event."""
         p = self.params
         if p.time_law == "geometric":
-            received, queued = geometric_slot(
-                state.received, state.queued, p, self.completions, self.stream("uploads"), self.stream("computing")
-            )
+            streams = self.stream("uploads"), self.stream("computing")
+            received, queued = geometric_slot(state.received, state.queued, p, self.completions, *streams)
             slots, upload = state.slots + waits, state.upload
         else:
             received, queued, slots, upload = pareto_event(state, p, self.stream("uploads"))
             slots, upload = np.where(waits, slots, state.slots), np.where(waits, upload, state.upload)
         total = state.total_slots + (slots - state.slots)
         return replace(
-            state,
-            received=np.where(waits, received, state.received),
-            queued=np.where(waits, queued, state.queued),
-            slots=slots,
-            total_slots=total,
-            upload=upload,
-            clock=state.rounds * p.broadcast_time + total * p.slot_time,
-        )
+            state, received=np.where(waits, received, state.received), queued=np.where(waits, queued, state.queued),
+            slots=slots, total_slots=total, upload=upload, clock=state.rounds * p.broadcast_time + total * p.slot_time,
+        )  # fmt: skip
 
     def aggregate(self, state: State, closes: Bools) -> tuple[State, Floats]:
         """Aggregate the updates of the rounds that close, `closes` bool[B]: the state after it, and R(k), float64[B] (0 elsewhere)."""
@@ -244,68 +217,45 @@ class RoundStopping(Population[State]):
 
         rounds = state.rounds[who] + 1
         return replace(
-            state,
-            received=put(state.received, 0),
-            queued=put(state.queued, 0),
-            slots=put(state.slots, 0.0),
-            rounds=put(state.rounds, rounds),
-            updates=put(state.updates, state.updates[who] + state.received[who]),
+            state, received=put(state.received, 0), queued=put(state.queued, 0), slots=put(state.slots, 0.0),
+            rounds=put(state.rounds, rounds), updates=put(state.updates, state.updates[who] + state.received[who]),
             closed_slots=put(state.closed_slots, state.closed_slots[who] + state.slots[who]),
             earned=state.earned + reward,
             clock=put(state.clock, rounds * p.broadcast_time + state.total_slots[who] * p.slot_time),
             finish=put(state.finish, self.new_finish(who.size)) if state.finish.size else state.finish,
             upload=put(state.upload, np.inf),
-        )
+        )  # fmt: skip
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
-        p = self.params
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
+        p, limit = self.params, self.params.horizon * (1 + 1e-12)
         waits = actions["server"][:, 0] == WAIT
         after = self.wait(state, waits)
         complete = after.received == p.num_clients
-        closes = ~waits | complete
+        ends = ~waits | complete
+        closes = ends & (after.clock + p.broadcast_time <= limit) if p.objective == "rate" else ends
+        after, earned = self.aggregate(after, closes)
+        new = self.close(after, closes, earned)
         if p.objective == "rate":
-            limit = p.horizon * (1 + 1e-12)
-            closes &= after.clock + p.broadcast_time <= limit
-            after, earned = self.aggregate(after, closes)
-            new = self.close(after, closes, earned)
             # The session ends when no further round can close within the horizon.
-            terminated = new.clock + min(p.slot_time, p.broadcast_time) > limit
-            terminated |= ~closes & (~waits | complete)
-            new = replace(new, clock=np.where(terminated, p.horizon, new.clock))
-            reward = earned
+            terminated = (new.clock + min(p.slot_time, p.broadcast_time) > limit) | (ends & ~closes)
+            new, reward = replace(new, clock=np.where(terminated, p.horizon, new.clock)), earned
         else:
             assert p.lambda_ is not None
-            after, earned = self.aggregate(after, closes)
-            new = self.close(after, closes, earned)
             reward = np.where(closes, earned - p.lambda_ * (after.slots * p.slot_time + p.broadcast_time), 0.0)
             terminated = closes
-        truncated = np.zeros(self.num_envs, np.bool_)
-        return (
-            new,
-            {"server": reward[:, None]},
-            terminated,
-            truncated,
-            self.step_info(after, new, closes, earned, complete),
-        )
+        info = self.step_info(after, new, closes, earned, complete)
+        return new, {"server": reward[:, None]}, terminated, np.zeros(self.num_envs, np.bool_), info
 
     def step_info(self, after: State, new: State, closes: Bools, earned: Floats, complete: Bools) -> dict[str, Any]:
         """The info of a step, [B] each; entries that describe a closed round are masked by `closes`."""
         p = self.params
-        # Indexing text is slow, and few rounds are complete.
-        reason = (
-            STOP_REASONS[complete.astype(np.int8)]
-            if complete.any()
-            else np.broadcast_to(STOP_REASONS[:1], complete.shape)
-        )
+        reason = np.broadcast_to(STOP_REASONS[:1], complete.shape)
+        if complete.any():  # Indexing text is slow, and few rounds are complete.
+            reason = STOP_REASONS[complete.astype(np.int8)]
         closed = {
-            "updates": after.received,
-            "slots": after.slots,
-            "duration": after.slots * p.slot_time + p.broadcast_time,
-            "reward": earned,
-            "stop_reason": reason,
-        }
+            "updates": after.received, "slots": after.slots, "duration": after.slots * p.slot_time + p.broadcast_time,
+            "reward": earned, "stop_reason": reason,
+        }  # fmt: skip
         info: dict[str, Any] = {"rate_so_far": rate(new, p), "messages": new.updates + new.received}
         return info | closed | {f"_{key}": closes for key in closed}
 
@@ -341,19 +291,42 @@ class RoundStopping(Population[State]):
         s, p = self.state, self.params
         rounds = np.where(s.rounds > 0, s.rounds, np.nan)
         return {
-            "rate": rate(s, p),
-            "reward": s.earned.copy(),
-            "rounds": s.rounds.astype(np.float64),
+            "rate": rate(s, p), "reward": s.earned.copy(), "rounds": s.rounds.astype(np.float64),
             "mean_duration": (s.closed_slots * p.slot_time) / rounds + p.broadcast_time,
-            "mean_updates": s.updates / rounds,
-            "messages": (s.updates + s.received).astype(np.float64),
-        }
+            "mean_updates": s.updates / rounds, "messages": (s.updates + s.received).astype(np.float64),
+        }  # fmt: skip
 
     def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
+        s, p, i = self.state, self.params, replica
+        width = min(p.num_clients, 50)
+        received = round(width * s.received[i] / p.num_clients)
+        queued = round(width * (s.received[i] + s.queued[i]) / p.num_clients) - received
+        bar = "#" * received + "+" * queued + "." * (width - received - queued)
+        return (
+            f"t={s.clock[i]:9.2f}  round {s.rounds[i] + 1:4d}  slot {s.slots[i]:7.1f}  [{bar}]  "
+            f"received {s.received[i]}, queued {s.queued[i]}  reward {s.earned[i]:.4f}  rate {rate(s, p)[i]:.6f}"
+        )
 
     def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica)
+        """Draw a replica: the clients by what they do, and the time that has passed."""
+        s, p, i = self.state, self.params, replica
+        counts = {name: int(self.fields(s)[name][i]) for name in ("received", "queued", "computing")}
+        left = 0
+        for (name, count), colour in zip(counts.items(), ("#2a6f4e", "#e0a526", "#c9ced6"), strict=True):
+            axes.barh(1, count, left=left, height=0.8, color=colour, label=f"{name} {count}")
+            left += count
+        if p.objective == "rate":
+            axes.barh(0, s.clock[i] / p.horizon * p.num_clients, height=0.25, color="#47597e")
+            axes.barh(0, p.num_clients, height=0.25, fill=False, edgecolor="#47597e")
+            axes.text(0, 0.25, f"time {s.clock[i]:.2f} of {p.horizon:g}", va="bottom")
+        axes.set_xlim(0, p.num_clients)
+        axes.set_ylim(-0.5, 2.4)
+        axes.set_yticks([])
+        axes.set_xlabel("clients")
+        earned = f"reward {s.earned[i]:.4f}, rate {rate(s, p)[i]:.5f}"
+        axes.set_title(f"round {s.rounds[i] + 1}, slot {s.slots[i]:.0f}: {earned}")
+        axes.legend(loc="upper center", ncols=3, frameon=False)
+        axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 class _World(World[RoundStopping, Params]):

@@ -144,13 +144,9 @@ def spread_gaussian(
 
 
 def spread_gaussian_fresh(
-    holders: Array,
-    copies: int,
-    num_agents: int,
-    law: tuple[float, float],
-    rng: np.random.Generator,
+    holders: Array, copies: int, num_agents: int, law: tuple[float, float], rng: np.random.Generator,
     scratch: Array | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """`spread_gaussian` with fresh noise in each copy (`per_token`), given `holders` D [K] and (p, q) = `law`: V and B, [1 + K, N].
 
     The number C_ji of copies for option j that agent i receives has covariance T D_j / N (1[i = i'] - 1/N) over agents and is independent
@@ -176,13 +172,9 @@ def spread_gaussian_fresh(
 
 
 def spread_aggregated(
-    vectors: Array,
-    copies: int,
-    num_agents: int,
-    rng: np.random.Generator,
-    exact_below: int,
+    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, exact_below: int,
     scratch: Array | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """`spread_uniform` at a cost that does not grow with T: V and B, whole numbers, [1 + K, N].
 
     It is exact if an agent expects at most `exact_below` copies or there are few distinct vectors (always the case without noise).

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.popularity import draw_history, option_colours, two_panels
-from taciturn.envs.core.preferences import count_holders
+from taciturn.envs.core.preferences import count_holders, draw_history, option_colours, two_panels
 from taciturn.validation import Floats
 
 __all__ = ["describe", "draw"]

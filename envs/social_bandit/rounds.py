@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.fast import Fast
 from taciturn.envs.core.preferences import count_holders
+from taciturn.envs.core.public import Fast
 from taciturn.envs.social_bandit.dissemination import pick_tokens
 from taciturn.validation import Bools, Floats, Ints
 
@@ -62,14 +62,11 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
         preference[b, adopts] = option[adopts]
     share = holders / np.maximum(holders.sum(1, keepdims=True), 1)
     return replace(
-        state,
-        preference=preference,
-        signals=phi.astype(np.float64),
-        total_reward=state.total_reward + (share * phi).sum(1),
-        expected_reward=state.expected_reward + share @ p.eta,
+        state, preference=preference, signals=phi.astype(np.float64),
+        total_reward=state.total_reward + (share * phi).sum(1), expected_reward=state.expected_reward + share @ p.eta,
         hops=state.hops + holders.sum(1).astype(np.float64) * p.copies * p.walk_length * world.mobility,
         time=state.time + 1,
-    )
+    )  # fmt: skip
 
 
 def options_to_try(world: Any, preference: Ints, holders: Ints, rule: SocialRule, rng: np.random.Generator) -> Ints:

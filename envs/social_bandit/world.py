@@ -82,20 +82,12 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, World, choice, integer, number, select, vector
+from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import (
-    InitialPreferences,
-    SocialPopulation,
-    count_holders,
-    initial_options,
-    plan_space,
-    require_preferences,
-    split_plan,
-)
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
 
 __all__ = ["Params", "SocialBandit", "State", "copies_of_paper", "multiplicative_weights", "social_bandit_v0"]
 
@@ -143,7 +135,7 @@ class Params:
         choice("signals", self.signals, ("shared", "per_agent"))
         choice("flat_actions", self.flat_actions, (False, True))
         integer("horizon", self.horizon, at_least=1)
-        require_preferences(self.initial_preferences, agents, eta.size)
+        preferences.require_preferences(self.initial_preferences, agents, eta.size)
         self.network.require_connected()
         if self.network.bipartite():
             raise ValueError(
@@ -212,9 +204,7 @@ def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Arra
         initial: P^0 (default: uniform).
     """
     phi = np.asarray(signals, np.float64)
-    weights = (
-        np.full(phi.shape[1:], 1.0 / phi.shape[-1]) if initial is None else np.broadcast_to(initial, phi.shape[1:])
-    )
+    weights = np.broadcast_to(1.0 / phi.shape[-1] if initial is None else initial, phi.shape[1:])
     path = [weights]
     for now in phi:
         weights = ((1 - mu) * weights + mu / phi.shape[-1]) * np.where(now == 1, beta, 1 - beta)
@@ -234,7 +224,7 @@ class SocialBandit(SocialPopulation[State]):
         p, options = self.params, self.num_options
         most = float(p.num_agents) * p.copies
         layout = Layout(counts=(options, 0, most), received=(1, 0, most), own=(options, 0, 1), p=(1, 0, 1), q=(1, 0, 1))
-        return (Role("agent", p.num_agents, layout, plan_space(options, p.flat_actions)),)
+        return (Role("agent", p.num_agents, layout, preferences.plan_space(options, p.flat_actions)),)
 
     @property
     def num_options(self) -> int:
@@ -248,9 +238,8 @@ class SocialBandit(SocialPopulation[State]):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         super().check_channel(channel, config)
         law = config.mechanism
-        plain = (
-            not config.faults and config.budget is None and (law is None or (law.closed_counts and not law.stateful))
-        )
+        closed = law is None or (law.closed_counts and not law.stateful)
+        plain = closed and not config.faults and config.budget is None
         if self.params.perturbation == "per_token" and not plain:
             raise ValueError(
                 "perturbation 'per_token' needs a mechanism with perturb_counts that remembers nothing, and no fault or budget, "
@@ -262,7 +251,7 @@ class SocialBandit(SocialPopulation[State]):
         rng = self.stream("preferences")
         nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         state = State(
-            preference=initial_options(p.initial_preferences, p.num_agents, self.num_options, self.num_envs, rng),
+            preference=preferences.initial_options(p.initial_preferences, p.num_agents, self.num_options, self.num_envs, rng),
             counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
             signals=np.zeros((self.num_envs, self.num_options)), total_reward=nothing, expected_reward=nothing, hops=nothing, slots=none,
             time=none,
@@ -312,9 +301,8 @@ class SocialBandit(SocialPopulation[State]):
         if p.dissemination == "aggregated" and not fresh:
             return dissemination.spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
         if p.dissemination == "aggregated" and len(vectors) * p.copies > p.exact_below * p.num_agents:
-            return dissemination.spread_gaussian_fresh(
-                vectors.sum(0), p.copies, p.num_agents, self.reply_law, rng, self.scratch
-            )
+            held, law = vectors.sum(0), self.reply_law
+            return dissemination.spread_gaussian_fresh(held, p.copies, p.num_agents, law, rng, self.scratch)
         counts, received = dissemination.spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
         return dissemination.stacked((self.perturb_tokens(counts, received), received))
 
@@ -340,25 +328,20 @@ class SocialBandit(SocialPopulation[State]):
         padded = np.concatenate([each, np.broadcast_to(none[:, None], (size, p.num_agents, 1))], axis=2)
         return each.mean(1), lambda options: np.take_along_axis(padded, options[:, :, None], 2)[:, :, 0]
 
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
         self.record_popularity(state)
         new, reward = self.adopt(state, actions["agent"])
         new = self.disseminate(new)
         info = {
-            "regret": regret(new.total_reward, new.time, self.params.eta),
-            "signals": new.signals,
-            "adopters": (new.preference < self.num_options).mean(1),
-            "hops": new.hops,
-            "slots": new.slots,
-        }
+            "regret": regret(new.total_reward, new.time, self.params.eta), "signals": new.signals,
+            "adopters": (new.preference < self.num_options).mean(1), "hops": new.hops, "slots": new.slots,
+        }  # fmt: skip
         return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
 
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
         p = self.params
-        option, on_zero, on_one = split_plan(plan, p.flat_actions)
+        option, on_zero, on_one = preferences.split_plan(plan, p.flat_actions)
         phi, signals = self.draw_signals()
         reward, signal = signals(state.preference), signals(option)
         adopts = np.where(signal, on_one, on_zero) == 1
@@ -435,11 +418,7 @@ class SocialBandit(SocialPopulation[State]):
         names = ("regret", "pseudo_regret", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 
-    def describe(self, replica: int = 0) -> str:
-        return drawing.describe(self, replica)
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        drawing.draw(self, axes, replica)
+    describe, draw = drawing.describe, drawing.draw
 
 
 class _World(World[SocialBandit, Params]):

@@ -3,11 +3,10 @@
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
-from taciturn.envs.elicitation.announcements import MIN_TARGET
 from taciturn.envs.elicitation.costs import Cost
 from taciturn.envs.elicitation.fast import StandingAnnouncement
 from taciturn.envs.elicitation.game import Announcement
-from taciturn.envs.elicitation.payments import RULES
+from taciturn.envs.elicitation.payments import MIN_TARGET, RULES
 from taciturn.envs.elicitation.reporting import Reporting
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies.base import Policy

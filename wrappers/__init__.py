@@ -20,28 +20,8 @@ from taciturn.wrappers.privatize import Privatize
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
-    "AuditResult",
-    "BitwiseRandomizedResponse",
-    "Budget",
-    "BudgetSpent",
-    "Byzantine",
-    "Churn",
-    "Exponential",
-    "Faulty",
-    "Gaussian",
-    "KaryRandomizedResponse",
-    "Laplace",
-    "Ledger",
-    "LossyChannel",
-    "Memoized",
-    "NoPrivacy",
-    "PrivacyLoss",
-    "Privatize",
-    "PrivatizeAction",
-    "PrivatizeObservation",
-    "PrivatizeReward",
-    "Stragglers",
-    "TreeAggregation",
-    "UnaryEncoding",
-    "audit",
-]
+    "AuditResult", "BitwiseRandomizedResponse", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential", "Faulty",
+    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "NoPrivacy", "PrivacyLoss",
+    "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Stragglers", "TreeAggregation",
+    "UnaryEncoding", "audit",
+]  # fmt: skip

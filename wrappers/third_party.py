@@ -45,14 +45,9 @@ from taciturn.wrappers.channels import Layer
 from taciturn.wrappers.release import SOLE, Subject, release_for
 
 __all__ = [
-    "PrivateAEC",
-    "PrivateGymnasium",
-    "PrivateParallel",
-    "PrivateVector",
-    "PrivatizeAction",
-    "PrivatizeObservation",
+    "PrivateAEC", "PrivateGymnasium", "PrivateParallel", "PrivateVector", "PrivatizeAction", "PrivatizeObservation",
     "PrivatizeReward",
-]
+]  # fmt: skip
 
 Bounds = tuple[Any, Any]
 Info = dict[str, Any]

@@ -16,17 +16,9 @@ from taciturn.policies.families.elicitation import ExactIndividuals, Individuals
 from taciturn.validation import Floats
 
 __all__ = [
-    "FictitiousPlay",
-    "FlatRate",
-    "FreeRider",
-    "Genie",
-    "Hedge",
-    "Mixture",
-    "OutputAgreement",
-    "PeerTruthSerum",
-    "PostedPrice",
-    "Truthful",
-]
+    "FictitiousPlay", "FlatRate", "FreeRider", "Genie", "Hedge", "Mixture", "OutputAgreement", "PeerTruthSerum",
+    "PostedPrice", "Truthful",
+]  # fmt: skip
 
 
 class FlatRate(Platform):

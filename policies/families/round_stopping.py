@@ -15,8 +15,7 @@ class StoppingRule(Policy):
     """Base of the rules that decide from k, beta and the slots of the round; see `waits`."""
 
     def begin(self, view: PublicView) -> None:
-        if not issubclass(view.world, RoundStopping):
-            raise ValueError(f"{type(self).__name__} acts in the round-stopping worlds, not in {view.name!r}")
+        self.require(issubclass(view.world, RoundStopping), "the round-stopping worlds", view)
         self._layout = view.roles[self.role].layout
         self.prepare(view.params)
 

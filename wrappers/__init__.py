@@ -15,8 +15,8 @@ from taciturn.privacy.mechanisms import (
     UnaryEncoding,
 )
 from taciturn.wrappers.audit import AuditResult, audit
+from taciturn.wrappers.channels import Privatize
 from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
-from taciturn.wrappers.privatize import Privatize
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [

@@ -1,13 +1,14 @@
-"""Base classes of the policies, which act on arrays of observations."""
+"""Base classes of the policies, which act on arrays of observations, and the policy that acts at random."""
 
 from collections.abc import Callable
 from typing import Any, Self
 
+import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, Fast, Population, PublicView
 
-__all__ = ["Learner", "Policy", "Progress"]
+__all__ = ["Learner", "Policy", "Progress", "Random"]
 
 Progress = Callable[[float], None]
 
@@ -39,6 +40,11 @@ class Policy:
 
     def begin(self, view: PublicView) -> None:
         """Prepare from what is public; raise ValueError if the policy cannot act in this world."""
+
+    def require(self, fits: bool, worlds: str, view: PublicView) -> None:
+        """Raise ValueError, which says in which `worlds` the policy acts, unless that of `view` fits."""
+        if not fits:
+            raise ValueError(f"{type(self).__name__} acts in {worlds}, not in {view.name!r}")
 
     def fast(self, view: PublicView) -> Fast | None:
         """An exact shortcut of `act`, of a type that the world knows, or None; see `taciturn.envs.core.public.fast_form`."""
@@ -81,3 +87,21 @@ class Learner(Policy):
     def fit(self, view: PublicView) -> Any:
         """Train in `view.practice(...)`, worlds like the one in which the policy will act."""
         raise NotImplementedError
+
+
+class Random(Policy):
+    """Draw actions uniformly from the action space, or from the unmasked actions if there is a mask."""
+
+    def begin(self, view: PublicView) -> None:
+        self._space = view.roles[self.role].action_space
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        space, shape = self._space, obs.shape[:2]
+        if isinstance(space, gymnasium.spaces.Box):
+            return self.rng.uniform(space.low, space.high, (*shape, *space.shape)).astype(space.dtype)
+        if isinstance(space, gymnasium.spaces.MultiDiscrete):
+            return space.start + self.rng.integers(0, space.nvec, (*shape, len(space.nvec)))
+        assert isinstance(space, gymnasium.spaces.Discrete)
+        if mask is None:
+            return space.start + self.rng.integers(0, int(space.n), shape)
+        return space.start + np.argmax(mask * (1.0 + self.rng.random(mask.shape)), axis=-1)

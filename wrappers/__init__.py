@@ -15,33 +15,13 @@ from taciturn.privacy.mechanisms import (
     UnaryEncoding,
 )
 from taciturn.wrappers.audit import AuditResult, audit
+from taciturn.wrappers.channels import Privatize
 from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
-from taciturn.wrappers.privatize import Privatize
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
-    "AuditResult",
-    "BitwiseRandomizedResponse",
-    "Budget",
-    "BudgetSpent",
-    "Byzantine",
-    "Churn",
-    "Exponential",
-    "Faulty",
-    "Gaussian",
-    "KaryRandomizedResponse",
-    "Laplace",
-    "Ledger",
-    "LossyChannel",
-    "Memoized",
-    "NoPrivacy",
-    "PrivacyLoss",
-    "Privatize",
-    "PrivatizeAction",
-    "PrivatizeObservation",
-    "PrivatizeReward",
-    "Stragglers",
-    "TreeAggregation",
-    "UnaryEncoding",
-    "audit",
-]
+    "AuditResult", "BitwiseRandomizedResponse", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential", "Faulty",
+    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "NoPrivacy", "PrivacyLoss",
+    "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Stragglers", "TreeAggregation",
+    "UnaryEncoding", "audit",
+]  # fmt: skip

@@ -86,25 +86,14 @@ def audit(
     """
     runs = None
     if population_of(mechanism) is not None:
-        runs = CanaryRuns.of(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta)
+        runs = CanaryRuns(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta)
         if method == "one-run" and trials != runs.senders:
             raise ValueError(f"trials must be the number of senders, {runs.senders}, in one run, not {trials!r}")
         log_likelihood_ratio = log_likelihood_ratio or (runs.log_likelihood_ratio if runs.memoryless else None)
         batch, name = RUNS if batch is None else batch, name or f"{runs.env.name}: {', '.join(runs.pair)}"
+        mechanism, pair = runs, (0, 1)
     found = audit_transcripts(
-        mechanism if runs is None else runs,
-        pair if runs is None else (0, 1),
-        trials,
-        confidence,
-        seed,
-        method,
-        claimed=claimed,
-        delta=delta,
-        sensitivity=sensitivity,
-        log_likelihood_ratio=log_likelihood_ratio,
-        held_out=held_out,
-        batch=batch,
-        name=name,
-        progress=progress,
-    )
+        mechanism, pair, trials, confidence, seed, method, claimed=claimed, delta=delta, sensitivity=sensitivity,
+        log_likelihood_ratio=log_likelihood_ratio, held_out=held_out, batch=batch, name=name, progress=progress,
+    )  # fmt: skip
     return found if runs is None or claimed is not None else replace(found, claimed=runs.claimed)

@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, begin, choice, integer, join
 from taciturn.envs.core.channel import Fault
-from taciturn.privacy.channels import Observer, Payload, Unit
+from taciturn.privacy.channels import Payload, Unit
 from taciturn.privacy.ledger import Ledger
 from taciturn.validation import Bools
 from taciturn.wrappers.channels import population_of
+from taciturn.wrappers.faults import Memory
 
 __all__ = ["Canary", "CanaryRuns", "play"]
+
+Configs = dict[str, ChannelConfig]
+Policies = Mapping[str, Any]
 
 
 class Canary(Fault):
@@ -33,14 +37,14 @@ class Canary(Fault):
         self.messages, self.world, self.agents, self.unit = messages, world, agents, unit
         self._delivered: list[tuple[Array, Array]] = []
 
-    def start(self, shape: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
+    def start(self, shape: tuple[int, int], rng: Generator) -> dict[str, Array]:
         return {"sends": np.zeros(shape, np.int64)}
 
-    def admit(self, who: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator) -> Array:
+    def admit(self, who: Array, sending: Array, memory: Memory, rng: Generator) -> Array:
         memory["sends"] += who
         return who
 
-    def corrupt(self, x: Array, payload: Payload, memory: dict[str, Array], rng: np.random.Generator) -> Array:
+    def corrupt(self, x: Array, payload: Payload, memory: Memory, rng: Generator) -> Array:
         if self.messages.shape[1:] != x.shape[2:]:
             raise ValueError(f"pair must hold messages of shape {x.shape[2:]}, not {self.messages.shape[1:]}")
         differs = self.unit == "user" or memory["sends"][:, self.agents] <= 1
@@ -48,9 +52,7 @@ class Canary(Fault):
         x[:, self.agents] = self.messages[np.where(differs, self.world, 0)]
         return x
 
-    def deliver(
-        self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+    def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
         self._delivered.append((y[:, self.agents], sent[:, self.agents]))
         return y, sent
 
@@ -67,12 +69,7 @@ class Canary(Fault):
 
 
 def play(
-    env: Population[Any],
-    num_envs: int,
-    channel_configs: dict[str, ChannelConfig],
-    policies: Mapping[str, Any],
-    seed: int,
-    steps: int | None,
+    env: Population[Any], num_envs: int, channel_configs: Configs, policies: Policies, seed: int, steps: int | None
 ) -> Population[Any]:
     """A population like `env` with `num_envs` replicas and `channel_configs` installed, after `steps` turns (None: at its end)."""
     population = type(env)(env.params, num_envs)
@@ -82,7 +79,6 @@ def play(
     return population
 
 
-@dataclass
 class CanaryRuns:
     """Makes transcripts of runs of a population, and notes what its ledger claims.
 
@@ -90,32 +86,19 @@ class CanaryRuns:
     Called with a world for each sender, int[senders], it plays a single replica in which every sender is a canary. For each channel, a
     transcript has room for as many messages as arrived in the first runs: a 1 and the numbers of the message, or zeros where none arrived.
 
+    Args:
+        env, pair, policy, steps, agent, unit: those of `audit`; ValueError if they cannot be played.
+        delta: of the claim.
+
     Attributes:
         env: the population that is played, without wrappers.
         channel_configs: what is installed on its channels.
         policies: who acts, `{role: policy}`.
         pair: `{channel: [2, ...]}`, the messages of the two worlds.
-        steps: turns to play; None: until the end.
-        agent: the canary, by its place among the senders.
-        unit: as for `Canary`.
-        delta: of the claim.
         claimed: the largest claim so far; inf if no channel had a mechanism.
     """
 
-    env: Population[Any]
-    channel_configs: dict[str, ChannelConfig]
-    policies: dict[str, Any]
-    pair: dict[str, Array]
-    steps: int | None
-    agent: int
-    unit: Unit
-    delta: float
-    claimed: float = 0.0
-    _layout: dict[str, tuple[int, tuple[int, ...], Any]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, env: Any, pair: Any, policy: Any, steps: Any, agent: Any, unit: Any, delta: float) -> "CanaryRuns":
-        """Check the arguments of `audit`; ValueError if they cannot be played."""
+    def __init__(self, env: Any, pair: Any, policy: Any, steps: Any, agent: Any, unit: Any, delta: float) -> None:
         population = population_of(env)
         assert population is not None
         if policy is None:
@@ -125,39 +108,29 @@ class CanaryRuns:
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
             channel_configs = join(population.channel_configs, channel_configs)
+        self.env, self.policies, self.channel_configs, self.delta = population, policies, channel_configs, delta
         if not isinstance(pair, Mapping) or not pair:
             raise ValueError(f"pair must be {{channel: (x0, x1)}} for an environment, not {pair!r}")
-        messages = {}
-        for name, two in pair.items():
-            choice("channel", name, population.channels)
-            try:
-                messages[name] = np.stack([np.asarray(x) for x in two])
-            except (TypeError, ValueError):
-                messages[name] = np.zeros(0)
-            if len(messages[name]) != 2 or messages[name].dtype.kind not in "biuf":
-                raise ValueError(f"pair must be two messages of one shape on channel {name!r}, not {two!r}")
-        if steps is not None:
-            steps = integer("steps", steps, at_least=1)
-        runs = cls(
-            population,
-            channel_configs,
-            policies,
-            messages,
-            steps,
-            agent,
-            choice("unit", unit, ("event", "user")),
-            delta,
-        )
-        roles = {population.channels[name].sender for name in messages}
+        self.pair = {name: self._messages(name, two) for name, two in pair.items()}
+        self.steps = None if steps is None else integer("steps", steps, at_least=1)
+        self.unit = choice("unit", unit, ("event", "user"))
+        roles = {population.channels[name].sender for name in pair}
         if len(roles) > 1:
             raise ValueError(f"pair must be about channels of one kind of sender, not {' and '.join(sorted(roles))}")
-        integer("agent", agent, at_least=0, at_most=runs.senders - 1)
-        return runs
+        self.agent = integer("agent", agent, at_least=0, at_most=self.senders - 1)
+        self.claimed = 0.0
+        self._layout: dict[str, tuple[int, tuple[int, ...], Any]] = {}
 
-    @property
-    def sender(self) -> str:
-        """The role that sends."""
-        return self.env.channels[next(iter(self.pair))].sender
+    def _messages(self, name: str, two: Any) -> Array:
+        """The two messages for a channel, [2, ...]."""
+        choice("channel", name, self.env.channels)
+        try:
+            messages = np.stack([np.asarray(x) for x in two])
+        except (TypeError, ValueError):
+            messages = np.zeros(0)
+        if len(messages) != 2 or messages.dtype.kind not in "biuf":
+            raise ValueError(f"pair must be two messages of one shape on channel {name!r}, not {two!r}")
+        return messages
 
     @property
     def senders(self) -> int:
@@ -165,26 +138,19 @@ class CanaryRuns:
         return self.env.channels[next(iter(self.pair))].num_senders
 
     @property
-    def observer(self) -> Observer | None:
-        """Who reads the channels; None if different ones do."""
-        observers = {self.env.channels[name].observer for name in self.pair}
-        return observers.pop() if len(observers) == 1 else None
-
-    @property
     def memoryless(self) -> bool:
         """Whether each message is perturbed independently, so that log-likelihood ratios add up."""
         laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
         return all(law is not None and not law.stateful for law in laws)
 
-    def __call__(self, world: Any, rng: np.random.Generator, count: int) -> Array:
+    def __call__(self, world: Any, rng: Generator, count: int) -> Array:
         everybody = np.ndim(world) > 0
         agents = np.arange(self.senders) if everybody else np.array([self.agent])
         worlds = np.reshape(world, (1, -1)) if everybody else np.full((count, 1), world)
         canaries = {name: Canary(two, worlds, agents, self.unit) for name, two in self.pair.items()}
-        channel_configs = join(
-            self.channel_configs, {name: ChannelConfig(faults=(canary,)) for name, canary in canaries.items()}
-        )
-        population = play(self.env, len(worlds), channel_configs, self.policies, int(rng.integers(2**63)), self.steps)
+        faults = {name: ChannelConfig(faults=(canary,)) for name, canary in canaries.items()}
+        channel_configs, seed = join(self.channel_configs, faults), int(rng.integers(2**63))
+        population = play(self.env, len(worlds), channel_configs, self.policies, seed, self.steps)
         self.claimed = max(self.claimed, self._claim(population, agents))
         return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
 
@@ -193,10 +159,13 @@ class CanaryRuns:
         ledger = population.ledger
         if ledger is None:
             return math.inf
+        channels = [population.channels[name] for name in self.pair]
         if self.unit == "user":
-            total = ledger.total(self.delta, role=self.sender, observer=self.observer)
+            observers = {channel.observer for channel in channels}
+            observer = observers.pop() if len(observers) == 1 else None
+            total = ledger.total(self.delta, role=channels[0].sender, observer=observer)
             return float(total[:, agents].max())
-        once = Ledger(1, 1, [population.channels[name] for name in self.pair])
+        once = Ledger(1, 1, channels)
         for name in self.pair:
             once.charge(name, ledger.per_message[name], np.ones(1, np.int64))
         return float(once.total(self.delta).max())

@@ -10,8 +10,13 @@ from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from taciturn.envs.core import ChannelConfig, Controlled, Population, join
+from taciturn.privacy.budget import Budget
+from taciturn.privacy.mechanisms import Mechanism
 
-__all__ = ["ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "on_channel", "population_of"]
+__all__ = [
+    "ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "Privatize", "on_channel", "population_of",
+    "private_config",
+]  # fmt: skip
 
 Options = dict[str, Any]
 
@@ -25,12 +30,12 @@ class Layer:
             RecordConstructorArgs.__init__(self, **arguments)
 
     @classmethod
-    def around(cls, env: Any, **arguments: Any) -> Any:
-        """`env` wrapped in the subclass for its interface; None if there is none."""
+    def around(cls, env: Any, expected: str, **arguments: Any) -> Any:
+        """`env` wrapped in the subclass for its interface; ValueError, which says what was `expected`, if there is none."""
         for kind in (gymnasium.vector.VectorEnv, gymnasium.Env, pettingzoo.ParallelEnv, pettingzoo.AECEnv):
             if isinstance(env, kind):
                 return next(one for one in cls.__subclasses__() if issubclass(one, kind))(env, **arguments)
-        return None
+        raise ValueError(f"env must be {expected}, not {env!r}")
 
 
 def population_of(env: Any) -> Population[Any] | None:
@@ -71,10 +76,36 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
         wrapped.channel_configs = join(env.channel_configs, {channel: config})
         wrapped.streams, wrapped._state, wrapped.ledger = None, None, None
         return wrapped
-    wrapped = _OnChannel.around(env, channel=channel, config=config)
-    if wrapped is None:
-        raise ValueError(f"env must be an environment of this suite, not {env!r}")
-    return wrapped
+    return _OnChannel.around(env, "an environment of this suite", channel=channel, config=config)
+
+
+def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfig:
+    """The value that makes a channel private in `reset(options={"channels": {name: value}})`."""
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"mechanism must be one of taciturn.wrappers' mechanisms, not {mechanism!r}")
+    if budget is not None and not isinstance(budget, Budget):
+        raise ValueError(f"budget must be a Budget or None, not {budget!r}")
+    if budget is not None and budget.messages(mechanism.loss()) == 0:
+        raise ValueError(f"budget must allow at least one message of {mechanism!r}, and {budget!r} allows none")
+    return ChannelConfig(mechanism, budget)
+
+
+def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = None) -> Any:
+    """The environment with a mechanism on one of its channels, in the same interface; `env` itself is not changed.
+
+    A reset of the result installs the mechanism; a reset of `env` does not. Wrappers can be nested in any order, those of faults (`Faulty`)
+    included. `.ledger` holds what the run since the last reset has spent.
+
+    Args:
+        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of this suite.
+        channel: the channel's name.
+        mechanism: perturbs each message.
+        budget: what each agent may spend on the channel.
+
+    Raises:
+        ValueError: `env` is none of these, the channel is unknown or has a mechanism already, or the world cannot use the mechanism.
+    """
+    return on_channel(env, channel, private_config(mechanism, budget))
 
 
 class _OnChannel(Layer):

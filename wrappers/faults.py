@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from taciturn.envs.core import Array, ChannelConfig, choice, number, vector
 from taciturn.envs.core.channel import Fault
@@ -63,10 +64,10 @@ class Churn(Fault):
         number("leave", self.leave, at_least=0, at_most=1)
         number("join", self.join, at_least=0, at_most=1)
 
-    def start(self, shape: tuple[int, int], rng: np.random.Generator) -> Memory:
+    def start(self, shape: tuple[int, int], rng: Generator) -> Memory:
         return {"present": np.ones(shape, np.bool_)}
 
-    def admit(self, who: Array, sending: Array, memory: Memory, rng: np.random.Generator) -> Array:
+    def admit(self, who: Array, sending: Array, memory: Memory, rng: Generator) -> Array:
         present, luck = memory["present"], rng.random(who.shape)
         moved = np.where(present, luck >= self.leave, luck < self.join)
         memory["present"] = np.where(sending[:, None], moved, present)
@@ -105,10 +106,10 @@ class Byzantine(Fault):
             raise ValueError(f"bounds must be (low, high) with low < high, not {self.bounds!r}")
         object.__setattr__(self, "bounds", (float(low), float(high)))
 
-    def start(self, shape: tuple[int, int], rng: np.random.Generator) -> Memory:
+    def start(self, shape: tuple[int, int], rng: Generator) -> Memory:
         return {"liars": rng.random(shape).argsort(-1)[:, : round(self.fraction * shape[1])]}
 
-    def corrupt(self, x: Array, payload: Payload, memory: Memory, rng: np.random.Generator) -> Array:
+    def corrupt(self, x: Array, payload: Payload, memory: Memory, rng: Generator) -> Array:
         liars = memory["liars"].reshape(*memory["liars"].shape, *[1] * (x.ndim - 2))
         honest = np.take_along_axis(x, liars, 1)
         lies = self.lie(honest, payload, rng)
@@ -117,7 +118,7 @@ class Byzantine(Fault):
         np.put_along_axis(said, liars, lies.astype(said.dtype), 1)
         return said
 
-    def lie(self, x: Array, payload: Payload, rng: np.random.Generator) -> Array:
+    def lie(self, x: Array, payload: Payload, rng: Generator) -> Array:
         """The lies in place of the honest messages `x` [..., (options or coordinates)]."""
         low, high = self.bounds
         if payload in ("bounded", "stream", "categorical"):
@@ -159,12 +160,10 @@ class LossyChannel(Fault):
     def __post_init__(self) -> None:
         number("probability", self.probability, at_least=0, at_most=1)
 
-    def deliver(
-        self, y: Array, sent: Array, sending: Array, memory: Memory, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+    def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
         return y, np.asarray(sent & (rng.random(sent.shape) >= self.probability))
 
-    def thin(self, histogram: Array, rng: np.random.Generator) -> Array:
+    def thin(self, histogram: Array, rng: Generator) -> Array:
         return np.asarray(rng.binomial(histogram, 1 - self.probability))
 
 
@@ -190,13 +189,11 @@ class Stragglers(Fault):
             raise ValueError(f"delays must be one or more probabilities that sum to at most 1, not {self.delays!r}")
         object.__setattr__(self, "delays", tuple(delays.tolist()))
 
-    def start(self, shape: tuple[int, int], rng: np.random.Generator) -> Memory:
+    def start(self, shape: tuple[int, int], rng: Generator) -> Memory:
         # due[:, d] marks the agents whose message arrives d sends from now.
         return {"due": np.zeros((shape[0], len(self.delays), shape[1]), np.bool_)}
 
-    def deliver(
-        self, y: Array, sent: Array, sending: Array, memory: Memory, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+    def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
         edges = np.cumsum(self.delays)
         edges[edges > 1 - 1e-9] = 1.0
         delay = np.searchsorted(edges, rng.random(sent.shape), side="right")

@@ -27,11 +27,14 @@ environments when an agent's observation is first asked for after a step), rewar
 the agent whose turn it is). In vector environments, steps that only reset a replica count too.
 """
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
@@ -39,29 +42,27 @@ from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Payload
 from taciturn.privacy.ledger import Ledger
-from taciturn.privacy.mechanisms import KaryRandomizedResponse, Mechanism
-from taciturn.validation import choice, integer
+from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
+from taciturn.validation import Array, choice, integer, number
 from taciturn.wrappers.channels import Layer
-from taciturn.wrappers.release import SOLE, Subject, release_for
 
 __all__ = [
-    "PrivateAEC",
-    "PrivateGymnasium",
-    "PrivateParallel",
-    "PrivateVector",
-    "PrivatizeAction",
-    "PrivatizeObservation",
+    "PrivateAEC", "PrivateGymnasium", "PrivateParallel", "PrivateVector", "PrivatizeAction", "PrivatizeObservation",
     "PrivatizeReward",
-]
+]  # fmt: skip
 
-Bounds = tuple[Any, Any]
+Subject = Literal["observation", "reward", "action"]
+
+SOLE = "agent"  # name of the only agent of a Gymnasium environment
+WHOLE = 2.0**53  # the largest integer up to which all integers are floats
+
+
+Bounds = tuple[Any, Any] | None
 Info = dict[str, Any]
 E = TypeVar("E")
 
 
-def PrivatizeObservation(
-    env: E, mechanism: Mechanism, *, bounds: Bounds | None = None, sensitivity: float | None = None
-) -> E:
+def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
     """The environment with noise on what agents observe, in the same interface; `env` itself is not changed.
 
     Args:
@@ -79,9 +80,7 @@ def PrivatizeObservation(
     return _privatize(env, "observation", mechanism, bounds, sensitivity)
 
 
-def PrivatizeReward(
-    env: E, mechanism: Mechanism, *, bounds: Bounds | None = None, sensitivity: float | None = None
-) -> E:
+def PrivatizeReward(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
     """The environment with noise on what agents earn: see `PrivatizeObservation`.
 
     `bounds` (or a sensitivity) are required for Laplace and Gaussian, because no space bounds rewards. In AEC environments a message is the
@@ -91,9 +90,7 @@ def PrivatizeReward(
     return _privatize(env, "reward", mechanism, bounds, sensitivity)
 
 
-def PrivatizeAction(
-    env: E, mechanism: Mechanism, *, bounds: Bounds | None = None, sensitivity: float | None = None
-) -> E:
+def PrivatizeAction(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
     """The environment with noise on actions, before the environment and other agents receive them: see `PrivatizeObservation`.
 
     An action raises ValueError, before anything is drawn or sent, if it has a wrong shape or type, is infinite or NaN after clipping, or is
@@ -103,15 +100,139 @@ def PrivatizeAction(
 
 
 def _privatize(env: E, subject: Subject, mechanism: Mechanism, bounds: Any, sensitivity: Any) -> E:
-    wrapped: E | None = _Messages.around(
-        env, subject=subject, mechanism=mechanism, bounds=bounds, sensitivity=sensitivity
-    )
-    if wrapped is None:
-        raise ValueError(f"env must be a Gymnasium or PettingZoo environment, not {env!r}")
+    settings = {"subject": subject, "mechanism": mechanism, "bounds": bounds, "sensitivity": sensitivity}
+    wrapped: E = _Messages.around(env, "a Gymnasium or PettingZoo environment", **settings)
     return wrapped
 
 
-PAYLOADS: dict[bool, Payload] = {True: "categorical", False: "vector"}
+@dataclass(frozen=True)
+class Release:
+    """How a message, or an array of messages, is clipped, perturbed, and put back into its space."""
+
+    name: str  # for error messages
+    mechanism: Mechanism
+    space: Space[Any] | None  # None: a reward
+    # What numbers are clipped into; None for categories, or to change nothing.
+    bounds: tuple[Array, Array] | None = None
+
+    def check(self, x: Any, batch: tuple[int, ...] = ()) -> Any:
+        """The input for `perturb`, from messages x[*batch, *shape].
+
+        Raises:
+            ValueError: x does not hold messages.
+        """
+        if isinstance(self.mechanism, KaryRandomizedResponse):
+            assert isinstance(self.space, Discrete)
+            values = self._array(x, "iu", batch) - self.space.start
+            if ((values < 0) | (values >= self.space.n)).any():
+                raise ValueError(f"{self.name} must be in {self.space}, not {x!r}")
+            return values
+        if self.bounds is None:
+            return x
+        clipped = np.clip(self._array(x, "biuf", batch + self.bounds[0].shape).astype(np.float64), *self.bounds)
+        if not np.isfinite(clipped).all():
+            raise ValueError(f"{self.name} must be finite, not {x!r}")
+        return clipped
+
+    def perturb(self, x: Any, rng: np.random.Generator) -> Any:
+        """The messages that leave, given the output of `check`; rounded if the space is one of integers, and clipped into the space."""
+        if isinstance(self.space, Discrete) and isinstance(self.mechanism, KaryRandomizedResponse):
+            return np.asarray(self.mechanism.perturb(x, rng) + self.space.start, self.space.dtype)
+        if self.bounds is None:
+            return x
+        noisy = np.asarray(self.mechanism.perturb(x, rng))
+        if not isinstance(self.space, Box):
+            return noisy
+        dtype = np.dtype(self.space.dtype)
+        largest = float(np.finfo(dtype).max) if dtype.kind == "f" else WHOLE
+        low, high = (np.clip(np.asarray(b, np.float64), -largest, largest) for b in (self.space.low, self.space.high))
+        return np.asarray(np.clip(noisy if dtype.kind == "f" else np.rint(noisy), low, high), dtype)
+
+    def _array(self, x: Any, kinds: str, shape: tuple[int, ...]) -> Array:
+        try:
+            array = np.asarray(x)
+        except ValueError:
+            array = np.asarray(None)
+        if array.dtype.kind not in kinds or array.shape != shape:
+            raise ValueError(
+                f"{self.name} must be {'integers' if kinds == 'iu' else 'numbers'} of shape {shape}, not {x!r}"
+            )
+        return array
+
+
+def release_for(
+    subject: Subject, agent: str, mechanism: Any, space: Space[Any] | None, bounds: Any, sensitivity: Any
+) -> Release:
+    """Check that a mechanism fits an agent's space (None: its reward), and determine its sensitivity."""
+    name = subject if agent == SOLE else f"{subject} of {agent}"
+    what = "a reward" if space is None else repr(space)
+    if not isinstance(mechanism, Laplace | Gaussian | KaryRandomizedResponse | NoPrivacy):
+        raise ValueError(f"mechanism must be Laplace, Gaussian, KaryRandomizedResponse or NoPrivacy, not {mechanism!r}")
+    if not isinstance(mechanism, Laplace | Gaussian):
+        if sensitivity is not None:
+            raise ValueError(f"sensitivity must be None for {type(mechanism).__name__}, not {sensitivity!r}")
+        if bounds is None and isinstance(mechanism, NoPrivacy):
+            return Release(name, mechanism, space)
+    if isinstance(mechanism, KaryRandomizedResponse):
+        if bounds is not None:
+            raise ValueError(f"bounds must be None for KaryRandomizedResponse, not {bounds!r}")
+        if not isinstance(space, Discrete) or space.n != mechanism.num_values:
+            raise ValueError(f"mechanism must fit the {name}, {what}, not be {mechanism!r}")
+        return Release(name, mechanism, space)
+    if space is not None and not isinstance(space, Box):
+        raise ValueError(
+            f"mechanism must fit the {name}, {what}, not be {mechanism!r}: flatten compound spaces into a Box first"
+        )
+    low, high = _bounds(space, bounds)
+    if isinstance(mechanism, NoPrivacy):
+        return Release(name, mechanism, space, (low, high))
+    own = mechanism.sensitivity
+    if own is not None and sensitivity is not None:
+        raise ValueError(f"sensitivity must be None where the mechanism has its own, {own}, not {sensitivity!r}")
+    if sensitivity is not None:
+        own = number("sensitivity", sensitivity, above=0)
+    if own is None:
+        own = _diameter(mechanism, low, high, f"{name}, {what}, ")
+    if mechanism.sampler == "exact":  # rounding to the grid moves each number by up to one step, 2^-24 noise scales
+        share = low.size * mechanism.multiplier / 2**24
+        if share > 0.5:
+            raise ValueError(
+                f"mechanism must have a noise multiplier <= 2^23 / {low.size} for the exact sampler, not be {mechanism!r}"
+            )
+        own /= 1 - share
+    return Release(name, replace(mechanism, sensitivity=own), space, (low, high))
+
+
+def _diameter(mechanism: Laplace | Gaussian, low: Array, high: Array, what: str) -> float:
+    with np.errstate(over="ignore"):
+        width = high - low
+        diameter = width.sum() if isinstance(mechanism, Laplace) else math.sqrt((width**2).sum())
+    if not math.isfinite(diameter):
+        raise ValueError(f"bounds must be given as (low, high), not None or infinite: the {what}has no finite bounds")
+    if diameter == 0:
+        raise ValueError(f"bounds must contain more than one value: the {what}has a single value within them")
+    return float(diameter)
+
+
+def _bounds(space: Box | None, given: Any) -> tuple[Array, Array]:
+    """The bounds of the space (None: of a reward, which has none), intersected with those given."""
+    low, high = np.array(-math.inf), np.array(math.inf)
+    if space is not None:
+        low = np.where(space.bounded_below, np.asarray(space.low, np.float64), low)
+        high = np.where(space.bounded_above, np.asarray(space.high, np.float64), high)
+    if given is None:
+        return low, high
+    try:
+        least, most = (np.broadcast_to(np.asarray(bound, np.float64), low.shape) for bound in given)
+        ordered = bool((least <= most).all())
+    except (TypeError, ValueError):
+        ordered = False
+    if not ordered:
+        raise ValueError(f"bounds must be (low, high), low <= high, of a shape that fits {low.shape}, not {given!r}")
+    low, high = np.maximum(low, least), np.minimum(high, most)
+    if not (low <= high).all():
+        raise ValueError(f"bounds must overlap with those of the space, not be {given!r}")
+    return low, high
 
 
 def _spaces(env: Any, subject: Subject) -> dict[str, Any]:
@@ -134,12 +255,7 @@ class _Messages(Layer):
     mechanism: Mechanism
 
     def __init__(
-        self,
-        env: Any,
-        subject: Subject,
-        mechanism: Mechanism,
-        bounds: Bounds | None = None,
-        sensitivity: float | None = None,
+        self, env: Any, subject: Subject, mechanism: Mechanism, bounds: Bounds = None, sensitivity: float | None = None
     ) -> None:
         super().__init__(env, subject=subject, mechanism=mechanism, bounds=bounds, sensitivity=sensitivity)
         choice("subject", subject, ("observation", "reward", "action"))
@@ -212,7 +328,7 @@ class _Messages(Layer):
         layers = {layer.subject: layer for layer in _layers(self)}
         channels = []
         for subject, layer in layers.items():
-            payload = PAYLOADS[layer._loss.kind == KaryRandomizedResponse.kind]
+            payload: Payload = "categorical" if layer._loss.kind == KaryRandomizedResponse.kind else "vector"
             channels.append(Channel(subject, payload, observer="public", unit="event", num_senders=len(self._agents)))
         ledger = Ledger(len(self._count), len(self._agents), channels)
         for subject, layer in layers.items():

@@ -1,7 +1,8 @@
 """Indices, radii and schedules of classic bandit algorithms, one formula per function, for arrays [..., K] of arms.
 
 `counts` are pulls, and `means` are sample means in [0, 1]; their value for an arm that was never pulled does not matter, and the arm's
-index is infinite. Logarithms are natural.
+index is infinite. `t` counts the pulls or slots so far, a number or an array that broadcasts with the arms; values below 2 count as 2.
+M is the number of `agents`, and `sigma` the sub-Gaussian parameter of a reward. Logarithms are natural.
 """
 
 from typing import NamedTuple
@@ -11,33 +12,16 @@ import numpy as np
 from taciturn.validation import Array, Floats, Ints
 
 __all__ = [
-    "DPEpoch",
-    "bernoulli_divergence",
-    "coop_ucb2_index",
-    "dducb_index",
-    "dp_elimination_epoch",
-    "elimination_radius",
-    "fed2_ucb_radius",
-    "gossip_ucb_index",
-    "kl_ucb_budget",
-    "kl_ucb_index",
-    "moss_index",
-    "pinsker_index",
-    "ucb1_index",
-    "ucb1_narrow",
-    "ucb1_width",
-]
+    "DPEpoch", "bernoulli_divergence", "coop_ucb2_index", "dducb_index", "dp_elimination_epoch", "elimination_radius",
+    "fed2_ucb_radius", "gossip_ucb_index", "kl_ucb_budget", "kl_ucb_index", "moss_index", "pinsker_index", "ucb1_index",
+    "ucb1_narrow", "ucb1_width",
+]  # fmt: skip
 
 TINY = 1e-300
 
 
 def ucb1_index(counts: Array, means: Floats, t: Array | float) -> Floats:
-    """mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi & Fischer 2002, Figure 1).
-
-    Args:
-        counts, means: [..., K].
-        t: pulls so far, a number or [..., 1]; values below 2 count as 2.
-    """
+    """mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi & Fischer 2002, Figure 1)."""
     return means + ucb1_width(t) * ucb1_narrow(counts)
 
 
@@ -63,10 +47,6 @@ def kl_ucb_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0,
     Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so that no step passes the root. It starts at the
     smaller of two upper bounds on the root, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 - p)), where b is the right side
     divided by n and H the entropy. The error after 8 steps is at most 1e-12.
-
-    Args:
-        counts, means: [..., K].
-        t: pulls so far, a number or [..., 1]; values below 2 count as 2.
     """
     budget = kl_ucb_budget(t, c)
     p = np.clip(means, 0.0, 1.0)
@@ -98,13 +78,7 @@ def pinsker_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0
 
 
 def moss_index(counts: Array, means: Floats, horizon: float, num_arms: int) -> Floats:
-    """mean + sqrt(max(ln(T / (K n)), 0) / n) (MOSS; Audibert & Bubeck 2009).
-
-    Args:
-        counts, means: [..., K].
-        horizon: T.
-        num_arms: K.
-    """
+    """mean + sqrt(max(ln(T / (K n)), 0) / n) for K arms and the horizon T (MOSS; Audibert & Bubeck 2009)."""
     with np.errstate(divide="ignore"):
         bonus = np.sqrt(np.maximum(np.log(horizon / (num_arms * np.maximum(counts, 1))), 0.0) / np.maximum(counts, 1))
     return np.where(counts > 0, means + bonus, np.inf)
@@ -146,10 +120,9 @@ def fed2_ucb_radius(admitted: Floats, pulls: Floats, horizon: float, sigma: floa
     eta_p = M(p)^-2 sum_q g(q) / F(q, p): of the M(p) clients, g(q) were admitted in phase q and have pulled each active arm F(q, p) times.
 
     Args:
-        admitted: g(1..p), float64[p].
-        pulls: f(1..p), float64[p].
+        admitted, pulls: g(1..p) and f(1..p), float64[p].
         horizon: T.
-        sigma: sub-Gaussian parameter of a reward given its arm (1/2 for rewards in [0, 1]).
+        sigma: of a reward given its arm (1/2 for rewards in [0, 1]).
         sigma_c: standard deviation of a client's mean about the global mean; 0 for homogeneous rewards.
     """
     clients = admitted.sum()
@@ -163,15 +136,8 @@ def coop_ucb2_index(
 ) -> Floats:
     """s / n + sigma sqrt(2 gamma / G(eta) (n + f(t)) / (M n) ln t / n) (Landgren, Srivastava & Leonard 2016).
 
-    n and s are running consensus estimates of pulls and rewards per agent; G(eta) = 1 - eta^2 / 16, f(t) = sqrt(ln t).
-
-    Args:
-        pulls, rewards: n and s, [..., K].
-        t: slots so far, a number or [..., 1, 1].
-        agents: M.
-        gamma: > 1.
-        sigma: sub-Gaussian parameter of a reward.
-        eta: in (0, 4).
+    n and s are running consensus estimates of pulls and rewards per agent; G(eta) = 1 - eta^2 / 16, f(t) = sqrt(ln t); gamma > 1 and
+    eta in (0, 4).
     """
     log_t = np.log(np.maximum(t, 2.0))
     n = np.where(pulls > 0, pulls, 1.0)
@@ -182,29 +148,17 @@ def coop_ucb2_index(
 def dducb_index(pulls: Floats, rewards: Floats, t: Array | float, agents: int, sigma: float, eta: float) -> Floats:
     """rewards / pulls + sqrt(2 eta sigma^2 ln t / (M pulls)) (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1).
 
-    Args:
-        pulls, rewards: delayed averages over the agents, [..., K].
-        t: pulls of all agents behind these averages, a number or [..., 1, 1].
-        agents: M.
-        sigma: sub-Gaussian parameter of a reward.
-        eta: > 1.
+    `pulls` and `rewards` are delayed averages over the agents, and t counts the pulls of all agents behind these averages; eta > 1.
     """
     n = np.where(pulls > 0, pulls, 1.0)
-    return np.where(
-        pulls > 0, rewards / n + np.sqrt(2 * eta * sigma**2 * np.log(np.maximum(t, 2.0)) / (agents * n)), np.inf
-    )
+    width = 2 * eta * sigma**2 * np.log(np.maximum(t, 2.0)) / (agents * n)
+    return np.where(pulls > 0, rewards / n + np.sqrt(width), np.inf)
 
 
 def gossip_ucb_index(counts: Array, estimates: Floats, t: Array | float, agents: int) -> Floats:
     """estimate + sqrt(2 M ln t / n), where n is the number of the agent's own pulls (Zhu, Zhu, Liu & Liu 2021).
 
-    The paper adds a constant, 64 / M^17, to every index, which changes no choice.
-
-    Args:
-        counts: the agent's own pulls, [..., K].
-        estimates: gossip estimates of the mean over agents, [..., K].
-        t: slots so far, a number or [..., 1, 1].
-        agents: M.
+    The estimates are those of the mean over agents. The paper adds a constant, 64 / M^17, to every index, which changes no choice.
     """
     with np.errstate(divide="ignore"):
         return estimates + np.sqrt(2 * agents * np.log(np.maximum(t, 2.0)) / counts)

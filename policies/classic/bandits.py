@@ -22,23 +22,16 @@ from taciturn.policies.classic.bandit_indices import (
 from taciturn.validation import Bools, Floats, Ints
 
 __all__ = [
-    "KLUCB",
-    "MOSS",
-    "UCB1",
-    "ArmPolicy",
-    "DPSuccessiveElimination",
-    "SuccessiveElimination",
-    "ThompsonSampling",
+    "KLUCB", "MOSS", "UCB1", "ArmPolicy", "DPSuccessiveElimination", "SuccessiveElimination", "ThompsonSampling",
     "kl_ucb_choice",
-]
+]  # fmt: skip
 
 
 class ArmPolicy(Policy):
     """Base of policies in which `choose` picks an arm from an agent's own counts and means, and nothing is uploaded."""
 
     def begin(self, view: PublicView) -> None:
-        if not issubclass(view.world, FederatedBandit):
-            raise ValueError(f"{type(self).__name__} acts in the federated bandit, not in {view.name!r}")
+        self.require(issubclass(view.world, FederatedBandit), "the federated bandit", view)
         self._layout = view.roles[self.role].layout
         self.start((view.num_envs, view.params.num_agents, view.params.arms), view.params.horizon)
 

@@ -81,11 +81,9 @@ class Fed2UCB(ArmPolicy):
         if phase not in self._radii:
             total = self.admitted(np.arange(phase + 1)).astype(np.float64)
             total[0] = 0.0
-            some = np.diff(total)
+            each = np.full(phase, float(self._each))
             spread = 0.0 if total[-1] == self._shape[1] else self.sigma_c
-            self._radii[phase] = fed2_ucb_radius(
-                some, np.full(phase, float(self._each)), self._horizon, self.sigma, spread
-            )
+            self._radii[phase] = fed2_ucb_radius(np.diff(total), each, self._horizon, self.sigma, spread)
         return self._radii[phase]
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.elicitation.costs import Cost
 from taciturn.envs.elicitation.fast import CommonBudget
-from taciturn.envs.elicitation.game import Announcement, best_epsilon
+from taciturn.envs.elicitation.game import Announcement
 from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound, winner_payment, winning_report
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.base import Policy
@@ -16,17 +16,9 @@ from taciturn.policies.families.elicitation import ExactIndividuals, Individuals
 from taciturn.validation import Floats
 
 __all__ = [
-    "FictitiousPlay",
-    "FlatRate",
-    "FreeRider",
-    "Genie",
-    "Hedge",
-    "Mixture",
-    "OutputAgreement",
-    "PeerTruthSerum",
-    "PostedPrice",
-    "Truthful",
-]
+    "FictitiousPlay", "FlatRate", "FreeRider", "Genie", "Hedge", "Mixture", "OutputAgreement", "PeerTruthSerum",
+    "PostedPrice", "Truthful",
+]  # fmt: skip
 
 
 class FlatRate(Platform):
@@ -94,15 +86,16 @@ class Genie(Platform):
         return Announcement("posted_price", e, float(winner_payment(cost.marginal(best), slope)), int(value))
 
 
-class _Peers(Platform):
-    """Base of the rules that compare a report with that of a peer.
+class OutputAgreement(Platform):
+    """Pay an amount for each report that equals that of a random peer (von Ahn & Dabbish 2004).
 
     Args:
         amount: paid for agreement; None: the amount at which everyone at the target is an equilibrium, which depends on theta.
         target: e; None: the world's target.
     """
 
-    rule = ""
+    rule = "output_agreement"
+    fast = Platform.fast
 
     def __init__(self, amount: float | None = None, target: float | None = None) -> None:
         super().__init__(target)
@@ -120,19 +113,7 @@ class _Peers(Platform):
         return Announcement(self.rule, e, amount, reference=reference)
 
 
-class OutputAgreement(_Peers):
-    """Pay an amount for each report that equals that of a random peer (von Ahn & Dabbish 2004).
-
-    Args:
-        amount: paid for agreement; None: the amount at which everyone at the target is an equilibrium, which depends on theta.
-        target: e; None: the world's target.
-    """
-
-    rule = "output_agreement"
-    fast = Platform.fast
-
-
-class PeerTruthSerum(_Peers):
+class PeerTruthSerum(OutputAgreement):
     """Output agreement, divided by the report's share so far (Jurca & Faltings 2011; Radanovic, Faltings & Jurca 2016).
 
     In the long run, past reports have the law of present ones. The expected payment is then the same for every report on average over
@@ -193,6 +174,9 @@ class _Learner(ExactIndividuals):
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         return self.answer(self._layout.unpack(obs))[..., None].astype(np.float32)
 
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        self._memory = tuple(np.where(done.reshape(-1, *[1] * (x.ndim - 1)), 0.0, x) for x in self._memory)
+
 
 class FictitiousPlay(_Learner):
     """Best response to the mean law of the others' reports in all campaigns so far; in the first one, to everyone at the target."""
@@ -204,13 +188,9 @@ class FictitiousPlay(_Learner):
             self._memory = np.zeros((len(common), view.reporting.num_reports)), np.zeros((len(common), 1))
         total, played = self._memory
         laws = np.where(played > 0, total / np.maximum(played, 1), view.reporting.law(common, target))
-        prizes, factor = self.expected(seen, laws[:, None]), self.cost_factors(seen)
-        budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=view.params.max_epsilon)
+        budget, answer = self.best(seen, belief, self.expected(seen, laws[:, None]))
         self._memory = total + view.reporting.law(common[:, None], budget).mean(1), played + 1
-        return np.where(payoff >= 0, budget, -1.0)
-
-    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        self._memory = tuple(np.where(done[:, None], 0.0, part) for part in self._memory)
+        return answer
 
 
 class Hedge(_Learner):
@@ -245,9 +225,6 @@ class Hedge(_Learner):
         self._memory = total + payoffs / np.where(extent > 0, extent, 1.0), played + 1
         return chosen
 
-    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        self._memory = tuple(np.where(done[:, None, None], 0.0, part) for part in self._memory)
-
 
 class Mixture(Policy):
     """A population of several kinds of individuals, each kind a block of consecutive individuals with a policy of its own.
@@ -269,17 +246,15 @@ class Mixture(Policy):
     def begin(self, view: PublicView) -> None:
         shares = np.cumsum([share for _, share in self.parts])
         ends = np.rint(shares / shares[-1] * view.roles[self.role].num_agents).astype(int)
-        self._rows = [slice(a, b) for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
-        for policy, _ in self.parts:
+        self._blocks = []
+        for (policy, _), start, end in zip(self.parts, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
             policy.reset(view, self.rng, self.role)
+            if end > start:
+                self._blocks.append((policy, slice(start, end)))
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        present = [
-            (policy, rows) for (policy, _), rows in zip(self.parts, self._rows, strict=True) if rows.stop > rows.start
-        ]
-        return np.concatenate([policy.act(obs[:, rows]) for policy, rows in present], axis=1)
+        return np.concatenate([policy.act(obs[:, rows]) for policy, rows in self._blocks], axis=1)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        for (policy, _), rows in zip(self.parts, self._rows, strict=True):
-            if rows.stop > rows.start:
-                policy.update(obs[:, rows], action[:, rows], reward[:, rows], done)
+        for policy, rows in self._blocks:
+            policy.update(obs[:, rows], action[:, rows], reward[:, rows], done)

@@ -5,7 +5,7 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.elicitation.costs import Cost
 from taciturn.envs.elicitation.fast import StandingAnnouncement
-from taciturn.envs.elicitation.game import Announcement
+from taciturn.envs.elicitation.game import Announcement, best_epsilon
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES
 from taciturn.envs.elicitation.reporting import Reporting
 from taciturn.envs.elicitation.world import Elicitation
@@ -62,13 +62,10 @@ class Platform(Policy):
     def _announce(self, view: PublicView, theta: Floats) -> Array:
         rows, of = np.unique(theta, axis=0, return_inverse=True)
         announced = [self.announcement(row, view.cost, view.params.target) for row in rows]
-        fields = {
-            name: np.array([getattr(one, name) for one in announced])[of] for name in ("target", "scale", "value")
-        }
-        if (fields["scale"] > view.params.max_scale).any():
-            raise ValueError(
-                f"max_scale must be at least {fields['scale'].max():g} for {self!r}, not {view.params.max_scale!r}"
-            )
+        names = ("target", "scale", "value")
+        fields = {name: np.array([getattr(one, name) for one in announced])[of] for name in names}
+        if (largest := fields["scale"].max()) > view.params.max_scale:
+            raise ValueError(f"max_scale must be at least {largest:g} for {self!r}, not {view.params.max_scale!r}")
         action: Array = view.announce(announced[0].rule, **fields)
         return action
 
@@ -87,10 +84,8 @@ class Individuals(Policy):
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """The same observation gets the same answer, which is computed once."""
         if not np.array_equal(obs, self._observed):
-            self._observed, self._answer = (
-                obs.copy(),
-                self.answer(self._layout.unpack(obs))[..., None].astype(np.float32),
-            )
+            self._answer = self.answer(self._layout.unpack(obs))[..., None].astype(np.float32)
+            self._observed = obs.copy()
         return self._answer.copy()
 
     def answer(self, seen: dict[str, Array]) -> Array:
@@ -99,10 +94,8 @@ class Individuals(Policy):
 
     def rules(self, seen: dict[str, Array]) -> Ints:
         """Positions in `RULES` of the announced rules, int64[B, N]."""
-        positions = np.array([RULES.index(rule) for rule in self._view.params.rules])
-        return (
-            positions[seen["rule"].astype(np.int64)] if "rule" in seen else np.full(seen["target"].shape, positions[0])
-        )
+        announced = seen.get("rule", np.zeros(seen["target"].shape)).astype(np.int64)
+        return np.array([RULES.index(rule) for rule in self._view.params.rules])[announced]
 
     def beliefs(self, seen: dict[str, Array]) -> Floats:
         """The beliefs about theta in full precision, [B, N, M]."""
@@ -112,6 +105,12 @@ class Individuals(Policy):
     def cost_factors(self, seen: dict[str, Array]) -> Floats:
         """The individuals' factors u_i of the cost, [B, N]."""
         return seen["cost"].astype(np.float64) / self._view.cost.c
+
+    def best(self, seen: dict[str, Array], belief: Floats, prizes: Floats) -> tuple[Floats, Floats]:
+        """The budgets [B, N] with the largest payoffs for prizes [B, n, x], and the answer: these, or -1 where they lose."""
+        view, factor, bound = self._view, self.cost_factors(seen), self._view.params.max_epsilon
+        budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=bound, reporting=view.reporting)
+        return budget, np.where(payoff >= 0, budget, -1.0)
 
 
 class ExactIndividuals(Individuals):

@@ -15,8 +15,7 @@ class StoppingRule(Policy):
     """Base of the rules that decide from k, beta and the slots of the round; see `waits`."""
 
     def begin(self, view: PublicView) -> None:
-        if not issubclass(view.world, RoundStopping):
-            raise ValueError(f"{type(self).__name__} acts in the round-stopping worlds, not in {view.name!r}")
+        self.require(issubclass(view.world, RoundStopping), "the round-stopping worlds", view)
         self._layout = view.roles[self.role].layout
         self.prepare(view.params)
 
@@ -24,9 +23,12 @@ class StoppingRule(Policy):
         """Compute what the rule needs from the world's parameters."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        seen = self._layout.unpack(obs)
-        waits = self.waits(seen["received"].astype(np.int64), seen["queued"].astype(np.int64), seen["slots"])
-        return np.where(waits, WAIT, STOP)
+        return np.where(self.waits(*self.seen(obs)), WAIT, STOP)
+
+    def seen(self, obs: Array) -> tuple[Ints, Ints, Array]:
+        """What an observation says of the round: k, beta and the slots."""
+        fields = self._layout.unpack(obs)
+        return fields["received"].astype(np.int64), fields["queued"].astype(np.int64), fields["slots"]
 
     def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
         """True where the rule waits with k updates `received` and beta `queued` after `slots` slots of the round; all of one shape."""

@@ -58,8 +58,8 @@ class SocialPolicy(Policy):
     def begin(self, view: PublicView) -> None:
         role = view.roles[self.role]
         fields = role.layout.fields
-        if not {"counts", "received", "own"} <= fields.keys() or "preference" not in view.channels:
-            raise ValueError(f"{type(self).__name__} acts in the worlds of social learning, not in {view.name!r}")
+        fits = {"counts", "received", "own"} <= fields.keys() and "preference" in view.channels
+        self.require(fits, "the worlds of social learning", view)
         self._layout, self._options = role.layout, fields["own"][0]
         self._flat = isinstance(role.action_space, gymnasium.spaces.Discrete)
         self._scale, self._law = float(view.reply_scale), view.reply_law

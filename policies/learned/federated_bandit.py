@@ -1,38 +1,31 @@
 """PPO learners for the coordinator of `arm_elimination_v0` and for the agents of `federated_bandit_v0`."""
 
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from taciturn.envs.core import Array, Layout, PublicView, integer
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
 from taciturn.envs.federated_bandit.world import FederatedBandit
-from taciturn.policies.base import Learner
-from taciturn.policies.learned.shared import training_monitor
-from taciturn.policies.learned.training import one_thread
+from taciturn.policies.learned.training import PPOLearner, needs_stable_baselines, one_thread
 
 __all__ = ["LearnedElimination", "LearnedPulls"]
 
 
-class BanditPPO(Learner):
+class BanditPPO(PPOLearner):
     """Base of both learners, whose reward is the mean over the agents of a replica.
 
     A learner trains at its first reset, in a practice world with the same setting and the same mechanisms on its channels, and is then
-    fixed. `history` is the mean reward per step in each rollout.
+    fixed.
     """
 
     SETTINGS: ClassVar[dict[str, Any]]
 
-    def __init__(self, steps: int, *, num_envs: int = 64, seed: int = 0) -> None:
+    def __init__(self, steps: int = 200_000, *, num_envs: int = 64, seed: int = 0) -> None:
         self.steps = integer("steps", steps, at_least=1)
         self.num_envs = integer("num_envs", num_envs, at_least=1)
-        self.seed = integer("seed", seed, at_least=0)
-        self._history: list[float] = []
-        self._model: Any = None
-
-    @property
-    def history(self) -> list[float]:
-        return self._history
+        super().__init__(seed)
 
     def begin(self, view: PublicView) -> None:
         self.check(view)
@@ -40,35 +33,17 @@ class BanditPPO(Learner):
             self.fit(view)
         self.look(view)
 
-    def fit(self, view: PublicView) -> Self:
-        """Train in a practice world of `view`."""
+    def fit(self, view: PublicView) -> None:
         self.check(view)
-        try:
+        with needs_stable_baselines(self):
             from stable_baselines3.common.vec_env import VecNormalize
 
-            from taciturn.policies.learned.arms import TeamRows
-        except ImportError as error:
-            raise ImportError(
-                f"{type(self).__name__} needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
-            ) from error
+            from taciturn.policies.learned.stable_baselines import TeamRows
         self.look(view)
         world = view.practice(self.num_envs)
         rows = TeamRows(world, self.seed, self.features, self.open_actions)
-        settings = dict(self.SETTINGS)
-        rate, batch = settings.pop("learning_rate"), settings.pop("batch_size")
-        normal = VecNormalize(rows, norm_obs=False, gamma=settings["gamma"])
-        self._model = self.learner(view.params.arms)(
-            env=normal,
-            learning_rate=lambda left: rate * max(left, 0.0),
-            batch_size=min(batch, settings["n_steps"] * rows.num_envs),
-            seed=self.seed,
-            device="cpu",
-            **settings,
-        )
-        self._history = []
-        with one_thread():
-            self._model.learn(self.steps, callback=training_monitor(self._history, self.steps, self.progress))
-        return self
+        normal = VecNormalize(rows, norm_obs=False, gamma=self.SETTINGS["gamma"])
+        self.learn(self.learner(view.params.arms), normal, self.steps, **self.SETTINGS)
 
     def look(self, view: PublicView) -> None:
         """Remember the observation layout, horizon and number of arms of `view`."""
@@ -114,18 +89,12 @@ class LearnedElimination(BanditPPO):
         "policy_kwargs": {"net_arch": [32, 32], "log_std_init": -1.0},
     }  # fmt: skip
 
-    def __init__(self, steps: int = 200_000, *, num_envs: int = 64, seed: int = 0) -> None:
-        super().__init__(steps, num_envs=num_envs, seed=seed)
-
     def check(self, view: PublicView) -> None:
-        if not issubclass(view.world, ArmElimination):
-            raise ValueError(f"LearnedElimination acts in arm_elimination, not in {view.name!r}")
+        self.require(issubclass(view.world, ArmElimination), "arm_elimination", view)
         if self._model is not None and view.params.arms != self._arms:
             raise ValueError(f"LearnedElimination was trained on {self._arms} arms, not on {view.params.arms}")
 
     def learner(self, arms: int) -> Any:
-        from functools import partial
-
         from stable_baselines3 import PPO
 
         return partial(PPO, "MlpPolicy")
@@ -171,15 +140,13 @@ class LearnedPulls(BanditPPO):
         self.every = integer("every", every, at_least=1)
 
     def check(self, view: PublicView) -> None:
-        if not issubclass(view.world, FederatedBandit) or issubclass(view.world, ArmElimination):
-            raise ValueError(f"LearnedPulls acts in federated_bandit, not in {view.name!r}")
+        fits = issubclass(view.world, FederatedBandit) and not issubclass(view.world, ArmElimination)
+        self.require(fits, "federated_bandit", view)
 
     def learner(self, arms: int) -> Any:
-        from functools import partial
-
         from sb3_contrib import MaskablePPO
 
-        from taciturn.policies.learned.arms import ScoringPolicy
+        from taciturn.policies.learned.stable_baselines import ScoringPolicy
 
         return partial(MaskablePPO, ScoringPolicy, policy_kwargs={"arms": arms, "width": 16})
 

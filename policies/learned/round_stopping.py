@@ -11,7 +11,7 @@ from taciturn.envs.round_stopping.model import parameters
 from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State
 from taciturn.policies.base import Learner
 from taciturn.policies.families.round_stopping import StoppingRule
-from taciturn.policies.learned.training import one_thread
+from taciturn.policies.learned.training import needs_stable_baselines, one_thread, update_table
 from taciturn.validation import Bools, Floats, Ints
 
 __all__ = ["LearnedStopping", "TabularQ"]
@@ -53,14 +53,8 @@ class LearnedStopping(Learner):
     """
 
     def __init__(
-        self,
-        algorithm: str = "PPO",
-        *,
-        stages: int = 6,
-        steps: int | None = None,
-        seed: int = 0,
-        rows: int | None = None,
-    ) -> None:
+        self, algorithm: str = "PPO", *, stages: int = 6, steps: int | None = None, seed: int = 0, rows: int | None = None
+    ) -> None:  # fmt: skip
         self.algorithm = choice("algorithm", algorithm, tuple(SETTINGS))
         self.stages = integer("stages", stages, at_least=1)
         self.steps = integer("steps", SETTINGS[algorithm]["steps"] if steps is None else steps, at_least=1)
@@ -70,22 +64,17 @@ class LearnedStopping(Learner):
         self._model: Any = None
 
     def begin(self, view: PublicView) -> None:
-        if not issubclass(view.world, RoundStopping):
-            raise ValueError(f"LearnedStopping acts in the round-stopping worlds, not in {view.name!r}")
+        self.require(issubclass(view.world, RoundStopping), "the round-stopping worlds", view)
         if self._model is None:
             self.fit(view)
 
-    def fit(self, view: PublicView) -> "LearnedStopping":
+    def fit(self, view: PublicView) -> None:
         """Learn with the world's parameters, under geometric or Pareto times."""
-        try:
+        with needs_stable_baselines(self):
             import stable_baselines3
             from stable_baselines3.common.vec_env import VecNormalize
 
             from taciturn.wrappers.sb3 import RowsVecEnv
-        except ImportError as error:
-            raise ImportError(
-                "LearnedStopping needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
-            ) from error
         base = training_params(view.params, 60)
         settings = SETTINGS[self.algorithm]
         # An upper bound on the rate: with it the first rules stop early, so their rounds are short to play.
@@ -122,7 +111,6 @@ class LearnedStopping(Learner):
         assert kept is not None
         self._model.policy.load_state_dict(kept[0])
         self._normal.obs_rms = kept[1]
-        return self
 
     @one_thread()
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -205,7 +193,7 @@ class TabularQ(StoppingRule, Learner):
             self.fit(view)
             super().begin(view)
 
-    def fit(self, view: PublicView) -> "TabularQ":
+    def fit(self, view: PublicView) -> None:
         """Learn with the world's parameters."""
         model = training_params(view.params, 200)
         size = model.num_clients + 1
@@ -223,15 +211,12 @@ class TabularQ(StoppingRule, Learner):
             if self.progress is not None:
                 self.progress((session + 1) / self.sessions)
         self._learning = False
-        return self
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        seen = self._layout.unpack(obs)
-        here = seen["received"].astype(np.int64), seen["queued"].astype(np.int64)
         if self._learning and self._pending is not None:
-            self._learn(self._pending, *here)
+            self._learn(self._pending, *self.seen(obs)[:2])
             self._pending = None
-        actions = np.where(self.waits(*here, seen["slots"]), WAIT, STOP)
+        actions = super().act(obs)
         if not self._learning:
             return actions
         explore = self.rng.random(actions.shape) < self.epsilon
@@ -244,9 +229,8 @@ class TabularQ(StoppingRule, Learner):
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         if self._learning:
-            seen = self._layout.unpack(obs)
             live = np.broadcast_to(~done[:, None], action.shape)
-            self._pending = (seen["received"].astype(np.int64), seen["queued"].astype(np.int64), action, reward, live)
+            self._pending = (*self.seen(obs)[:2], action, reward, live)
 
     def _learn(self, step: tuple[Array, ...], k_next: Ints, beta_next: Ints) -> None:
         k, beta, action, reward, live = step
@@ -260,13 +244,6 @@ class TabularQ(StoppingRule, Learner):
         self._spent = 0.9995 * self._spent + float(time[greedy].sum())
         rate = self._earned / self._spent
         target = reward - rate * time + values[k_next, beta_next].max(-1)
-        # Replicas in the same state update it together: by their mean error, at a rate that depends on its number of visits.
-        where = np.ravel_multi_index((k[live], beta[live], action[live]), values.shape)
-        count = np.bincount(where, minlength=values.size)
-        error = np.bincount(where, (target - values[k, beta, action])[live], minlength=values.size)
-        some = count > 0
-        flat, seen = values.reshape(-1), visits.reshape(-1)
-        seen[some] += count[some]
-        flat[some] += error[some] / count[some] * np.minimum(1.0, count[some] / seen[some] ** 0.8)
+        update_table(values, visits, (k[live], beta[live], action[live]), target[live])
         # Untried actions keep their optimistic values.
         values[visits > 0] -= values[0, 0].max()

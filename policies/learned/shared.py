@@ -2,56 +2,42 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from taciturn.envs.core import Array, Population, PublicView, integer, number
-from taciturn.policies.base import Learner, Progress
-from taciturn.policies.learned.training import Ranking, has_individual_params, one_thread, practice
+from taciturn.policies.learned.training import (
+    PPOLearner,
+    Ranking,
+    has_individual_params,
+    needs_stable_baselines,
+    one_thread,
+    practice,
+)
 
-__all__ = ["DEFAULTS", "SETTINGS", "SharedPPO", "training_monitor"]
+__all__ = ["DEFAULTS", "SETTINGS", "SharedPPO"]
 
 DEFAULTS: dict[str, Any] = {
-    "steps": 500_000,
-    "num_envs": 16,
-    "gamma": 0.95,
-    "learning_rate": 1e-3,
-    "n_steps": 32,
-    "n_epochs": 8,
-    "batch_size": 4096,
-    "ent_coef": 0.0,
-    "hidden": 64,
-    "options": (),
-    "overrides": {},
-}
+    "steps": 500_000, "num_envs": 16, "gamma": 0.95, "learning_rate": 1e-3, "n_steps": 32, "n_epochs": 8, "batch_size": 4096,
+    "ent_coef": 0.0, "hidden": 64, "options": (), "overrides": {},
+}  # fmt: skip
 
 # Settings that learn within about a minute on one core. With gamma 0 a decision is valued by the preference that it results in.
 SETTINGS: dict[str, dict[str, Any]] = {
     "gossip_bandit": {
-        "steps": 400_000,
-        "num_envs": 128,
-        "gamma": 0.0,
-        "n_steps": 64,
-        "options": ("counts", "own"),
+        "steps": 400_000, "num_envs": 128, "gamma": 0.0, "n_steps": 64, "options": ("counts", "own"),
         "overrides": {"num_agents": 100, "horizon": 8.0, "reward": "preference"},
     },
     "social_bandit": {
-        "steps": 600_000,
-        "num_envs": 50,
-        "gamma": 0.0,
-        "learning_rate": 3e-3,
-        "n_steps": 5,
-        "n_epochs": 4,
-        "batch_size": 5000,
-        "ent_coef": 0.005,
-        "options": ("counts", "own"),
-        "overrides": {"num_agents": 100, "horizon": 50},
+        "steps": 600_000, "num_envs": 50, "gamma": 0.0, "learning_rate": 3e-3, "n_steps": 5, "n_epochs": 4, "batch_size": 5000,
+        "ent_coef": 0.005, "options": ("counts", "own"), "overrides": {"num_agents": 100, "horizon": 50},
     },
-}
+}  # fmt: skip
 
 
-class SharedPPO(Learner):
+class SharedPPO(PPOLearner):
     """One network for all agents, trained in practice worlds with the parameters and privacy of the world that it is to act in.
 
     The rows of a rollout are the agents of all replicas (`taciturn.wrappers.sb3.RowsVecEnv`). If one agent acts at a time, a row is the
@@ -99,20 +85,14 @@ class SharedPPO(Learner):
         if overrides is not None:
             given["overrides"] = dict(overrides)
         self.given = given
-        self.seed = integer("seed", seed, at_least=0)
+        super().__init__(seed)
         self.deterministic = bool(deterministic)
-        self._history: list[float] = []
-        self._model: Any = None
         self._normal: Any = None
         self._ranking: Ranking | None = None
 
     def settings(self, view: PublicView) -> dict[str, Any]:
         """The settings of training in a world like `view`."""
         return DEFAULTS | SETTINGS.get(view.name, {}) | self.given
-
-    @property
-    def history(self) -> list[float]:
-        return self._history
 
     def begin(self, view: PublicView) -> None:
         if self._model is None:
@@ -124,47 +104,30 @@ class SharedPPO(Learner):
         if options := self.settings(view)["options"]:
             self._ranking = Ranking(view.roles[self.role].layout, options)
 
-    def fit(self, view: PublicView) -> "SharedPPO":
+    def fit(self, view: PublicView) -> None:
         """Train in a practice world like `view`, with the same mechanisms on its channels."""
-        try:
+        with needs_stable_baselines(self):
             from sb3_contrib import MaskablePPO
             from stable_baselines3 import PPO
             from stable_baselines3.common.vec_env import VecNormalize
 
-            from taciturn.policies.learned.ranked_rows import RankedRows
+            from taciturn.policies.learned.stable_baselines import RankedRows
             from taciturn.wrappers.sb3 import RowsVecEnv
-        except ImportError as error:
-            raise ImportError(
-                "SharedPPO needs stable-baselines3: run pip install '.[rl]' in a clone of taciturn"
-            ) from error
         chosen = self.settings(view)
-        world, options, steps = self._own_world(view), chosen["options"], chosen["steps"]
+        world, options = self._own_world(view), chosen["options"]
         rows = RankedRows(world, self.seed, options) if options else RowsVecEnv(world, self.seed)
         self._normal = VecNormalize(rows, gamma=chosen["gamma"])
         rows.reset()
         learner = PPO if world.action_mask(rows.role) is None else MaskablePPO
-        self._model = learner(
-            "MlpPolicy",
-            self._normal,
-            # In the last rollout, which may exceed the number of steps, Stable-Baselines3 passes a negative fraction.
-            learning_rate=lambda left: chosen["learning_rate"] * max(left, 0.0),
-            **{name: chosen[name] for name in ("n_steps", "n_epochs", "gamma", "ent_coef")},
-            batch_size=min(chosen["batch_size"], chosen["n_steps"] * rows.num_envs),
-            policy_kwargs={"net_arch": [chosen["hidden"]] * 2},
-            seed=self.seed,
-            device="cpu",
-        )
-        self._history = []
-        with one_thread():
-            self._model.learn(steps, callback=training_monitor(self._history, steps, self.progress))
+        names = ("learning_rate", "batch_size", "n_steps", "n_epochs", "gamma", "ent_coef")
+        settings = {name: chosen[name] for name in names} | {"policy_kwargs": {"net_arch": [chosen["hidden"]] * 2}}
+        self.learn(partial(learner, "MlpPolicy"), self._normal, chosen["steps"], **settings)
         self._normal.training = False
-        return self
 
     def _own_world(self, view: PublicView) -> Population[Any]:
         """The practice world."""
-        chosen = self.settings(view)
+        chosen, params = self.settings(view), view.params
         overrides = dict(chosen["overrides"])
-        params: Any = view.params
         known = {field.name for field in fields(params)}
         for name in overrides:
             if name not in known:
@@ -185,17 +148,13 @@ class SharedPPO(Learner):
         policy = self._model.policy
         with torch.no_grad():
             law = policy.get_distribution(policy.obs_to_tensor(flat)[0], **more)
-        actions = self._likeliest(law) if self.deterministic else self._drawn(law)
+        actions = law.mode().numpy() if self.deterministic else self._drawn(law)
         space = self._model.action_space
         if hasattr(space, "low"):
             actions = np.clip(actions, space.low, space.high).astype(space.dtype)
         if self._ranking is not None:
             actions = self._ranking.action(actions)
         return actions.reshape(*obs.shape[:2], *space.shape)
-
-    def _likeliest(self, law: Any) -> Array:
-        actions: Array = law.mode().numpy()
-        return actions
 
     def _drawn(self, law: Any) -> Array:
         """Draw actions with the generator of the run, so that the same seed gives the same run."""
@@ -209,26 +168,3 @@ class SharedPPO(Learner):
     def _choice(self, categorical: Any) -> Array:
         """Draw from a categorical distribution, int64[rows], by adding Gumbel noise to the logits and taking the largest."""
         return np.argmax(categorical.logits.numpy() + self.rng.gumbel(size=categorical.logits.shape), axis=-1)
-
-
-def training_monitor(history: list[float], steps: int, progress: Progress | None) -> Any:
-    """A callback that appends the mean reward per step of every rollout to `history` and reports the fraction done to `progress`."""
-    from stable_baselines3.common.callbacks import BaseCallback
-
-    class TrainingMonitor(BaseCallback):
-        total = 0.0
-        count = 0
-
-        def _on_step(self) -> bool:
-            normal: Any = self.training_env
-            reward = normal.get_original_reward()
-            self.total, self.count = self.total + float(reward.sum()), self.count + reward.size
-            return True
-
-        def _on_rollout_end(self) -> None:
-            history.append(self.total / self.count)
-            self.total, self.count = 0.0, 0
-            if progress is not None:
-                progress(min(1.0, self.num_timesteps / steps))
-
-    return TrainingMonitor()

@@ -8,7 +8,7 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.policies.base import Learner
 from taciturn.policies.families.social import SocialPolicy, sample, unbiased
-from taciturn.policies.learned.training import has_individual_params, practice
+from taciturn.policies.learned.training import has_individual_params, practice, update_table
 
 __all__ = ["SocialQ"]
 
@@ -57,7 +57,7 @@ class SocialQ(SocialPolicy, Learner):
             self.fit(view)
             self.begin(view)
 
-    def fit(self, view: PublicView) -> "SocialQ":
+    def fit(self, view: PublicView) -> None:
         """Train in a practice world like `view`, with the same mechanisms on its channels."""
         params: Any = view.params
         known = {field.name for field in fields(params)}
@@ -79,16 +79,13 @@ class SocialQ(SocialPolicy, Learner):
             if self.progress is not None:
                 self.progress(min(done / self.steps, 1.0))
         self._learning = False
-        return self
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         assert self._values is not None, "SocialQ acts after reset()"
         heard = self.heard(obs)
         shares = np.clip(unbiased(heard.counts, heard.received, *self._law), 0.0, 1.0)
         mine = np.take_along_axis(shares, np.maximum(heard.own, 0)[..., None], -1)[..., 0]
-        own, most = (
-            np.minimum((share * self.bins).astype(np.int64), self.bins - 1) for share in (mine, shares.max(-1))
-        )
+        own, most = np.minimum((np.stack([mine, shares.max(-1)]) * self.bins).astype(np.int64), self.bins - 1)
         state = np.where(heard.own >= 0, own, self.bins), most
         if self._learning and self._last is not None:
             self._learn(self._last, self._values[state].max(-1))
@@ -112,15 +109,7 @@ class SocialQ(SocialPolicy, Learner):
             self._last = (*self._last[:3], reward, np.broadcast_to(done[:, None], reward.shape))
 
     def _learn(self, step: tuple[Array, ...], after: Array) -> None:
-        """Update each value by its mean error to reward + gamma max Q(next), at a learning rate that falls with its visits."""
+        """Update the table towards reward + gamma max Q(next)."""
         assert self._values is not None
-        own, most, move, reward, done = step
-        target = reward + self.gamma * np.where(done, 0.0, after)
-        where = np.ravel_multi_index((own, most, move), self._values.shape).ravel()
-        size = self._values.size
-        count = np.bincount(where, minlength=size)
-        error = np.bincount(where, (target.ravel() - self._values.ravel()[where]), minlength=size)
-        some = count > 0
-        values, visits = self._values.reshape(-1), self._visits.reshape(-1)
-        visits[some] += count[some]
-        values[some] += error[some] / count[some] * np.minimum(1.0, count[some] / visits[some] ** 0.8)
+        *where, reward, done = step
+        update_table(self._values, self._visits, tuple(where), reward + self.gamma * np.where(done, 0.0, after))

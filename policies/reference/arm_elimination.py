@@ -16,19 +16,9 @@ from taciturn.validation import Bools, Floats, Ints
 from taciturn.wrappers import Laplace
 
 __all__ = [
-    "CDPMAB",
-    "DDPMAB",
-    "HDPMAB",
-    "CommunicationEfficientCDPMAB",
-    "EliminationSchedule",
-    "EpochElimination",
-    "SingleAgent",
-    "confidence_radius",
-    "participants",
-    "samples",
-    "target_gap",
-    "whole_samples",
-]
+    "CDPMAB", "DDPMAB", "HDPMAB", "CommunicationEfficientCDPMAB", "EliminationSchedule", "EpochElimination",
+    "SingleAgent", "confidence_radius", "participants", "samples", "target_gap", "whole_samples",
+]  # fmt: skip
 
 
 def target_gap(r: Ints, rounds: int | None = None, gap: Floats | float = 1.0) -> Floats:
@@ -118,8 +108,8 @@ class EpochElimination(Policy):
 
     def _params(self, view: PublicView) -> Any:
         """The parameters of the world; ValueError if the policy cannot act in it."""
-        if not issubclass(view.world, FederatedBandit) or issubclass(view.world, ArmElimination):
-            raise ValueError(f"{type(self).__name__} acts in federated_bandit, not in {view.name!r}")
+        fits = issubclass(view.world, FederatedBandit) and not issubclass(view.world, ArmElimination)
+        self.require(fits, "federated_bandit", view)
         params = view.params
         here = "components" if params.hybrid else "a graph" if params.components else "the server"
         if self.topology not in ("", here):
@@ -347,8 +337,7 @@ class EliminationSchedule(Policy):
         self.participation = number("participation", participation, above=0, at_most=1)
 
     def _params(self, view: PublicView) -> Any:
-        if not issubclass(view.world, ArmElimination):
-            raise ValueError(f"EliminationSchedule acts in arm_elimination, not in {view.name!r}")
+        self.require(issubclass(view.world, ArmElimination), "arm_elimination", view)
         return view.params
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:

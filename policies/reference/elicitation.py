@@ -7,18 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.elicitation import payments
 from taciturn.envs.elicitation.costs import Cost, as_cost
 from taciturn.envs.elicitation.fast import CommonBudget
 from taciturn.envs.elicitation.game import Announcement, best_epsilon
-from taciturn.envs.elicitation.payments import (
-    AGREEMENT,
-    distribution,
-    rule_payments,
-    theorem_2_holds,
-    winner_payment,
-    winning_report,
-    wintall_payment,
-)
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
@@ -39,7 +31,7 @@ class Wintall(Platform):
 
     def check(self, view: PublicView) -> None:
         e, m = self.aim(view.params.target), view.params.num_values
-        if not theorem_2_holds(view.cost, e, m):
+        if not payments.theorem_2_holds(view.cost, e, m):
             warnings.warn(
                 f"Theorem 2 does not hold for {view.params.cost!r} at target {e:g} and M = {m}: the payoff is not concave, "
                 "and individuals may prefer another budget",
@@ -66,7 +58,7 @@ class Wintall(Platform):
         Returns:
             float, or float64[...].
         """
-        paid = wintall_payment(count, num_reports, num_values, epsilon, marginal_cost)
+        paid = payments.wintall_payment(count, num_reports, num_values, epsilon, marginal_cost)
         return float(paid) if paid.ndim == 0 else paid
 
 
@@ -88,22 +80,20 @@ class BestResponse(Individuals):
     """
 
     def answer(self, seen: dict[str, Array]) -> Array:
-        view, belief = self._view, self.beliefs(seen)
-        target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
-        prizes = self.prizes(seen, belief, target, scale)
-        factor, bound = self.cost_factors(seen), view.params.max_epsilon
-        budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=bound, reporting=view.reporting)
-        return np.where(payoff >= 0, budget, -1.0)
+        belief = self.beliefs(seen)
+        return self.best(seen, belief, self.prizes(seen, belief))[1]
 
-    def prizes(self, seen: dict[str, Array], belief: Floats, target: Floats, scale: Floats) -> Floats:
+    def prizes(self, seen: dict[str, Array], belief: Floats) -> Floats:
         """The expected payment for each report, [B, N, x]."""
         view, rule = self._view, self.rules(seen)
-        winner, slope = winning_report(belief, target, view.reporting)
+        target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
+        winner, slope = payments.winning_report(belief, target, view.reporting)
         wins = np.arange(view.reporting.num_reports) == winner[..., None]
         value = seen.get("value", np.zeros(rule.shape)).astype(np.int64)
         reference = seen.get("reference", np.zeros(wins.shape))
-        paid = rule_payments(rule, scale, winner_payment(scale, slope)[..., None] * wins, value, reference)
-        agreement = np.where(rule[..., None] >= AGREEMENT, view.reporting.law(belief, target), 1.0)
+        certain = payments.winner_payment(scale, slope)[..., None] * wins
+        paid = payments.rule_payments(rule, scale, certain, value, reference)
+        agreement = np.where(rule[..., None] >= payments.AGREEMENT, view.reporting.law(belief, target), 1.0)
         return np.minimum(paid * agreement, view.params.payment_cap)
 
 
@@ -130,7 +120,7 @@ class FiniteBestResponse(ExactIndividuals):
         Returns:
             The budget with the largest expected payment minus cost.
         """
-        theta, cost = distribution("theta", theta), as_cost(cost)
+        theta, cost = payments.distribution("theta", theta), as_cost(cost)
         announced = Announcement("wintall", number("target", target, above=0), float(cost.marginal(target)))
         if others is None or np.ndim(others) == 0:
             others = np.full(num_individuals - 1, target if others is None else others, np.float64)
@@ -144,8 +134,6 @@ class FiniteBestResponse(ExactIndividuals):
         return float(best_epsilon(prizes, theta, cost)[0])
 
     def answer(self, seen: dict[str, Array]) -> Array:
-        view, belief = self._view, self.beliefs(seen)
-        prizes = self.expected(seen, view.reporting.law(belief, seen["target"].astype(np.float64)))
-        factor, bound = self.cost_factors(seen), view.params.max_epsilon
-        budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=bound)
-        return np.where(payoff >= 0, budget, -1.0)
+        belief = self.beliefs(seen)
+        laws = self._view.reporting.law(belief, seen["target"].astype(np.float64))
+        return self.best(seen, belief, self.expected(seen, laws))[1]

@@ -39,15 +39,9 @@ class PrivateSocialLearning(SocialPolicy):
     """
 
     def __init__(
-        self,
-        beta: float | None = None,
-        mu: float = 6.7e-5,
-        *,
-        delta: float | None = None,
-        epsilon: float = 1.0,
-        empty: str = "uniform",
+        self, beta: float | None = None, mu: float = 6.7e-5, *, delta: float | None = None, epsilon: float = 1.0, empty: str = "uniform",
         pool: int = 1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if beta is not None and delta is not None:
             raise ValueError(
                 f"beta and delta determine each other: give one, not both beta={beta!r} and delta={delta!r}"

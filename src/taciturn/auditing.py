@@ -16,7 +16,7 @@ from taciturn.privacy import mechanisms
 from taciturn.registry import UnknownName
 from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
 from taciturn.wrappers.canary import play
-from taciturn.wrappers.privatize import Privatize
+from taciturn.wrappers.channels import Privatize
 
 __all__ = ["Site", "adjacent_messages", "adjacent_pair", "audit_command", "named_mechanisms", "parse_mechanism"]
 

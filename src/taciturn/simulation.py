@@ -72,7 +72,7 @@ def simulate(
 
     options: dict[str, Any] = {"horizon": float(times[-1])} if times.size else {}
     if privacy:
-        from taciturn.wrappers.privatize import private_config
+        from taciturn.wrappers.channels import private_config
 
         options["channels"] = {channel: private_config(mechanism) for channel, mechanism in privacy.items()}
     options["channels"] = join(getattr(env, "added_configs", {}), options.get("channels", {}))

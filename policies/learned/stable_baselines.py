@@ -1,4 +1,4 @@
-"""Training environment and network of the federated bandit's learners: rows with a shared reward, and one scorer for all arms."""
+"""What the learners add to Stable-Baselines3: rows to train on, a monitor of the training, and a network that scores arms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,15 @@ import gymnasium
 import numpy as np
 import torch
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+from stable_baselines3.common.callbacks import BaseCallback
 from torch import nn
 
 from taciturn.envs.core import Array, Population
+from taciturn.policies.base import Progress
+from taciturn.policies.learned.training import Ranking
 from taciturn.wrappers.sb3 import RowsVecEnv
 
-__all__ = ["ArmScorer", "ScoringPolicy", "TeamRows"]
+__all__ = ["ArmScorer", "RankedRows", "ScoringPolicy", "TeamRows", "TrainingMonitor"]
 
 
 class TeamRows(RowsVecEnv):
@@ -51,6 +54,42 @@ class TeamRows(RowsVecEnv):
     def _flat(self, observation: Array) -> Array:
         self._observed = super()._flat(observation)
         return self._features(self._observed)
+
+
+class RankedRows(RowsVecEnv):
+    """`RowsVecEnv` with the fields `options` sorted by `Ranking`; the seed is also that of random ties."""
+
+    def __init__(self, population: Population[Any], seed: int, options: tuple[str, ...]) -> None:
+        super().__init__(population, seed)
+        self._ranking = Ranking(population.roles[self.role].layout, options)
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+
+    def step_async(self, actions: Array) -> None:
+        super().step_async(self._ranking.action(actions))
+
+    def _flat(self, observation: Array) -> Array:
+        return self._ranking.observation(super()._flat(observation), self._rng)
+
+
+class TrainingMonitor(BaseCallback):
+    """Appends the mean reward per step of every rollout to `history` and reports the fraction done to `progress`."""
+
+    def __init__(self, history: list[float], steps: int, progress: Progress | None) -> None:
+        super().__init__()
+        self._history, self._steps, self._progress = history, steps, progress
+        self._total, self._count = 0.0, 0
+
+    def _on_step(self) -> bool:
+        normal: Any = self.training_env
+        reward = normal.get_original_reward()
+        self._total, self._count = self._total + float(reward.sum()), self._count + reward.size
+        return True
+
+    def _on_rollout_end(self) -> None:
+        self._history.append(self._total / self._count)
+        self._total, self._count = 0.0, 0
+        if self._progress is not None:
+            self._progress(min(1.0, self.num_timesteps / self._steps))
 
 
 def hidden_layers(features: int, width: int) -> nn.Sequential:

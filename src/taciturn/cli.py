@@ -249,8 +249,7 @@ def _app() -> Any:
 
     @app.command()
     def report(
-        folder: Annotated[Path, typer.Argument(help="A folder written by bench or reproduce.")],
-        as_json: Json = False,
+        folder: Annotated[Path, typer.Argument(help="A folder written by bench or reproduce.")], as_json: Json = False
     ) -> None:
         """Write the report of a results folder anew."""
         from taciturn.bench.catalogue import load_studies
@@ -390,13 +389,7 @@ def _bench(
         raise UnknownName("backend", backend, BACKENDS)
     store = Store(out)
     summary = run_study(
-        studies,
-        store,
-        quick=quick,
-        backend=backend,
-        workers=workers,
-        resume=resume,
-        progress=not as_json,
+        studies, store, quick=quick, backend=backend, workers=workers, resume=resume, progress=not as_json
     )
     cells = {"cells": summary.planned, "reused": summary.reused, "failed": [str(file) for file in summary.failed]}
     _report(store, studies, as_json, cells)

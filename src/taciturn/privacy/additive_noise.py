@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Calibrated, PrivacyLoss, Sensitivity
+from taciturn.privacy.base import Calibrated, Given, PrivacyLoss
 from taciturn.privacy.samplers import GRID_BITS, Grid, discrete_gaussian, discrete_laplace, load_opendp
 from taciturn.validation import Array, number
 
@@ -27,7 +28,7 @@ class _Additive(Calibrated):
     def multiplier(self) -> float: ...
 
     @abstractmethod
-    def noise(self, scale: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def noise(self, scale: Array, shape: tuple[int, ...], rng: Generator) -> Array:
         """Noise of the given scale, in integers if the sampler is "exact"."""
 
     @abstractmethod
@@ -45,12 +46,12 @@ class _Additive(Calibrated):
         grid = Grid.of(bound, self.multiplier)
         return grid.step, grid.scale, [grid.round(name, value) for name, value in values.items()]
 
-    def scale(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def scale(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; it broadcasts against x."""
         unit, scale, _ = self.units(self.bound(sensitivity, np.asarray(x)))
         return unit * scale
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """x[...]: numbers; returns float64 of the same shape."""
         x = checks.reals("x", x)
         unit, scale, (x,) = self.units(self.bound(sensitivity, x), x=x)
@@ -61,14 +62,12 @@ class _Additive(Calibrated):
             return noisy
         return (x + self.noise(scale, x.shape, rng)) * unit
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         x = checks.reals("x", x)
         unit, scale, _ = self.units(self.bound(sensitivity, x), x=x)
         return np.broadcast_to(self._spread * (unit * scale) ** 2, x.shape).copy()
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """For each number; the ratio of a message is the sum over its numbers."""
         y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
         _, scale, (y, x0, x1) = self.units(self.bound(sensitivity, y), y=y, x0=x0, x1=x1)
@@ -95,7 +94,7 @@ class Laplace(_Additive):
     def multiplier(self) -> float:
         return 1 / self.epsilon
 
-    def noise(self, scale: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def noise(self, scale: Array, shape: tuple[int, ...], rng: Generator) -> Array:
         return discrete_laplace(scale, shape, rng) if self.sampler == "exact" else rng.laplace(0.0, scale, shape)
 
     def ratio(self, first: Array, second: Array, scale: Array) -> Array:
@@ -105,7 +104,7 @@ class Laplace(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Pure epsilon, rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form RDP (Mironov 2017, Proposition 6)."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
@@ -204,7 +203,7 @@ class Gaussian(_Additive):
     def multiplier(self) -> float:
         return self.noise_multiplier
 
-    def noise(self, scale: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def noise(self, scale: Array, shape: tuple[int, ...], rng: Generator) -> Array:
         return discrete_gaussian(scale, shape, rng) if self.sampler == "exact" else rng.normal(0.0, scale, shape)
 
     def ratio(self, first: Array, second: Array, scale: Array) -> Array:
@@ -215,7 +214,7 @@ class Gaussian(_Additive):
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Not pure; rho = sensitivity^2 / (2 sigma^2), and the Renyi divergence of order alpha is alpha rho."""
         checks.sensitivities(sensitivity)
         rho = 1 / (2 * self.noise_multiplier**2)

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Calibrated, PrivacyLoss, Sensitivity
+from taciturn.privacy.base import Calibrated, Given, PrivacyLoss
 from taciturn.privacy.samplers import Grid, exact_bernoulli_exp, load_opendp
 from taciturn.validation import Array
 
@@ -33,7 +34,7 @@ class Exponential(Calibrated):
     sensitivity: float | None = None
     sampler: str = "fast"
 
-    def _scores(self, name: str, scores: ArrayLike, sensitivity: Sensitivity) -> tuple[Array, Array]:
+    def _scores(self, name: str, scores: ArrayLike, sensitivity: Given) -> tuple[Array, Array]:
         """Scores [..., K] and the temperature that divides them, both integers for the exact sampler."""
         scores = checks.reals(name, scores)
         if scores.ndim == 0 or scores.shape[-1] == 0:
@@ -45,16 +46,16 @@ class Exponential(Calibrated):
         grid = Grid.of(bound, 2 / self.epsilon)
         return grid.round(name, scores), grid.scale
 
-    def _log_probabilities(self, name: str, scores: ArrayLike, sensitivity: Sensitivity) -> Array:
+    def _log_probabilities(self, name: str, scores: ArrayLike, sensitivity: Given) -> Array:
         scores, temperature = self._scores(name, scores, sensitivity)
         logits = (scores - scores.max(-1, keepdims=True)) / temperature
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
-    def probabilities(self, scores: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def probabilities(self, scores: ArrayLike, sensitivity: Given = None) -> Array:
         """The probability of each option, float64[..., K]."""
         return np.exp(self._log_probabilities("scores", scores, sensitivity))
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """The selected options, int64[...], for scores x[..., K]."""
         scores, temperature = self._scores("x", x, sensitivity)
         if self.sampler == "fast":
@@ -83,17 +84,15 @@ class Exponential(Calibrated):
     def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         raise TypeError("Exponential selects an option: there is nothing to debias")
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         raise TypeError("Exponential selects an option: it has no variance")
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers 2021)."""
         checks.sensitivities(sensitivity)
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """[...] for selections y[...] and scores x0, x1 of [..., K]."""
         first, second = checks.together(
             1, x0=self._log_probabilities("x0", x0, sensitivity), x1=self._log_probabilities("x1", x1, sensitivity)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.additive_noise import Laplace, laplace_loss
-from taciturn.privacy.base import Mechanism, PrivacyLoss, Sensitivity
+from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.validation import Array, Bools, Ints, choice, integer, number
 
 __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
@@ -18,7 +19,7 @@ __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
 class TreeState:
     """State of `TreeAggregation` for agents of `shape`: log2(horizon) + 2 numbers each."""
 
-    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Sensitivity) -> None:
+    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Given) -> None:
         self.shape, self.horizon, self.sensitivity = shape, horizon, sensitivity
         self.time: Ints = np.zeros(shape, np.int64)  # number of values so far
         self.fresh: Bools = np.zeros(
@@ -97,7 +98,7 @@ class TreeAggregation(Mechanism):
             raise ValueError(f"{name} must be streams [..., T] with 1 <= T <= {self.horizon or 'any'}, not {x.shape}")
         return x
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """The noisy sums of the first 1, ..., T values of whole streams x[..., T]; float64[..., T]."""
         x = self._streams("x", x)
         block = self._block(x.shape[-1])
@@ -110,9 +111,7 @@ class TreeAggregation(Mechanism):
             time = time - _last_block(time)
         return sums * unit
 
-    def start(
-        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
-    ) -> TreeState:
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> TreeState:
         """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of shape."""
         horizon = self._horizon(horizon)
         block, agents = self._block(horizon), checks.agents(shape)
@@ -120,13 +119,7 @@ class TreeAggregation(Mechanism):
         return TreeState(agents, horizon, sensitivity)
 
     def step(
-        self,
-        x: ArrayLike,
-        rng: np.random.Generator,
-        state: Any = None,
-        *,
-        where: Array | None = None,
-        sensitivity: Sensitivity = None,
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
         """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
 
@@ -157,7 +150,7 @@ class TreeAggregation(Mechanism):
         noise[rows, :, ended] = drawn
         return (state.total + state.noise.sum(-1)) * unit
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b = levels * sensitivity / epsilon."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
@@ -165,15 +158,13 @@ class TreeAggregation(Mechanism):
         unit, scale, _ = block.units(block.bound(sensitivity, x[..., :1]), x=x)
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by one of epsilon."""
         checks.sensitivities(sensitivity)
         nodes = 1 if self.horizon is None else self.levels()
         return laplace_loss(self.epsilon, nodes=nodes, exact=self.sampler == "exact")
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""
         y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
         block = self._block(y.shape[-1])
@@ -229,23 +220,15 @@ class Memoized(Mechanism):
             raise ValueError(f"mechanism must be one without state, not {inner!r}")
         self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         return self.mechanism.perturb(x, rng, sensitivity)
 
-    def start(
-        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
-    ) -> MemoizedState:
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> MemoizedState:
         """State without answers, for agents of `shape`."""
         return MemoizedState(checks.agents(shape))
 
     def step(
-        self,
-        x: ArrayLike,
-        rng: np.random.Generator,
-        state: Any = None,
-        *,
-        where: Array | None = None,
-        sensitivity: Sensitivity = None,
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
         """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are none)."""
         if not isinstance(state, MemoizedState):
@@ -271,15 +254,13 @@ class Memoized(Mechanism):
     def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         return self.mechanism.debias(y, num_messages)
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         return self.mechanism.variance(x, sensitivity)
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Cost of one new answer."""
         return self.mechanism.loss(sensitivity)
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """The log-likelihood ratio of first answers."""
         return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)

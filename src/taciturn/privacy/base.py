@@ -10,9 +10,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.validation import Array, choice, number
+from taciturn.validation import Array
 
-__all__ = ["Calibrated", "Given", "Mechanism", "NoPrivacy", "PrivacyLoss"]
+__all__ = ["Given", "Mechanism", "NoPrivacy", "PrivacyLoss"]
 
 Given = ArrayLike | None  # None: not given
 
@@ -157,30 +157,6 @@ class Mechanism(ABC):
         """
         checks.mask(where, checks.numbers("x", x).shape)
         return self.perturb(x, rng, sensitivity)
-
-
-class Calibrated(Mechanism):
-    """Base of mechanisms whose noise scales with a sensitivity, their own or the one passed with each message."""
-
-    sensitivity: float | None
-    sampler: str
-
-    def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
-        self._check()
-
-    def _check(self) -> None:
-        """Check `sensitivity` and `sampler`."""
-        if self.sensitivity is not None:
-            self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
-        choice("sampler", self.sampler, ("fast", "exact", "opendp"))
-
-    def bound(self, sensitivity: Given, x: Array) -> Array:
-        """The sensitivity of each of the messages x."""
-        own = self.sensitivity if self.sensitivity is not None else sensitivity
-        if own is None:
-            raise ValueError(f"sensitivity must be given with the message or as {type(self).__name__}(sensitivity=...)")
-        return checks.aligned("sensitivity", own, x)
 
 
 @dataclass(frozen=True)

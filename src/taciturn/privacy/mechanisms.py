@@ -12,15 +12,13 @@ which `state.fresh[B, N]` marks the agents to be charged. `step` works for all m
 All names are imported from here. They are defined in these modules:
 - `base`: `Mechanism`, `PrivacyLoss`, `NoPrivacy`
 - `randomized_response`: `BitwiseRandomizedResponse`, `UnaryEncoding`, `KaryRandomizedResponse`
-- `additive_noise`: `Laplace`, `Gaussian`
-- `exponential`: `Exponential`
+- `calibrated_noise`: `Laplace`, `Gaussian`, `Exponential`
 - `stateful`: `TreeAggregation`, `Memoized`
 - `samplers`: the samplers "fast", "exact" and "opendp", and the exact draws
 """
 
-from taciturn.privacy.additive_noise import Gaussian, Laplace, gaussian_delta
 from taciturn.privacy.base import Mechanism, NoPrivacy, PrivacyLoss
-from taciturn.privacy.exponential import Exponential
+from taciturn.privacy.calibrated_noise import Exponential, Gaussian, Laplace, gaussian_delta
 from taciturn.privacy.randomized_response import (
     BitwiseRandomizedResponse,
     KaryRandomizedResponse,

@@ -9,9 +9,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.additive_noise import Laplace, laplace_loss
 from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
-from taciturn.validation import Array, Bools, Ints, choice, integer, number
+from taciturn.privacy.calibrated_noise import Calibrated, Laplace, laplace_loss
+from taciturn.validation import Array, Bools, Ints, integer
 
 __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
 
@@ -22,9 +22,7 @@ class TreeState:
     def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Given) -> None:
         self.shape, self.horizon, self.sensitivity = shape, horizon, sensitivity
         self.time: Ints = np.zeros(shape, np.int64)  # number of values so far
-        self.fresh: Bools = np.zeros(
-            shape, np.bool_
-        )  # whether the last step began the stream, which is when it is charged
+        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step began the stream, and so charged for it
         self.total: Array | None = None  # [*shape, *payload]: true sums
         self.noise: Array | None = None  # [*shape, *payload, levels]: noise of the blocks in the last answer
 
@@ -43,7 +41,7 @@ def _last_block(time: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class TreeAggregation(Mechanism):
+class TreeAggregation(Calibrated):
     """Releases the running sums of a stream of bounded values, at every step: the binary mechanism.
 
     Source: Chan, Shi & Song 2011, "Private and continual release of statistics".
@@ -65,18 +63,16 @@ class TreeAggregation(Mechanism):
     kind: ClassVar[str] = "tree"
     payload_dims: ClassVar[int] = 1
     stateful: ClassVar[bool] = True
+    samplers: ClassVar[tuple[str, ...]] = ("fast", "exact")
     epsilon: float
     horizon: int | None = None
     sensitivity: float | None = None
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        super().__post_init__()
         if self.horizon is not None:
             self._set(horizon=integer("horizon", self.horizon, at_least=1))
-        if self.sensitivity is not None:
-            self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
-        choice("sampler", self.sampler, ("fast", "exact"))
 
     def _horizon(self, given: int | None) -> int:
         longest = self.horizon if self.horizon is not None else given
@@ -102,7 +98,7 @@ class TreeAggregation(Mechanism):
         """The noisy sums of the first 1, ..., T values of whole streams x[..., T]; float64[..., T]."""
         x = self._streams("x", x)
         block = self._block(x.shape[-1])
-        unit, scale, (x,) = block.units(block.bound(sensitivity, x[..., :1]), x=x)
+        unit, scale, (x,) = block.units(sensitivity, x[..., :1], x=x)
         noise = block.noise(scale, x.shape, rng)  # [..., t]: noise of the block that ends at t
         time = np.arange(1, x.shape[-1] + 1)
         sums = np.cumsum(x, axis=-1)
@@ -115,7 +111,7 @@ class TreeAggregation(Mechanism):
         """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of shape."""
         horizon = self._horizon(horizon)
         block, agents = self._block(horizon), checks.agents(shape)
-        block.units(block.bound(sensitivity, np.empty(agents)))
+        block.units(sensitivity, np.empty(agents))
         return TreeState(agents, horizon, sensitivity)
 
     def step(
@@ -134,7 +130,7 @@ class TreeAggregation(Mechanism):
         if (state.time[chosen] >= state.horizon).any():
             raise ValueError(f"a stream has had its {state.horizon} values: reset it, or start with a longer horizon")
         block, levels = self._block(state.horizon), state.horizon.bit_length()
-        unit, scale, (x,) = block.units(block.bound(state.sensitivity, x), x=x)
+        unit, scale, (x,) = block.units(state.sensitivity, x, x=x)
         if state.total is None or state.noise is None:
             state.total, state.noise = np.zeros_like(x), np.zeros((*x.shape, levels), x.dtype)
         rows, size = np.flatnonzero(chosen), math.prod(payload)
@@ -142,9 +138,8 @@ class TreeAggregation(Mechanism):
         drawn = block.noise(each, (rows.size, size), rng)
         state.fresh, state.time = np.asarray(chosen & (state.time == 0)), np.asarray(state.time + chosen)
         state.total += np.where(chosen.reshape(chosen.shape + (1,) * len(payload)), x, 0)
-        ended = (
-            np.frexp(_last_block(state.time.ravel()[rows]).astype(np.float64))[1] - 1
-        )  # level of the block that ends
+        # The level of the block that ends.
+        ended = np.frexp(_last_block(state.time.ravel()[rows]).astype(np.float64))[1] - 1
         noise = state.noise.reshape(chosen.size, size, levels)
         noise[rows] *= np.arange(levels) > ended[:, None, None]
         noise[rows, :, ended] = drawn
@@ -155,7 +150,7 @@ class TreeAggregation(Mechanism):
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
         block = self._block(x.shape[-1])
-        unit, scale, _ = block.units(block.bound(sensitivity, x[..., :1]), x=x)
+        unit, scale, _ = block.units(sensitivity, x[..., :1], x=x)
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
@@ -168,7 +163,7 @@ class TreeAggregation(Mechanism):
         """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""
         y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
         block = self._block(y.shape[-1])
-        _, scale, (y, x0, x1) = block.units(block.bound(sensitivity, y[..., :1]), y=y, x0=x0, x1=x1)
+        _, scale, (y, x0, x1) = block.units(sensitivity, y[..., :1], y=y, x0=x0, x1=x1)
         time = np.arange(1, y.shape[-1] + 1)
 
         def blocks(sums: Array) -> Array:
@@ -185,9 +180,7 @@ class MemoizedState:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
         self.known: Bools = np.zeros(shape, np.bool_)  # whether there is an answer
-        self.fresh: Bools = np.zeros(
-            shape, np.bool_
-        )  # whether the last step drew a new answer, which is when it is charged
+        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step drew a new answer, and so charged for it
         self.values: Array | None = None  # [*shape, ...]: the values that were answered
         self.answers: Array | None = None  # [*shape, ...]
 

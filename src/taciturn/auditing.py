@@ -193,10 +193,7 @@ def audit_command(
         specs: specifications as for `parse_mechanism`.
         site: the channel on which to install each mechanism, to audit the ledger's total after a run; None: audit single messages.
         trials: of each audit. Default: enough to certify 80% of the claim, at most 4 million (`trials_for`), or 10,000 runs.
-        confidence: of each certificate.
-        method: `white`, `black` or `one-run`. Default: `white` if the mechanism has a log-likelihood ratio, else `black`.
-        delta: of the certificate. Default: the mechanism's own.
-        seed: of every audit.
+        confidence, method, delta, seed: of each audit, as for `audit`.
         as_json: print one JSON document.
         plot: file for a figure of certified against claimed epsilon.
         progress: called with the specification being audited and the share of all work that is done.

@@ -132,9 +132,7 @@ def _app() -> Any:
         from taciturn.bench.tables import estimate
 
         integer("--seeds", seeds, at_least=1)
-        own, others = _settings(settings or [])
-        population = make_world(env).population(**others)
-        actor = _actors(policy, own, list(population.roles))
+        population, actor, given = _population(env, policy, settings or [])
         mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
         runs = []
         with bar(stderr(), seeds, shown=not as_json) as shown:
@@ -149,7 +147,6 @@ def _app() -> Any:
             value, low, high = estimate(known) if known.size else (None, None, None)
             rows[name] = {"mean": value, "low": low, "high": high, "values": values}
         if as_json:
-            given = others | {f"policy.{key}": value for key, value in own.items()}
             about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seeds": list(range(seeds))}
             print(json.dumps(json_values(about | {"metrics": rows})))
             return
@@ -228,9 +225,8 @@ def _app() -> Any:
 
         site = None
         if env is not None:
-            own, others = _settings(settings or [])
-            population = make_world(env).population(**others)
-            site = Site(population, _actors(policy, own, list(population.roles)), channel, steps)
+            population, actor, _ = _population(env, policy, settings or [])
+            site = Site(population, actor, channel, steps)
         known: dict[str, Any] = {"trials": trials, "confidence": confidence, "method": method, "delta": delta}
         with bar(stderr(), 1, shown=not as_json) as shown:
             results = audit_command(
@@ -261,13 +257,10 @@ def _first_line(documented: Any) -> str:
 def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
     """The policies' lines grouped by module, under its first line: the papers' policies first, then the classic ones and the learners."""
     found: dict[str, dict[str, str]] = {}
-    known = policies()
-    order = ("reference", "classic", "learned")
-    for name in sorted(
-        lines, key=lambda name: [order.index(part) for part in known[name].__module__.split(".") if part in order]
-    ):
-        title = _first_line(sys.modules[known[name].__module__])
-        found.setdefault(title, {})[name] = lines[name]
+    modules = {name: policy.__module__ for name, policy in policies().items()}
+    for kind in ("reference", "classic", "learned"):
+        for name in (name for name in lines if kind in modules[name].split(".")):
+            found.setdefault(_first_line(sys.modules[modules[name]]), {})[name] = lines[name]
     return found
 
 
@@ -288,17 +281,19 @@ def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     }
 
 
-def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters (of the policy, of the environment) from `key=value`; values are JSON if they parse as such, else text."""
+def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, dict[str, Any]]:
+    """A population, who acts in it, and the parameters from `key=value`; values are JSON if they parse as such, else text."""
     own: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
+    for setting in settings:
+        key, equals, text = setting.partition("=")
         if not equals or not key:
-            raise ValueError(f"--set must be key=value, not {pair!r}")
+            raise ValueError(f"--set must be key=value, not {setting!r}")
         where = own if key.startswith("policy.") else others
         where[key.removeprefix("policy.")] = parsed(text)
-    return own, others
+    population = make_world(env).population(**others)
+    actor = _actors(policy, own, list(population.roles))
+    return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
 
 
 def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:

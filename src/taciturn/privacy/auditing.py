@@ -115,41 +115,21 @@ def audit_transcripts(
     return AuditResult(name, method, float(claimed), certified, cap, *numbers)
 
 
-def trials_for(
-    epsilon: float,
-    confidence: float = 0.95,
-    *,
-    share: float = 0.8,
-    guessing: float = 0.5,
-    miss: float = 1e-4,
-    held_out: float = 0.5,
-) -> int:
-    """Number of trials with which an audit certifies `share` of a true `epsilon`, except with probability `miss`.
+def trials_for(epsilon: float, confidence: float = 0.95) -> int:
+    """Number of trials with which an audit at this confidence certifies 80% of a true `epsilon`, except with probability 1e-4.
 
     By normal approximation: among r guesses the logit of the share of correct ones has standard deviation 1 / sqrt(r p (1 - p)), with
-    p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation and chance may take z(1 - miss) more;
-    together they must not exceed (1 - share) epsilon. The number grows as 1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
+    p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation and chance may take z(1 - 1e-4) more;
+    together they must not exceed 0.2 epsilon. The number grows as 1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
 
-    Args:
-        epsilon: the true level.
-        confidence: of the certificate.
-        share: the share of epsilon to be certified.
-        guessing: the share of trials on which the auditor guesses; for randomised response and Laplace noise it is about 1/2.
-        miss: probability of certifying less.
-        held_out: share of the trials that choose the threshold.
+    Half of the trials choose the threshold, and the auditor guesses on half of the others: about so many for randomised response and for
+    Laplace noise.
     """
     number("epsilon", epsilon, above=0)
-    for key, value in {
-        "confidence": confidence,
-        "share": share,
-        "guessing": guessing,
-        "miss": miss,
-        "held_out": held_out,
-    }.items():
-        number(key, value, above=0, below=1)
+    number("confidence", confidence, above=0, below=1)
     p = 1 / (1 + math.exp(-epsilon))
-    z = NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(1 - miss)
-    return math.ceil((z / ((1 - share) * epsilon)) ** 2 / (p * (1 - p)) / guessing / (1 - held_out))
+    z = NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(1 - 1e-4)
+    return math.ceil((z / ((1 - 0.8) * epsilon)) ** 2 / (p * (1 - p)) / 0.5 / 0.5)
 
 
 def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | None]:

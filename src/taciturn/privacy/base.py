@@ -55,9 +55,8 @@ class PrivacyLoss:
             terms = alpha[..., None] * first + (1 - alpha[..., None]) * second
             divergence = np.logaddexp.reduce(terms, axis=-1) / (alpha - 1)
         elif self.kind == "laplace":
-            divergence = self.parameters["nodes"] * _laplace_rdp(
-                alpha, 1 / self.parameters["noise_multiplier"], self.parameters["reach"]
-            )
+            epsilon, reach = 1 / self.parameters["noise_multiplier"], self.parameters["reach"]
+            divergence = self.parameters["nodes"] * _laplace_rdp(alpha, epsilon, reach)
         else:
             divergence = alpha * self.rho
         return np.clip(divergence, 0.0, np.minimum(alpha * self.rho, self.epsilon))
@@ -181,7 +180,6 @@ class NoPrivacy(Mechanism):
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """For each number: 0 where x0 = x1, +-inf where y reveals which it is, NaN where y is neither."""
-        y, x0, x1 = (checks.numbers(name, value) for name, value in (("y", y), ("x0", x0), ("x1", x1)))
-        y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
+        y, x0, x1 = checks.together(y=checks.numbers("y", y), x0=checks.numbers("x0", x0), x1=checks.numbers("x1", x1))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((x0 == x1) & (y == x0), 0.0, np.log(y == x0) - np.log(y == x1))

@@ -51,20 +51,17 @@ class _Bits(Mechanism):
         bits = checks.one_hot("x", x)
         if self.sampler == "fast":
             uniform = rng.random(bits.shape)
-            answer = (uniform < self.q) | (bits & (uniform < self.p))
+            answer: Array = (uniform < self.q) | (bits & (uniform < self.p))
         elif self.sampler == "exact":
             yes, no = (exact_bernoulli(partial(logistic_digits, a), bits.shape, rng) for a in self.logits)
             answer = np.where(bits, yes, no)
         else:
-            answer = self._by_opendp(bits)
+            dp = load_opendp()
+            domain = dp.bitvector_domain(max_weight=max(1, math.prod(bits.shape[:-1])))
+            respond = dp.m.make_randomized_response_bitvec(domain, dp.discrete_distance(), f=2 * self.q)
+            data = np.frombuffer(respond(np.packbits(bits).tobytes()), dtype=np.uint8)
+            answer = np.unpackbits(data, count=bits.size).reshape(bits.shape)
         return answer.astype(np.asarray(x).dtype)
-
-    def _by_opendp(self, bits: Array) -> Array:
-        dp = load_opendp()
-        domain = dp.bitvector_domain(max_weight=max(1, math.prod(bits.shape[:-1])))
-        answer = dp.m.make_randomized_response_bitvec(domain, dp.discrete_distance(), f=2 * self.q)
-        data = np.frombuffer(answer(np.packbits(bits).tobytes()), dtype=np.uint8)
-        return np.unpackbits(data, count=bits.size).reshape(bits.shape)
 
     def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
         """Option k: Binomial(histogram[k], p) + Binomial(num_messages - histogram[k], q), independent over k."""
@@ -198,9 +195,8 @@ class KaryRandomizedResponse(Mechanism):
 
     def __post_init__(self) -> None:
         budget = number("budget", self.budget, above=0)
-        self._set(
-            budget=budget, num_values=integer("num_values", self.num_values, at_least=2), epsilon=math.log1p(budget)
-        )
+        self._set(budget=budget, epsilon=math.log1p(budget))
+        self._set(num_values=integer("num_values", self.num_values, at_least=2))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @classmethod
@@ -218,9 +214,12 @@ class KaryRandomizedResponse(Mechanism):
         """P(other), of each other value."""
         return 1 / (self.budget + self.num_values)
 
+    def _values(self, name: str, x: ArrayLike) -> Array:
+        return checks.integers(name, x, at_least=0, below=self.num_values)
+
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """Reports, int64 of the shape of x, which holds integers in [0, M)."""
-        values = checks.integers("x", x, at_least=0, below=self.num_values)
+        values = self._values("x", x)
         if self.sampler == "fast":
             return k_ary_response(values, self.budget, self.num_values, rng)
         if self.sampler == "exact":
@@ -247,7 +246,7 @@ class KaryRandomizedResponse(Mechanism):
         messages.
         """
         if num_messages is None:
-            counts = checks.integers("y", y, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
+            counts = self._values("y", y)[..., None] == np.arange(self.num_values)
             total = np.ones(())
         else:
             counts = checks.reals("y", y)
@@ -258,7 +257,7 @@ class KaryRandomizedResponse(Mechanism):
 
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """[..., M] for x[...]: p(1-p) / (p-q)^2 at the value x, and q(1-q) / (p-q)^2 at all others."""
-        held = checks.integers("x", x, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
+        held = self._values("x", x)[..., None] == np.arange(self.num_values)
         p, q = self.p, self.q
         return np.where(held, p * (self.num_values - 1) * q, q * (1 - q)) / (self.budget * q) ** 2
 
@@ -268,9 +267,5 @@ class KaryRandomizedResponse(Mechanism):
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        y, x0, x1 = (
-            checks.integers(name, v, at_least=0, below=self.num_values)
-            for name, v in (("y", y), ("x0", x0), ("x1", x1))
-        )
-        y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
+        y, x0, x1 = checks.together(y=self._values("y", y), x0=self._values("x0", x0), x1=self._values("x1", x1))
         return self.epsilon * ((y == x0).astype(np.float64) - (y == x1))

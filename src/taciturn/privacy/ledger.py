@@ -166,7 +166,8 @@ class Ledger:
 
     def messages(self, channel: str) -> Ints:
         """Messages of each agent on a channel, int64[B, N]."""
-        return _added(self.accounts_of(channel), self._shape(channel))
+        shape = self._shape(channel)
+        return _added(self.accounts_of(channel), shape)
 
     def total(
         self,

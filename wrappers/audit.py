@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from taciturn.privacy.audit_result import AuditMethod, AuditResult, audit_table, plot_audits
-from taciturn.privacy.auditing import audit_transcripts, trials_for
+from taciturn.privacy.auditing import Ratio, audit_transcripts, trials_for
 from taciturn.privacy.channels import Unit
-from taciturn.privacy.scorers import Ratio
 from taciturn.wrappers.canary import CanaryRuns
 from taciturn.wrappers.channels import population_of
 

@@ -3,7 +3,6 @@
 import inspect
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,16 @@ from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits
 from taciturn.wrappers.canary import play
 from taciturn.wrappers.channels import Privatize
 
-__all__ = ["Site", "adjacent_messages", "adjacent_pair", "audit_command", "named_mechanisms", "parse_mechanism"]
+__all__ = [
+    "Site",
+    "adjacent_messages",
+    "adjacent_pair",
+    "audit_command",
+    "json_values",
+    "named_mechanisms",
+    "parse_mechanism",
+    "parsed",
+]
 
 NUM_VALUES = 10
 DEFAULT_TRIALS = 100_000
@@ -72,14 +80,14 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     if colon:
         if not parameters:
             raise ValueError(f"{name} must be written without a level, not {spec!r}")
-        given[next(iter(parameters))] = _value(level)
+        given[next(iter(parameters))] = parsed(level)
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals or key not in parameters or key in given:
             raise ValueError(
                 f"parameters of {name} must be {', '.join(parameters)}, each once, as key=value, not {setting!r}"
             )
-        given[key] = _value(text)
+        given[key] = parsed(text)
     missing = [key for key, one in parameters.items() if key not in given and one.default is inspect.Parameter.empty]
     if missing:
         raise ValueError(f"{name} must have {', '.join(missing)}: write {name}:VALUE,parameter=value, not {spec!r}")
@@ -88,18 +96,12 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
 
 def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
     """`{name: class}` of the mechanisms that can be made from a name and numbers."""
-    found = {name: getattr(mechanisms, name) for name in mechanisms.__all__}
-    return {
-        name: one
-        for name, one in found.items()
-        if inspect.isclass(one)
-        and issubclass(one, mechanisms.Mechanism)
-        and not inspect.isabstract(one)
-        and one is not mechanisms.Memoized
-    }
+    found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in ("Mechanism", "Memoized")}
+    return {k: one for k, one in found.items() if inspect.isclass(one) and issubclass(one, mechanisms.Mechanism)}
 
 
-def _value(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """A value on the command line: JSON if it parses as such, else the text itself."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -116,17 +118,26 @@ def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
     inner = getattr(mechanism, "mechanism", mechanism)
     reach = getattr(inner, "sensitivity", None) or sensitivity
     if isinstance(inner, mechanisms.BitwiseRandomizedResponse | mechanisms.UnaryEncoding):
-        one_hot = np.eye(2, dtype=np.int64)
-        return one_hot[0], one_hot[1]
+        return _far_apart("one_hot", (2,), reach)
     if isinstance(inner, mechanisms.KaryRandomizedResponse | mechanisms.NoPrivacy):
-        return 0, 1
+        return _far_apart("categorical", (), reach)
     if isinstance(inner, mechanisms.Exponential):
-        best = np.eye(NUM_VALUES)[0]
-        return reach * best, reach * (1 - best)
+        return _far_apart("scores", (NUM_VALUES,), reach)
     if isinstance(inner, mechanisms.TreeAggregation):
         stream = np.zeros(inner.horizon or NUM_VALUES)
         return stream, np.where(np.arange(stream.size) == 0, reach, 0.0)
-    return 0.0, reach
+    return _far_apart("bounded", (), reach)
+
+
+def _far_apart(payload: str, shape: tuple[int, ...], reach: float) -> tuple[Any, Any]:
+    """Two messages of this payload and shape that are `reach` apart."""
+    if payload == "categorical":
+        return 0, 1
+    if payload in ("one_hot", "scores"):
+        first = np.eye(shape[0], dtype=np.int64)[0]
+        return (first, np.roll(first, 1)) if payload == "one_hot" else (reach * first, reach * (1 - first))
+    half = np.full(shape, reach / 2 / math.prod(shape) ** 0.5)
+    return (-half, half) if shape else (0.0, reach)
 
 
 @dataclass(frozen=True)
@@ -158,20 +169,9 @@ def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
     shape, stated = overheard.notes[0]
     reach = getattr(mechanism, "sensitivity", None) or stated
     payload = site.env.channels[site.name].payload
-    if payload == "one_hot":
-        one_hot = np.eye(shape[0], dtype=np.int64)
-        return one_hot[0], one_hot[1]
-    if payload == "categorical":
-        return 0, 1
-    if reach is None:
+    if reach is None and payload not in ("one_hot", "categorical"):
         raise ValueError(f"env must state the sensitivity of messages on channel {site.name!r} for an audit")
-    if payload == "scores":
-        best = np.eye(shape[0])[0]
-        return reach * best, reach * (1 - best)
-    if not shape:
-        return 0.0, reach
-    half = np.full(shape, reach / 2 / math.prod(shape) ** 0.5)
-    return -half, half
+    return _far_apart(payload, shape, 1.0 if reach is None else reach)
 
 
 def audit_command(
@@ -193,10 +193,7 @@ def audit_command(
         specs: specifications as for `parse_mechanism`.
         site: the channel on which to install each mechanism, to audit the ledger's total after a run; None: audit single messages.
         trials: of each audit. Default: enough to certify 80% of the claim, at most 4 million (`trials_for`), or 10,000 runs.
-        confidence: of each certificate.
-        method: `white`, `black` or `one-run`. Default: `white` if the mechanism has a log-likelihood ratio, else `black`.
-        delta: of the certificate. Default: the mechanism's own.
-        seed: of every audit.
+        confidence, method, delta, seed: of each audit, as for `audit`.
         as_json: print one JSON document.
         plot: file for a figure of certified against claimed epsilon.
         progress: called with the specification being audited and the share of all work that is done.
@@ -208,60 +205,50 @@ def audit_command(
         ValueError: as `parse_mechanism` and `audit` do.
     """
     number("confidence", confidence, above=0, below=1)
-    chosen = [parse_mechanism(spec) for spec in specs]
-    if not chosen:
+    if not specs:
         raise ValueError("specs must name at least one mechanism, as in BitwiseRandomizedResponse:1.0")
-    subjects = [_subject(spec, one, site) for spec, one in zip(specs, chosen, strict=True)]
-    counts = [_trials(one, confidence, site) if trials is None else trials for one in chosen]
+    given: dict[str, Any] = {"confidence": confidence, "seed": seed, "method": method}
+    given |= {key: value for key, value in {"trials": trials, "delta": delta}.items() if value is not None}
+    audits = [_subject(spec, parse_mechanism(spec), site) | given for spec in specs]
     results = []
-    for place, (spec, (subject, pair, known), count) in enumerate(zip(specs, subjects, counts, strict=True)):
+    for place, (spec, known) in enumerate(zip(specs, audits, strict=True)):
+        count = known.setdefault("trials", DEFAULT_RUNS if site else _enough(known["mechanism"], confidence))
 
         def tell(done: int, spec: str = spec, place: int = place, count: int = count) -> None:
             if progress is not None:
                 progress(spec, (place + done / count) / len(specs))
 
-        results.append(
-            audit(
-                subject,
-                pair,
-                count,
-                confidence,
-                seed,
-                method,  # type: ignore[arg-type]  # audit checks it
-                progress=tell,
-                **known if delta is None else known | {"delta": delta},
-            )
-        )
+        results.append(audit(**known, progress=tell))
     if plot is not None:
         plot_audits(results, plot)
     if as_json:
-        json.dump({"audits": [_plain(result) for result in results]}, sys.stdout)
-        print()
+        print(json.dumps(json_values({"audits": [result.as_dict() for result in results]})))
     else:
         print(audit_table(results))
     return results
 
 
-def _subject(spec: str, mechanism: Any, site: Site | None) -> tuple[Any, Any, dict[str, Any]]:
-    """The subject of an audit, the pair, and further arguments for `audit`."""
+def _subject(spec: str, mechanism: Any, site: Site | None) -> dict[str, Any]:
+    """The arguments of `audit` that follow from a specification."""
     if site is None:
-        return mechanism, adjacent_pair(mechanism), {"name": spec, "sensitivity": 1.0}
-    private = Privatize(site.env, site.name, mechanism)
+        return {"mechanism": mechanism, "pair": adjacent_pair(mechanism), "name": spec, "sensitivity": 1.0}
     known = {"policy": site.policy, "steps": site.steps, "delta": getattr(mechanism, "delta", 0.0)}
-    return private, {site.name: adjacent_messages(site, mechanism)}, {"name": f"{site.name}={spec}", **known}
+    private, pair = Privatize(site.env, site.name, mechanism), {site.name: adjacent_messages(site, mechanism)}
+    return {"mechanism": private, "pair": pair, "name": f"{site.name}={spec}"} | known
 
 
-def _trials(mechanism: Any, confidence: float, site: Site | None) -> int:
+def _enough(mechanism: Any, confidence: float) -> int:
+    """Trials that certify 80% of the claim of a mechanism, at most 4 million."""
     claimed = getattr(mechanism, "epsilon", math.inf)
-    if site is not None:
-        return DEFAULT_RUNS
     return min(trials_for(claimed, confidence), 4_000_000) if math.isfinite(claimed) else DEFAULT_TRIALS
 
 
-def _plain(result: AuditResult) -> dict[str, Any]:
-    """The result as JSON values: null for infinities and NaN."""
-    found = result.as_dict() | {"threshold": list(result.threshold)}
-    found["threshold"] = [value if math.isfinite(value) else None for value in found["threshold"]]
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in found.items()
-    }
+def json_values(value: Any) -> Any:
+    """The same value in JSON's types, with null in place of the numbers that JSON lacks."""
+    if isinstance(value, dict):
+        return {key: json_values(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [json_values(entry) for entry in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

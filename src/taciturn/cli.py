@@ -3,10 +3,11 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import numpy as np
 
+from taciturn.auditing import Site, audit_command, json_values, named_mechanisms, parse_mechanism, parsed
 from taciturn.envs.core import integer
 from taciturn.registry import WORLDS, UnknownName, make_policy, make_world, policies
 from taciturn.simulation import simulate
@@ -28,11 +29,7 @@ def main() -> None:
         import rich  # noqa: F401
         import typer
     except ImportError as error:
-        sys.exit(
-            _fail(
-                f"the command line needs {error.name}: run pip install '.[bench]' in a clone of taciturn", EXIT_FAILED
-            )
-        )
+        _fail(f"the command line needs {error.name}: run pip install '.[bench]' in a clone of taciturn", EXIT_FAILED)
     try:
         code = typer.main.get_command(_app())([a for a in arguments if a != "--debug"], standalone_mode=False)
     except typer.Exit as error:
@@ -44,24 +41,24 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     except Exception as error:
         if hasattr(error, "format_message"):
-            sys.exit(_fail(f"{error.format_message()} (see taciturn --help)", EXIT_USAGE))
+            _fail(f"{error.format_message()} (see taciturn --help)", EXIT_USAGE)
         if debug:
             raise
         known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("taciturn.")
         text = " ".join(str(error).split()) or type(error).__name__
-        sys.exit(_fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED))
+        _fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED)
     sys.exit(code or 0)
 
 
-def _fail(text: str, code: int) -> int:
+def _fail(text: str, code: int) -> NoReturn:
     print(f"taciturn: {text}", file=sys.stderr)
-    return code
+    sys.exit(code)
 
 
 def _app() -> Any:
-    import typer
+    from typer import Argument, Option, Typer
 
-    app = typer.Typer(
+    app = Typer(
         help="Environments in which agents learn together without telling each other what they know.",
         epilog="--debug shows the traceback of an error.",
         no_args_is_help=True,
@@ -69,21 +66,18 @@ def _app() -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    Out = Annotated[Path, typer.Option("--out", help="Folder for the results and the report.")]
-    Quick = Annotated[bool, typer.Option("--quick", help="Few seeds and short runs.")]
-    Backend = Annotated[str, typer.Option("--backend", help="serial, process or ray.")]
-    Workers = Annotated[int | None, typer.Option("--workers", help="Processes (default: one per core).")]
-    Resume = Annotated[bool, typer.Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
-    Settings = Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A parameter, key=value: of the environment, or of the policy as policy.key=value."),
-    ]
-    Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+    Out = Annotated[Path, Option(help="Folder for the results and the report.")]
+    Quick = Annotated[bool, Option("--quick", help="Few seeds and short runs.")]
+    Backend = Annotated[str, Option(help="serial, process or ray.")]
+    Workers = Annotated[int | None, Option(help="Processes (default: one per core).")]
+    Resume = Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
+    set_help = "A parameter, key=value: of the environment, or of the policy as policy.key=value."
+    Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
+    Json = Annotated[bool, Option("--json", help="Print one JSON document.")]
 
     @app.command("list")
     def list_(as_json: Json = False) -> None:
         """List the environments, policies, mechanisms, studies and figures."""
-        from taciturn.auditing import named_mechanisms
         from taciturn.bench.catalogue import figures, load_studies
 
         studies = load_studies()
@@ -114,50 +108,55 @@ def _app() -> Any:
 
     @app.command()
     def run(
-        env: Annotated[str, typer.Argument(help="An environment: its id or name.")],
+        env: Annotated[str, Argument(help="An environment: its id or name.")],
         policy: Annotated[
             str,
-            typer.Option(
-                "--policy",
-                help="A policy's name; ROLE=NAME,ROLE=NAME where there are several roles (and --set policy.ROLE.parameter=value).",
+            Option(
+                help="A policy's name; ROLE=NAME,ROLE=NAME where there are several roles (and --set policy.ROLE.parameter=value)."
             ),
         ],
         settings: Settings = None,
         privacy: Annotated[
             str | None,
-            typer.Option(
-                "--privacy",
+            Option(
                 help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:...; or paper, for "
-                "what the policy's paper prescribes.",
+                "what the policy's paper prescribes."
             ),
         ] = None,
-        seeds: Annotated[int, typer.Option("--seeds", help="How many runs, with seeds 0, 1, ...")] = 10,
-        until: Annotated[
-            float | None, typer.Option("--until", help="Horizon, in the environment's unit of time.")
-        ] = None,
+        seeds: Annotated[int, Option(help="How many runs, with seeds 0, 1, ...")] = 10,
+        until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
         as_json: Json = False,
     ) -> None:
         """Run a policy in an environment and print the results."""
+        from taciturn.bench.progress import bar, stderr
+        from taciturn.bench.tables import estimate
+
         integer("--seeds", seeds, at_least=1)
-        own, others = _settings(settings or [])
-        world = make_world(env)
-        population = world.population(**others)
-        actor = _actors(policy, own, list(population.roles))
+        population, actor, given = _population(env, policy, settings or [])
         mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
-        _print_run(
-            population,
-            actor,
-            range(seeds),
-            until,
-            {
-                "env": env,
-                "policy": policy,
-                "set": others | {f"policy.{k}": v for k, v in own.items()},
-                "privacy": privacy,
-            },
-            mechanisms,
-            as_json,
-        )
+        runs = []
+        with bar(stderr(), seeds, shown=not as_json) as shown:
+            for seed in range(seeds):
+                shown.running(f"seed {seed}")
+                runs.append(simulate(population, actor, seed=seed, until=until, privacy=mechanisms).metrics)
+                shown.finished(f"seed {seed}")
+        rows: dict[str, dict[str, Any]] = {}
+        for name in runs[0]:
+            values = np.concatenate([run[name] for run in runs])
+            known = values[~np.isnan(values)]
+            value, low, high = estimate(known) if known.size else (None, None, None)
+            rows[name] = {"mean": value, "low": low, "high": high, "values": values}
+        if as_json:
+            about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seeds": list(range(seeds))}
+            print(json.dumps(json_values(about | {"metrics": rows})))
+            return
+        knows = any(one.needs_truth for one in (actor.values() if isinstance(actor, dict) else [actor]))
+        mark = ", which knows the hidden truth" * knows
+        print(f"{env}, {actor!r}{mark}, {seeds} seeds: mean and 95% bootstrap interval")
+        width = max(map(len, rows))
+        for name, row in rows.items():
+            interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
+            print(f"  {name:{width}}  {'-' if row['mean'] is None else format(row['mean'], '.6g')}{interval}")
 
     def runs(name: str, help_: str, names_: Any, folder: str) -> None:
         """A command that runs the studies selected by its arguments and writes their report."""
@@ -173,75 +172,65 @@ def _app() -> Any:
             as_json: Json = False,
         ) -> None:
             from taciturn.bench.catalogue import studies_named, studies_of_figures
+            from taciturn.bench.runner import BACKENDS, run_study
+            from taciturn.bench.store import Store
 
-            chosen = (studies_named if name == "bench" else studies_of_figures)(names or [])
-            _bench(chosen, out, quick, backend, workers, resume, as_json)
+            studies = (studies_named if name == "bench" else studies_of_figures)(names or [])
+            if backend not in BACKENDS:
+                raise UnknownName("backend", backend, BACKENDS)
+            store = Store(out)
+            how: dict[str, Any] = {"quick": quick, "backend": backend, "workers": workers, "resume": resume}
+            summary = run_study(studies, store, progress=not as_json, **how)
+            failed = [str(file) for file in summary.failed]
+            _report(store, studies, as_json, {"cells": summary.planned, "reused": summary.reused, "failed": failed})
+            if failed:
+                raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 
-    runs(
-        "bench",
-        "Run studies and write their report.",
-        typer.Argument(None, metavar="STUDY", help="Studies to run (default: all comparisons)."),
-        "results",
+    named = "Studies to run (default: all comparisons)."
+    runs("bench", "Run studies and write their report.", Argument(None, metavar="STUDY", help=named), "results")
+    published = (
+        "A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); default: all."
     )
     runs(
         "reproduce",
         "Reproduce published figures and compare the papers' claims with the results.",
-        typer.Argument(
-            None,
-            metavar="FIGURE",
-            help="A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); default: all.",
-        ),
+        Argument(None, metavar="FIGURE", help=published),
         "results/reproduction",
     )
 
     @app.command()
     def audit(
-        mechanism: Annotated[list[str], typer.Argument(help="Mechanisms, as Laplace:1.0,sensitivity=0.5.")],
+        mechanism: Annotated[list[str], Argument(help="Mechanisms, as Laplace:1.0,sensitivity=0.5.")],
         trials: Annotated[
-            int | None,
-            typer.Option("--trials", help="Messages of a mechanism (default: what its claim needs), or runs (10,000)."),
+            int | None, Option(help="Messages of a mechanism (default: what its claim needs), or runs (10,000).")
         ] = None,
-        confidence: Annotated[float, typer.Option("--confidence", help="Of what is certified.")] = 0.95,
-        method: Annotated[str | None, typer.Option("--method", help="white, black or one-run.")] = None,
-        delta: Annotated[
-            float | None, typer.Option("--delta", help="Of the claim (default: the mechanism's own).")
-        ] = None,
+        confidence: Annotated[float, Option(help="Of what is certified.")] = 0.95,
+        method: Annotated[str | None, Option(help="white, black or one-run.")] = None,
+        delta: Annotated[float | None, Option(help="Of the claim (default: the mechanism's own).")] = None,
         env: Annotated[
-            str | None, typer.Option("--env", help="Audit what runs of this environment tell, not single messages.")
+            str | None, Option(help="Audit what runs of this environment tell, not single messages.")
         ] = None,
-        policy: Annotated[str, typer.Option("--policy", help="Who acts in it.")] = "Random",
+        policy: Annotated[str, Option(help="Who acts in it.")] = "Random",
         settings: Settings = None,
         channel: Annotated[
-            str | None, typer.Option("--channel", help="Where the mechanisms stand (default: on the only channel).")
+            str | None, Option(help="Where the mechanisms stand (default: on the only channel).")
         ] = None,
-        steps: Annotated[int | None, typer.Option("--steps", help="Turns of a run (default: until it ends).")] = None,
-        seed: Annotated[int, typer.Option("--seed")] = 0,
-        plot: Annotated[
-            Path | None, typer.Option("--plot", help="Where to draw claimed against certified epsilon.")
-        ] = None,
+        steps: Annotated[int | None, Option(help="Turns of a run (default: until it ends).")] = None,
+        seed: int = 0,
+        plot: Annotated[Path | None, Option(help="Where to draw claimed against certified epsilon.")] = None,
         as_json: Json = False,
     ) -> None:
         """Try to break privacy claims: the epsilon that an attacker can certify, beside the epsilon that is claimed."""
-        from taciturn.auditing import Site, audit_command
         from taciturn.bench.progress import bar, stderr
 
         site = None
         if env is not None:
-            own, others = _settings(settings or [])
-            population = make_world(env).population(**others)
-            site = Site(population, _actors(policy, own, list(population.roles)), channel, steps)
+            population, actor, _ = _population(env, policy, settings or [])
+            site = Site(population, actor, channel, steps)
+        known: dict[str, Any] = {"trials": trials, "confidence": confidence, "method": method, "delta": delta}
         with bar(stderr(), 1, shown=not as_json) as shown:
             results = audit_command(
-                mechanism,
-                site=site,
-                trials=trials,
-                confidence=confidence,
-                method=method,
-                delta=delta,
-                seed=seed,
-                as_json=as_json,
-                plot=plot,
-                progress=shown.running,
+                mechanism, site=site, seed=seed, as_json=as_json, plot=plot, progress=shown.running, **known
             )
         broken = [result.name for result in results if result.verdict == "violated"]
         if broken:
@@ -249,8 +238,7 @@ def _app() -> Any:
 
     @app.command()
     def report(
-        folder: Annotated[Path, typer.Argument(help="A folder written by bench or reproduce.")],
-        as_json: Json = False,
+        folder: Annotated[Path, Argument(help="A folder written by bench or reproduce.")], as_json: Json = False
     ) -> None:
         """Write the report of a results folder anew."""
         from taciturn.bench.catalogue import load_studies
@@ -269,13 +257,10 @@ def _first_line(documented: Any) -> str:
 def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
     """The policies' lines grouped by module, under its first line: the papers' policies first, then the classic ones and the learners."""
     found: dict[str, dict[str, str]] = {}
-    known = policies()
-    order = ("reference", "classic", "learned")
-    for name in sorted(
-        lines, key=lambda name: [order.index(part) for part in known[name].__module__.split(".") if part in order]
-    ):
-        title = _first_line(sys.modules[known[name].__module__])
-        found.setdefault(title, {})[name] = lines[name]
+    modules = {name: policy.__module__ for name, policy in policies().items()}
+    for kind in ("reference", "classic", "learned"):
+        for name in (name for name in lines if kind in modules[name].split(".")):
+            found.setdefault(_first_line(sys.modules[modules[name]]), {})[name] = lines[name]
     return found
 
 
@@ -296,29 +281,23 @@ def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     }
 
 
-def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters (of the policy, of the environment) from `key=value`; values are JSON if they parse as such, else text."""
+def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, dict[str, Any]]:
+    """A population, who acts in it, and the parameters from `key=value`; values are JSON if they parse as such, else text."""
     own: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
+    for setting in settings:
+        key, equals, text = setting.partition("=")
         if not equals or not key:
-            raise ValueError(f"--set must be key=value, not {pair!r}")
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError:
-            value = text
-        if key.startswith("policy."):
-            own[key.removeprefix("policy.")] = value
-        else:
-            others[key] = value
-    return own, others
+            raise ValueError(f"--set must be key=value, not {setting!r}")
+        where = own if key.startswith("policy.") else others
+        where[key.removeprefix("policy.")] = parsed(text)
+    population = make_world(env).population(**others)
+    actor = _actors(policy, own, list(population.roles))
+    return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
 
 
 def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
     """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`; "paper" is left as it is."""
-    from taciturn.auditing import parse_mechanism
-
     if text == "paper":
         return text
     first, equals, rest = text.partition("=")
@@ -333,77 +312,6 @@ def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
     return {channels[0]: parse_mechanism(text)}
 
 
-def _print_run(
-    population: Any,
-    policy: Any,
-    seeds: range,
-    until: float | None,
-    about: dict[str, Any],
-    privacy: dict[str, Any] | str | None,
-    as_json: bool,
-) -> None:
-    from taciturn.bench.progress import bar, stderr
-    from taciturn.bench.tables import estimate
-
-    runs: list[dict[str, Any]] = []
-    with bar(stderr(), len(seeds), shown=not as_json) as shown:
-        for seed in seeds:
-            shown.running(f"seed {seed}")
-            runs.append(simulate(population, policy, seed=seed, until=until, privacy=privacy).metrics)
-            shown.finished(f"seed {seed}")
-    rows: dict[str, dict[str, Any]] = {}
-    for name in runs[0]:
-        values = np.concatenate([run[name] for run in runs])
-        known = values[~np.isnan(values)]
-        value, low, high = estimate(known) if known.size else (None, None, None)
-        rows[name] = {"mean": value, "low": low, "high": high, "values": values.tolist()}
-    if as_json:
-        print(json.dumps(_plain({**about, "seeds": list(seeds), "metrics": rows})))
-        return
-    knows = any(one.needs_truth for one in (policy.values() if isinstance(policy, dict) else [policy]))
-    mark = ", which knows the hidden truth" * knows
-    print(f"{about['env']}, {policy!r}{mark}, {len(seeds)} seeds: mean and 95% bootstrap interval")
-    width = max(map(len, rows))
-    for name, row in rows.items():
-        interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
-        print(f"  {name:{width}}  {'-' if row['mean'] is None else format(row['mean'], '.6g')}{interval}")
-
-
-def _plain(value: Any) -> Any:
-    """The same value with null in place of numbers that JSON lacks."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return value
-
-
-def _bench(
-    studies: "list[Study]", out: Path, quick: bool, backend: Any, workers: int | None, resume: bool, as_json: bool
-) -> None:
-    from taciturn.bench.runner import BACKENDS, run_study
-    from taciturn.bench.store import Store
-
-    if backend not in BACKENDS:
-        raise UnknownName("backend", backend, BACKENDS)
-    store = Store(out)
-    summary = run_study(
-        studies,
-        store,
-        quick=quick,
-        backend=backend,
-        workers=workers,
-        resume=resume,
-        progress=not as_json,
-    )
-    cells = {"cells": summary.planned, "reused": summary.reused, "failed": [str(file) for file in summary.failed]}
-    _report(store, studies, as_json, cells)
-    if summary.failed:
-        raise ValueError(f"{len(summary.failed)} of {summary.planned} cells failed: see {store.failed}")
-
-
 def _report(store: "Store", studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
     from taciturn.bench.report import print_tables, write_report
 
@@ -415,16 +323,7 @@ def _report(store: "Store", studies: "list[Study]", as_json: bool, about: dict[s
     found: dict[str, Any] = {}
     for study in studies:
         results = store.results(study.name)
-        found[study.name] = {
-            "title": study.title,
-            "groups": [
-                {
-                    "config": group.config,
-                    "seeds": group.seeds.tolist(),
-                    "metrics": {k: v.tolist() for k, v in group.metrics.items()},
-                }
-                for group in results
-            ],
-            "verdicts": [vars(verdict) for verdict in study.verdicts(results)] if len(results) else [],
-        }
-    print(json.dumps(_plain({**about, "report": str(page), "studies": found})))
+        groups = [{"config": one.config, "seeds": one.seeds, "metrics": one.metrics} for one in results]
+        verdicts = [vars(verdict) for verdict in study.verdicts(results)] if groups else []
+        found[study.name] = {"title": study.title, "groups": groups, "verdicts": verdicts}
+    print(json.dumps(json_values(about | {"report": str(page), "studies": found})))

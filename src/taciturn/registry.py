@@ -11,17 +11,7 @@ import pettingzoo
 
 from taciturn.envs.core import AECView, ParallelView, Population, SingleEnv, VectorView, World
 
-__all__ = [
-    "WORLDS",
-    "Entry",
-    "UnknownName",
-    "make_policy",
-    "make_world",
-    "platform_side",
-    "policies",
-    "register",
-    "worlds",
-]
+__all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "platform_side", "policies", "worlds"]
 
 
 class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
@@ -48,6 +38,12 @@ class Entry:
     gymnasium: bool = True
     pettingzoo: bool = True
     one_agent: Callable[..., Population[Any]] | None = None
+
+    @property
+    def world(self) -> World[Any, Any]:
+        """The world, whose module is imported when it is asked for."""
+        found: World[Any, Any] = getattr(importlib.import_module(self.module), self.name)
+        return found
 
 
 def platform_side(num_envs: int = 1, *, individuals: Any = "BestResponse", **parameters: Any) -> Population[Any]:
@@ -87,7 +83,7 @@ WORLDS = (
 
 def worlds() -> dict[str, World[Any, Any]]:
     """`{name: world}`, in the order of `WORLDS`."""
-    return {entry.name: getattr(importlib.import_module(entry.module), entry.name) for entry in WORLDS}
+    return {entry.name: entry.world for entry in WORLDS}
 
 
 def make_world(name: str) -> World[Any, Any]:
@@ -100,8 +96,7 @@ def make_world(name: str) -> World[Any, Any]:
         plain = entry.name.removesuffix("_v0")
         short = entry.id.removeprefix("taciturn/")
         if name in (entry.name, plain, entry.id, short, short.removesuffix("-v0")):
-            world: World[Any, Any] = getattr(importlib.import_module(entry.module), entry.name)
-            return world
+            return entry.world
     raise UnknownName("environment", name, [entry.name for entry in WORLDS] + [entry.id for entry in WORLDS])
 
 
@@ -154,7 +149,7 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 
 def _one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
     (entry,) = (entry for entry in WORLDS if entry.name == world)
-    return (entry.one_agent or make_world(world).population)(num_envs, **parameters)
+    return (entry.one_agent or entry.world.population)(num_envs, **parameters)
 
 
 def register() -> None:
@@ -162,11 +157,8 @@ def register() -> None:
     for entry in WORLDS:
         known: dict[str, Any] = {"kwargs": {"world": entry.name}}
         if entry.gymnasium and entry.id not in gymnasium.registry:
-            forms: dict[str, Any] = {
-                "entry_point": f"{__name__}:single_env",
-                "vector_entry_point": f"{__name__}:vector_env",
-            }
-            gymnasium.register(entry.id, **forms, **known)
+            single, vector = f"{__name__}:single_env", f"{__name__}:vector_env"
+            gymnasium.register(entry.id, single, vector_entry_point=vector, **known)
         if entry.pettingzoo and entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):
             pettingzoo.register("parallel", entry.id, f"{__name__}:parallel_env", **known)
             pettingzoo.register("aec", entry.id, f"{__name__}:aec_env", **known)

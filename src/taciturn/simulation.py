@@ -57,6 +57,8 @@ def simulate(
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
     """
+    from taciturn.wrappers.channels import private_config
+
     unwrapped = getattr(env, "unwrapped", env)
     population: Population[Any] = getattr(unwrapped, "population", unwrapped)
     if not isinstance(population, Population):
@@ -69,23 +71,16 @@ def simulate(
     policies = as_policies(population, policy)
     if isinstance(privacy, str):
         privacy = _prescribed(population, policies)
-
-    options: dict[str, Any] = {"horizon": float(times[-1])} if times.size else {}
-    if privacy:
-        from taciturn.wrappers.channels import private_config
-
-        options["channels"] = {channel: private_config(mechanism) for channel, mechanism in privacy.items()}
-    options["channels"] = join(getattr(env, "added_configs", {}), options.get("channels", {}))
-    population.reset(seed=seed, options=options)
+    channels = {channel: private_config(mechanism) for channel, mechanism in (privacy or {}).items()}
+    options: dict[str, Any] = {"channels": join(getattr(env, "added_configs", {}), channels)}
+    population.reset(seed=seed, options=options | ({"horizon": float(times[-1])} if times.size else {}))
     begin(population, policies)
-    names = list(dict.fromkeys(record))
-    now = {name: population.measure(name) for name in names}
+    trace = {name: np.repeat(population.measure(name)[None], times.size, axis=0) for name in dict.fromkeys(record)}
     if times.size == 0:
         population.advance(policies, fast=fast)
-        trace = {name: population.measure(name)[None] for name in names}
-        return Run(population.metrics(), trace, population.clock().max(keepdims=True), seed, population.ledger)
-    trace = {name: np.repeat(value[None], len(times), axis=0) for name, value in now.items()}
-    if names:
+        trace = {name: population.measure(name)[None] for name in trace}
+        times = population.clock().max(keepdims=True)
+    elif trace:
         _record(population, policies, times, trace, fast)
     else:
         population.advance(policies, until=float(times[-1]), fast=fast)

@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["NOTHING_HIDDEN", "Account", "Levels"]
+__all__ = ["NOTHING_HIDDEN", "Account", "Accounts", "Levels"]
 
 NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
 
@@ -143,9 +142,11 @@ class Levels:
 
     def reset(self, where: Bools) -> None:
         """Set the counts and sums of the replicas marked in `where` [B] to zero."""
-        arrays: tuple[Any, ...] = (self.sent, self.epsilon, self.squares, self.largest, self.recent)
-        for array in arrays:
+        for array in self.sent, self.epsilon, self.squares, self.largest, self.recent:
             array[where] = 0
+
+
+Accounts = list[Account | Levels]
 
 
 def _largest(counts: Array) -> int:

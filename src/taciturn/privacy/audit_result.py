@@ -82,28 +82,14 @@ class AuditResult:
 def audit_table(results: Sequence[AuditResult]) -> str:
     """Results as text, one line each."""
     head = ("mechanism", "method", "claimed", "certified", "of claim", "cap", "trials", "n", "guesses", "correct")
-    rows = [
-        (
-            r.name,
-            r.method,
-            f"{r.claimed:.4g}",
-            f"{r.certified:.4g}",
-            "-" if math.isnan(r.share) else f"{r.share:.0%}",
-            f"{r.cap:.3g}",
-            f"{r.trials:,}",
-            f"{r.certifying:,}",
-            f"{r.guesses:,}",
-            f"{r.correct:,}",
-        )
-        for r in results
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [
-        "  ".join(
-            [f"{text:<{w}}" if i < 2 else f"{text:>{w}}" for i, (text, w) in enumerate(zip(row, widths, strict=True))]
-        )
-        for row in (head, *rows)
-    ]
+    rows: list[tuple[str, ...]] = [head]
+    for r in results:
+        share = "-" if math.isnan(r.share) else f"{r.share:.0%}"
+        counts = (f"{count:,}" for count in (r.trials, r.certifying, r.guesses, r.correct))
+        rows.append((r.name, r.method, f"{r.claimed:.4g}", f"{r.certified:.4g}", share, f"{r.cap:.3g}", *counts))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = "<<" + ">" * (len(head) - 2)
+    lines = ["  ".join(f"{text:{s}{w}}" for text, s, w in zip(row, sides, widths, strict=True)) for row in rows]
     verdicts = ["verdict", *(r.verdict for r in results)]
     notes = dict.fromkeys(
         f"certified: lower bound on epsilon{f' at delta = {r.delta:g}' * (r.delta > 0)} with confidence {r.confidence:g}, from n trials; "

@@ -15,14 +15,19 @@ from typing import Any, get_args
 import numpy as np
 
 from taciturn.privacy.audit_result import AuditMethod, AuditResult
-from taciturn.privacy.scorers import Ratio, fitted_scorer, likelihood_scorer
-from taciturn.validation import Array, choice, integer, number
+from taciturn.validation import Array, Floats, choice, integer, number
 
-__all__ = ["audit_transcripts", "certify", "certify_one_run", "thresholds", "trials_for"]
+__all__ = ["Ratio", "audit_transcripts", "certify", "certify_one_run", "thresholds", "trials_for"]
 
 Make = Callable[[Any, np.random.Generator, int, bool], Any]  # (x, rng, count, whether to repeat x `count` times)
+Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
+Ratio = Callable[[Array, Any, Any], Any]
 
 BATCH = 100_000
+LARGEST_SCORE = 1e6
+MOST_TO_FIT = 100_000
+MOST_OUTCOMES = 64
+MOST_FOR_PRODUCTS = 8
 
 
 def audit_transcripts(
@@ -110,41 +115,21 @@ def audit_transcripts(
     return AuditResult(name, method, float(claimed), certified, cap, *numbers)
 
 
-def trials_for(
-    epsilon: float,
-    confidence: float = 0.95,
-    *,
-    share: float = 0.8,
-    guessing: float = 0.5,
-    miss: float = 1e-4,
-    held_out: float = 0.5,
-) -> int:
-    """Number of trials with which an audit certifies `share` of a true `epsilon`, except with probability `miss`.
+def trials_for(epsilon: float, confidence: float = 0.95) -> int:
+    """Number of trials with which an audit at this confidence certifies 80% of a true `epsilon`, except with probability 1e-4.
 
     By normal approximation: among r guesses the logit of the share of correct ones has standard deviation 1 / sqrt(r p (1 - p)), with
-    p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation and chance may take z(1 - miss) more;
-    together they must not exceed (1 - share) epsilon. The number grows as 1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
+    p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation and chance may take z(1 - 1e-4) more;
+    together they must not exceed 0.2 epsilon. The number grows as 1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
 
-    Args:
-        epsilon: the true level.
-        confidence: of the certificate.
-        share: the share of epsilon to be certified.
-        guessing: the share of trials on which the auditor guesses; for randomised response and Laplace noise it is about 1/2.
-        miss: probability of certifying less.
-        held_out: share of the trials that choose the threshold.
+    Half of the trials choose the threshold, and the auditor guesses on half of the others: about so many for randomised response and for
+    Laplace noise.
     """
     number("epsilon", epsilon, above=0)
-    for key, value in {
-        "confidence": confidence,
-        "share": share,
-        "guessing": guessing,
-        "miss": miss,
-        "held_out": held_out,
-    }.items():
-        number(key, value, above=0, below=1)
+    number("confidence", confidence, above=0, below=1)
     p = 1 / (1 + math.exp(-epsilon))
-    z = NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(1 - miss)
-    return math.ceil((z / ((1 - share) * epsilon)) ** 2 / (p * (1 - p)) / guessing / (1 - held_out))
+    z = NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(1 - 1e-4)
+    return math.ceil((z / ((1 - 0.8) * epsilon)) ** 2 / (p * (1 - p)) / 0.5 / 0.5)
 
 
 def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | None]:
@@ -255,3 +240,77 @@ def certify_one_run(correct: int, guesses: int, agents: int, alpha: float, delta
         middle = (low + high) / 2
         low, high = (middle, high) if p_value(middle) <= alpha else (low, middle)
     return low
+
+
+def likelihood_scorer(ratio: Ratio, x0: Any, x1: Any) -> Scorer:
+    """Log-likelihood of the second world minus that of the first, [trials], rounded so that equal transcripts have equal scores."""
+
+    def score(y: Array) -> Array:
+        values = -np.asarray(ratio(y, x0, x1), np.float64).reshape(len(y), -1).sum(1)
+        values = np.nan_to_num(values, nan=0.0, posinf=LARGEST_SCORE, neginf=-LARGEST_SCORE)
+        return np.round(np.clip(values, -LARGEST_SCORE, LARGEST_SCORE), 10)
+
+    return score
+
+
+def fitted_scorer(transcripts: Array, second: Array) -> Scorer:
+    """Logit of a logistic regression on features of the transcripts.
+
+    If at most 64 different transcripts occur, there is one indicator feature for each. Otherwise the features are the entries and their
+    squares, and with at most 8 entries also their products, which reveal two messages that share their noise.
+    """
+    flat = _flat(transcripts)
+    shift, scale = flat.mean(0), flat.std(0)
+    scale[scale == 0] = 1
+    signature = np.random.default_rng(0).standard_normal(flat.shape[1])
+    known = np.unique(_codes(flat[:MOST_TO_FIT], signature))
+    upper = np.triu_indices(flat.shape[1])
+
+    def features(y: Array) -> Array:
+        flat = _flat(y)
+        if known.size <= MOST_OUTCOMES:
+            return (_codes(flat, signature)[:, None] == known).astype(np.float64)
+        z = (flat - shift) / scale
+        more = z[:, upper[0]] * z[:, upper[1]] if z.shape[1] <= MOST_FOR_PRODUCTS else z**2
+        return np.hstack([z, more, np.ones((len(z), 1))])
+
+    weights = _logistic(features(transcripts[:MOST_TO_FIT]), second[:MOST_TO_FIT])
+
+    def score(y: Array) -> Array:
+        return np.round(np.clip(features(y) @ weights, -LARGEST_SCORE, LARGEST_SCORE), 10)
+
+    return score
+
+
+def _flat(transcripts: Array) -> Array:
+    flat = np.asarray(transcripts, np.float64).reshape(len(transcripts), -1)
+    if not np.isfinite(flat).all():
+        raise ValueError("a transcript must hold finite numbers only")
+    return flat
+
+
+def _codes(flat: Array, signature: Any) -> Array:
+    """A number for each row, equal for equal rows."""
+    return np.round((flat * signature).sum(1), 9)
+
+
+def _logistic(X: Array, second: Array, ridge: float = 1e-2) -> Array:
+    """Weights [D] of a ridge logistic regression, by Newton's method with step halving."""
+
+    def loss(w: Array) -> float:
+        logits = X @ w
+        return float((np.logaddexp(0, logits) - second * logits).sum() + ridge / 2 * (w @ w))
+
+    weights = np.zeros(X.shape[1])
+    now = loss(weights)
+    for _ in range(50):
+        p = 0.5 * (1 + np.tanh(X @ weights / 2))
+        gradient = X.T @ (p - second) + ridge * weights
+        curvature = (X.T * (p * (1 - p))) @ X + ridge * np.eye(weights.size)
+        step = np.linalg.solve(curvature, gradient)
+        length = next((0.5**k for k in range(30) if loss(weights - 0.5**k * step) < now), 0.0)
+        weights = weights - length * step
+        before, now = now, loss(weights)
+        if before - now < 1e-6:
+            break
+    return weights

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.validation import Array, choice, number
+from taciturn.validation import Array
 
-__all__ = ["Calibrated", "Mechanism", "NoPrivacy", "PrivacyLoss", "Sensitivity"]
+__all__ = ["Given", "Mechanism", "NoPrivacy", "PrivacyLoss"]
 
-Sensitivity = ArrayLike | None
+Given = ArrayLike | None  # None: not given
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,8 @@ class PrivacyLoss:
             terms = alpha[..., None] * first + (1 - alpha[..., None]) * second
             divergence = np.logaddexp.reduce(terms, axis=-1) / (alpha - 1)
         elif self.kind == "laplace":
-            divergence = self.parameters["nodes"] * _laplace_rdp(
-                alpha, 1 / self.parameters["noise_multiplier"], self.parameters["reach"]
-            )
+            epsilon, reach = 1 / self.parameters["noise_multiplier"], self.parameters["reach"]
+            divergence = self.parameters["nodes"] * _laplace_rdp(alpha, epsilon, reach)
         else:
             divergence = alpha * self.rho
         return np.clip(divergence, 0.0, np.minimum(alpha * self.rho, self.epsilon))
@@ -116,12 +116,10 @@ class Mechanism(ABC):
             object.__setattr__(self, name, value)
 
     @abstractmethod
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """The messages sent for private values x; `sensitivity` is a number, or an array over the leading axes of x."""
 
-    def perturb_counts(
-        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
-    ) -> Array:
+    def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
         """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K], with the law of a sum over `perturb`.
 
         num_messages: the number of all messages, if some senders hold no value (a vector of zeros); default: histogram.sum(-1).
@@ -134,31 +132,23 @@ class Mechanism(ABC):
         return checks.reals("y", y).copy()
 
     @abstractmethod
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """Variance of each number in `debias(perturb(x))`, float64."""
 
     @abstractmethod
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """What one message costs. Noise scales with the sensitivity, so the cost does not depend on it."""
 
     @abstractmethod
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """log P(y | x0) - log P(y | x1) for each message, or for each number where messages are numbers."""
 
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None) -> Any:
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> Any:
         """New state for agents of `shape`, to be passed to `step`; None for a mechanism without state."""
         checks.agents(shape)
 
     def step(
-        self,
-        x: ArrayLike,
-        rng: np.random.Generator,
-        state: Any = None,
-        *,
-        where: Array | None = None,
-        sensitivity: Sensitivity = None,
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
         """`perturb` for one round in which the agents marked in `where` send (default: all); updates `state` in place.
 
@@ -166,30 +156,6 @@ class Mechanism(ABC):
         """
         checks.mask(where, checks.numbers("x", x).shape)
         return self.perturb(x, rng, sensitivity)
-
-
-class Calibrated(Mechanism):
-    """Base of mechanisms whose noise scales with a sensitivity, their own or the one passed with each message."""
-
-    sensitivity: float | None
-    sampler: str
-
-    def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
-        self._check()
-
-    def _check(self) -> None:
-        """Check `sensitivity` and `sampler`."""
-        if self.sensitivity is not None:
-            self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
-        choice("sampler", self.sampler, ("fast", "exact", "opendp"))
-
-    def bound(self, sensitivity: Sensitivity, x: Array) -> Array:
-        """The sensitivity of each of the messages x."""
-        own = self.sensitivity if self.sensitivity is not None else sensitivity
-        if own is None:
-            raise ValueError(f"sensitivity must be given with the message or as {type(self).__name__}(sensitivity=...)")
-        return checks.aligned("sensitivity", own, x)
 
 
 @dataclass(frozen=True)
@@ -200,25 +166,20 @@ class NoPrivacy(Mechanism):
     closed_counts: ClassVar[bool] = True
     epsilon: float = field(default=math.inf, init=False)
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         return checks.numbers("x", x).copy()
 
-    def perturb_counts(
-        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
-    ) -> Array:
+    def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
         return checks.counts(histogram, num_messages)[0]
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         return np.zeros(checks.numbers("x", x).shape)
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         return PrivacyLoss(self.kind, math.inf, math.inf)
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """For each number: 0 where x0 = x1, +-inf where y reveals which it is, NaN where y is neither."""
-        y, x0, x1 = (checks.numbers(name, value) for name, value in (("y", y), ("x0", x0), ("x1", x1)))
-        y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
+        y, x0, x1 = checks.together(y=checks.numbers("y", y), x0=checks.numbers("x0", x0), x1=checks.numbers("x1", x1))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((x0 == x1) & (y == x0), 0.0, np.log(y == x0) - np.log(y == x1))

@@ -4,21 +4,14 @@ from typing import Any, Literal, Protocol
 
 from taciturn.validation import Ints
 
-__all__ = ["CountedChannel", "Observer", "Payload", "SendingChannel", "Unit"]
+__all__ = ["Observer", "Payload", "SendingChannel", "Unit"]
 
 Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
 Observer = Literal["neighbour", "server", "platform", "public"]
 Unit = Literal["event", "user"]
 
 
-class Installed(Protocol):
-    """What is installed on a channel: a privacy mechanism, or None."""
-
-    @property
-    def mechanism(self) -> Any: ...
-
-
-class CountedChannel(Protocol):
+class SendingChannel(Protocol):
     """A channel that counts its messages.
 
     Attributes:
@@ -28,7 +21,8 @@ class CountedChannel(Protocol):
         disjoint: whether each event enters at most one message, so that messages compose in parallel at event level.
         everyone: int64[B], messages that every sender has sent.
         each: int64[B, N], messages beyond those, by sender; None if there are none.
-        config: what is installed on the channel.
+        config: what is installed on the channel; its `mechanism` is None if there is no privacy mechanism.
+        num_senders: number of senders, N.
     """
 
     @property
@@ -44,11 +38,6 @@ class CountedChannel(Protocol):
     @property
     def each(self) -> Ints | None: ...
     @property
-    def config(self) -> Installed: ...
-
-
-class SendingChannel(CountedChannel, Protocol):
-    """A counted channel with a known number of senders, N."""
-
+    def config(self) -> Any: ...
     @property
     def num_senders(self) -> int: ...

@@ -59,7 +59,7 @@ def basic_epsilon(counts: Array, epsilons: Array) -> Floats:
     Returns:
         float64[R].
     """
-    return _times(counts, np.broadcast_to(epsilons, counts.shape)).sum(-1)
+    return _times(counts, epsilons).sum(-1)
 
 
 def advanced_epsilon(total: Floats, drift: Floats, squares: Floats, delta: float | Floats) -> Floats:
@@ -139,14 +139,13 @@ def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
     if size == 1 or loss.kind in LOCAL:
         return loss
     epsilon, rho, parameters = size * loss.epsilon, size**2 * loss.rho, loss.parameters
-    if loss.kind == "gaussian":
-        return PrivacyLoss("gaussian", epsilon, rho, {"noise_multiplier": parameters["noise_multiplier"] / size})
-    if loss.kind == "laplace":
-        closer = {"noise_multiplier": parameters["noise_multiplier"] / size, "reach": parameters["reach"] * size}
-        return PrivacyLoss("laplace", epsilon, rho, parameters | closer)
     if loss.kind == "exponential":
         return PrivacyLoss("exponential", epsilon, rho, {"epsilon": epsilon})
-    return _pure(epsilon)
+    if loss.kind not in ("gaussian", "laplace"):
+        return _pure(epsilon)
+    closer = {"noise_multiplier": parameters["noise_multiplier"] / size}
+    closer |= {"reach": parameters["reach"] * size} if loss.kind == "laplace" else {}
+    return PrivacyLoss(loss.kind, epsilon, rho, parameters | closer)
 
 
 def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
@@ -282,8 +281,7 @@ class MessageCounts:
 
     def add(self, values: Array) -> Floats:
         """The sum over messages of values [L] or [R, L]; their maximum if parallel. [R]."""
-        parts = _times(self.counts, np.broadcast_to(values, self.counts.shape))
-        return parts.max(-1) if self.parallel else parts.sum(-1)
+        return _times(self.counts, values).max(-1) if self.parallel else basic_epsilon(self.counts, values)
 
     def curves(self) -> Floats:
         """Renyi divergences at ORDERS, [R, A]."""

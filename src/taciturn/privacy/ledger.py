@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from taciturn.privacy.accounts import NOTHING_HIDDEN, Account, Levels
+from taciturn.privacy.accounts import NOTHING_HIDDEN, Account, Accounts, Levels
 from taciturn.privacy.base import PrivacyLoss
-from taciturn.privacy.channels import CountedChannel, Observer, Unit
+from taciturn.privacy.channels import Observer, SendingChannel, Unit
 from taciturn.privacy.composition import LOCAL, METHODS, History, MessageCounts, Method, group
 from taciturn.privacy.stateful import Memoized, TreeAggregation
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
@@ -48,7 +48,7 @@ class Ledger:
         self,
         num_envs: int,
         agents: int | Mapping[str, int],
-        channels: Iterable[CountedChannel],
+        channels: Iterable[SendingChannel],
         *,
         senders: Mapping[str, str] | None = None,
     ) -> None:
@@ -59,10 +59,9 @@ class Ledger:
         for name in senders or {}:
             choice("channel", name, self.channels)
         sole = next(iter(self.agents)) if len(self.agents) == 1 else None
-        self.senders = {
-            name: choice(f"senders[{name!r}]", (senders or {}).get(name, sole), self.agents) for name in self.channels
-        }
-        self.accounts: list[Account | Levels] = []
+        given = dict.fromkeys(self.channels, sole) | dict(senders or {})
+        self.senders = {name: choice(f"senders[{name!r}]", role, self.agents) for name, role in given.items()}
+        self.accounts: Accounts = []
         self._found: dict[tuple[Any, ...], Account] = {}
         self._levels: dict[tuple[Any, ...], Levels] = {}
         self._spent: dict[tuple[Any, ...], tuple[float, float]] = {}  # see Budget._all_can_afford
@@ -120,13 +119,13 @@ class Ledger:
             raise ValueError(f"epsilons must be a float array of shape {shape}, not {_described(epsilons)}")
         if not epsilons.min() >= 0:
             raise ValueError(f"epsilons must be >= 0, not {epsilons.min()}")
-        account = self._levels.get((channel, kind, zcdp, events))
+        key = channel, kind, zcdp, events
+        account = self._levels.get(key)
         if account is None:
             number("zcdp", zcdp, above=0, at_most=0.5)
             _check_events(events)
-            account = Levels.opened(channel, kind, zcdp, events, shape)
+            account = self._levels[key] = Levels.opened(*key, shape)
             self.accounts.append(account)
-            self._levels[channel, kind, zcdp, events] = account
         account.add(epsilons)
 
     def reset(self, where: Bools | None = None) -> None:
@@ -161,7 +160,7 @@ class Ledger:
             for name in self.channels
         }
 
-    def sent_by(self, role: str) -> list[Account | Levels]:
+    def sent_by(self, role: str) -> Accounts:
         """The accounts of all channels on which a role's agents send."""
         return [a for name, sender in self.senders.items() if sender == role for a in self.accounts_of(name)]
 
@@ -227,11 +226,12 @@ class Ledger:
         if by == "max":
             return self._epsilons(accounts, delta, method, unit, worst, top=True).max(1)
         total = self._epsilons(accounts, delta, method, unit, worst)
-        return _reduced(np.broadcast_to(total, (self.num_envs, self.agents[role])).copy(), by)
+        total = np.broadcast_to(total, (self.num_envs, self.agents[role])).copy()
+        if by == "agent":
+            return total
+        return total.mean(1) if by == "mean" else np.quantile(total, float(by), axis=1, method="higher")
 
-    def table(
-        self, delta: float = 1e-6, methods: Sequence[Method] = ("basic", "advanced", "zcdp", "rdp")
-    ) -> list[dict[str, Any]]:
+    def table(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> list[dict[str, Any]]:
         """A row of plain values for each channel and mechanism, and then one for all channels of a role together.
 
         Numbers of messages, and totals at `delta` by each method, are given as the mean and the maximum over agents and replicas. The
@@ -242,7 +242,7 @@ class Ledger:
             choice("method", method, METHODS)
         rows = []
         for role in self.agents:
-            every: list[Account | Levels] = []
+            every: Accounts = []
             for name in (name for name in self.channels if self.senders[name] == role):
                 accounts = self.accounts_of(name)
                 every += accounts
@@ -256,18 +256,15 @@ class Ledger:
                 rows.append(labels | self._summary(every, role, delta, methods) | {"note": ""})
         return rows
 
-    def csv(self, delta: float = 1e-6, methods: Sequence[Method] = ("basic", "advanced", "zcdp", "rdp")) -> str:
+    def csv(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> str:
         """`table` as comma-separated text."""
-        rows = self.table(delta, methods)
-        text = io.StringIO()
+        rows, text = self.table(delta, methods), io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         return text.getvalue()
 
-    def _summary(
-        self, accounts: list[Account | Levels], role: str, delta: float, methods: Sequence[Method]
-    ) -> dict[str, Any]:
+    def _summary(self, accounts: Accounts, role: str, delta: float, methods: Sequence[Method]) -> dict[str, Any]:
         shape = (self.num_envs, self.agents[role])
         messages = _added(accounts, shape)
         dearest = max((a.loss for a in accounts), key=lambda loss: (loss.epsilon, loss.rho))
@@ -283,10 +280,9 @@ class Ledger:
             summary |= {f"{method}_mean": float(total.mean()), f"{method}_max": float(total.max())}
         return summary
 
-    def accounts_of(self, name: str) -> list[Account | Levels]:
+    def accounts_of(self, name: str) -> Accounts:
         """The accounts of a channel; those of a channel that was never charged are read from its own counts."""
-        accounts = [a for a in self.accounts if a.channel == name]
-        if accounts:
+        if accounts := [a for a in self.accounts if a.channel == name]:
             return accounts
         channel = self.channels[name]
         everyone = channel.everyone if channel.everyone.size else np.zeros(self.num_envs, np.int64)
@@ -299,14 +295,7 @@ class Ledger:
         return self.num_envs, self.agents[self.senders[channel]]
 
     def _epsilons(
-        self,
-        accounts: list[Account | Levels],
-        delta: float,
-        method: Method,
-        unit: Unit | None,
-        worst: int,
-        *,
-        top: bool = False,
+        self, accounts: Accounts, delta: float, method: Method, unit: Unit | None, worst: int, *, top: bool = False
     ) -> Array:
         """Totals [B, N], computed once for each distinct row of counts; [B, 1] if all agents have sent the same.
 
@@ -331,17 +320,16 @@ class Ledger:
         shape = np.broadcast_shapes((self.num_envs, 1), *(column.shape for column in columns))
         rows, code = _distinct([np.broadcast_to(column, shape).ravel() for column in columns], math.prod(shape))
 
-        def picked(column: Array) -> Array:
-            return np.broadcast_to(column, shape).ravel()[rows]
+        def picked(columns: Iterable[Array]) -> Array:
+            return np.stack([np.broadcast_to(column, shape).ravel()[rows] for column in columns], -1)
 
         groups = []
         for channel in dict.fromkeys(channel for channel, _, _ in counted):
-            same = [(loss, picked(column)) for c, loss, column in counted if c == channel]
-            counts = np.stack([column for _, column in same], -1).astype(np.float64)
-            groups.append(MessageCounts([loss for loss, _ in same], counts, channel is not None))
+            losses, same = zip(*((loss, column) for c, loss, column in counted if c == channel), strict=True)
+            groups.append(MessageCounts(list(losses), picked(same).astype(np.float64), channel is not None))
         sums = np.zeros((len(rows), 4))
         for four in chosen:
-            sums += np.stack([picked(column) for column in four], -1)
+            sums += picked(four)
         history = History(groups, sums)
         total = history.bound(delta, method)
         if method == "pld" and delta > 0:
@@ -349,7 +337,7 @@ class Ledger:
         return np.asarray(total[code].reshape(shape))
 
 
-def _note(channel: CountedChannel, kind: str) -> str:
+def _note(channel: SendingChannel, kind: str) -> str:
     """What the totals of a channel leave out."""
     if kind == "none":
         return "nothing is hidden"
@@ -358,7 +346,7 @@ def _note(channel: CountedChannel, kind: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _added(accounts: Iterable[Account | Levels], shape: tuple[int, int]) -> Ints:
+def _added(accounts: Accounts, shape: tuple[int, int]) -> Ints:
     """Messages on all accounts, int64[B, N]."""
     total = np.zeros(shape, np.int64)
     for account in accounts:
@@ -375,14 +363,6 @@ def _distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
         values, which = np.unique(column, return_inverse=True)
         _, rows, code = np.unique(code * len(values) + which, return_index=True, return_inverse=True)
     return rows, code
-
-
-def _reduced(total: Floats, by: str | float) -> Floats:
-    if by == "agent":
-        return total
-    if by == "mean":
-        return total.mean(1)
-    return np.quantile(total, float(by), axis=1, method="higher")
 
 
 def _described(value: Any) -> str:

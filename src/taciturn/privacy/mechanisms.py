@@ -9,18 +9,11 @@ with the message.
 `TreeAggregation` and `Memoized` have state: `state = mechanism.start((B, N))`, then `mechanism.step(x, rng, state)` in each round, after
 which `state.fresh[B, N]` marks the agents to be charged. `step` works for all mechanisms.
 
-All names are imported from here. They are defined in these modules:
-- `base`: `Mechanism`, `PrivacyLoss`, `NoPrivacy`
-- `randomized_response`: `BitwiseRandomizedResponse`, `UnaryEncoding`, `KaryRandomizedResponse`
-- `additive_noise`: `Laplace`, `Gaussian`
-- `exponential`: `Exponential`
-- `stateful`: `TreeAggregation`, `Memoized`
-- `samplers`: the samplers "fast", "exact" and "opendp", and the exact draws
+All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".
 """
 
-from taciturn.privacy.additive_noise import Gaussian, Laplace, gaussian_delta
 from taciturn.privacy.base import Mechanism, NoPrivacy, PrivacyLoss
-from taciturn.privacy.exponential import Exponential
+from taciturn.privacy.calibrated_noise import Exponential, Gaussian, Laplace, gaussian_delta
 from taciturn.privacy.randomized_response import (
     BitwiseRandomizedResponse,
     KaryRandomizedResponse,

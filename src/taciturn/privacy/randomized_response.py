@@ -8,10 +8,11 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Mechanism, PrivacyLoss, Sensitivity
+from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
 from taciturn.validation import Array, choice, integer, number
 
@@ -45,29 +46,24 @@ class _Bits(Mechanism):
         """p - q, computed as p (1 - q) (1 - e^-epsilon) to avoid cancellation."""
         return self.p * -math.expm1(-self.epsilon) * math.exp(-np.logaddexp(0, self.logits[1]))
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """Zeros and ones of the shape and dtype of x[..., K], which holds one-hot vectors or vectors of zeros."""
         bits = checks.one_hot("x", x)
         if self.sampler == "fast":
             uniform = rng.random(bits.shape)
-            answer = (uniform < self.q) | (bits & (uniform < self.p))
+            answer: Array = (uniform < self.q) | (bits & (uniform < self.p))
         elif self.sampler == "exact":
             yes, no = (exact_bernoulli(partial(logistic_digits, a), bits.shape, rng) for a in self.logits)
             answer = np.where(bits, yes, no)
         else:
-            answer = self._by_opendp(bits)
+            dp = load_opendp()
+            domain = dp.bitvector_domain(max_weight=max(1, math.prod(bits.shape[:-1])))
+            respond = dp.m.make_randomized_response_bitvec(domain, dp.discrete_distance(), f=2 * self.q)
+            data = np.frombuffer(respond(np.packbits(bits).tobytes()), dtype=np.uint8)
+            answer = np.unpackbits(data, count=bits.size).reshape(bits.shape)
         return answer.astype(np.asarray(x).dtype)
 
-    def _by_opendp(self, bits: Array) -> Array:
-        dp = load_opendp()
-        domain = dp.bitvector_domain(max_weight=max(1, math.prod(bits.shape[:-1])))
-        answer = dp.m.make_randomized_response_bitvec(domain, dp.discrete_distance(), f=2 * self.q)
-        data = np.frombuffer(answer(np.packbits(bits).tobytes()), dtype=np.uint8)
-        return np.unpackbits(data, count=bits.size).reshape(bits.shape)
-
-    def perturb_counts(
-        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
-    ) -> Array:
+    def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
         """Option k: Binomial(histogram[k], p) + Binomial(num_messages - histogram[k], q), independent over k."""
         histogram, total = checks.counts(histogram, num_messages)
         return rng.binomial(histogram, self.p) + rng.binomial(total[..., None] - histogram, self.q)
@@ -79,12 +75,12 @@ class _Bits(Mechanism):
             raise ValueError("y must be an array [..., K], not a number")
         return (y - checks.totals(num_messages, y.shape[:-1])[..., None] * self.q) / self.gap
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """p(1-p) / (p-q)^2 where the bit is 1, q(1-q) / (p-q)^2 where it is 0."""
         one, zero = (math.exp(-np.logaddexp(0, a) - np.logaddexp(0, -a)) for a in self.logits)
         return np.where(checks.one_hot("x", x), one, zero) / self.gap**2
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2 / 4.
 
         Two one-hot vectors differ in two bits. The log-likelihood ratio of a bit lies in [log (1-p)/(1-q), log p/q], an interval of width
@@ -95,9 +91,7 @@ class _Bits(Mechanism):
         one, zero = self.logits
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """[...] for y, x0, x1 of [..., K]."""
         answer, one, zero = checks.together(
             1, y=checks.binary("y", y), x0=checks.one_hot("x0", x0), x1=checks.one_hot("x1", x1)
@@ -158,7 +152,7 @@ class UnaryEncoding(_Bits):
         return (self.epsilon / 2, -self.epsilon / 2) if self.variant == "symmetric" else (0.0, -self.epsilon)
 
 
-def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: np.random.Generator) -> Array:
+def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: Generator) -> Array:
     """Each of `values` with probability e / (e + M), and otherwise a uniform draw from all M values; int64.
 
     So P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP. `budget` is e >= 0, a number or
@@ -173,7 +167,7 @@ def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: n
     return _keep(values, rng.random(values.shape) < budget / (budget + num_values), num_values, rng)
 
 
-def _keep(values: Array, kept: Array, num_values: int, rng: np.random.Generator) -> Array:
+def _keep(values: Array, kept: Array, num_values: int, rng: Generator) -> Array:
     """`values` where `kept`, and uniform draws from [0, num_values) elsewhere; int64."""
     answers = np.asarray(rng.integers(0, num_values, size=values.shape))
     np.copyto(answers, values, where=kept)
@@ -201,11 +195,8 @@ class KaryRandomizedResponse(Mechanism):
 
     def __post_init__(self) -> None:
         budget = number("budget", self.budget, above=0)
-        self._set(
-            budget=budget,
-            num_values=integer("num_values", self.num_values, at_least=2),
-            epsilon=math.log1p(budget),
-        )
+        self._set(budget=budget, epsilon=math.log1p(budget))
+        self._set(num_values=integer("num_values", self.num_values, at_least=2))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @classmethod
@@ -223,9 +214,12 @@ class KaryRandomizedResponse(Mechanism):
         """P(other), of each other value."""
         return 1 / (self.budget + self.num_values)
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def _values(self, name: str, x: ArrayLike) -> Array:
+        return checks.integers(name, x, at_least=0, below=self.num_values)
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """Reports, int64 of the shape of x, which holds integers in [0, M)."""
-        values = checks.integers("x", x, at_least=0, below=self.num_values)
+        values = self._values("x", x)
         if self.sampler == "fast":
             return k_ary_response(values, self.budget, self.num_values, rng)
         if self.sampler == "exact":
@@ -235,9 +229,7 @@ class KaryRandomizedResponse(Mechanism):
         answer = load_opendp().m.make_randomized_response(list(range(self.num_values)), self.p)
         return np.array([answer(int(value)) for value in values.flat], np.int64).reshape(values.shape)
 
-    def perturb_counts(
-        self, histogram: ArrayLike, rng: np.random.Generator, num_messages: ArrayLike | None = None
-    ) -> Array:
+    def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
         """Binomial(histogram[k], e/(e+M)) messages keep the value k; all others are uniform over the M values."""
         histogram, total = checks.counts(histogram, num_messages)
         if histogram.shape[-1] != self.num_values or (total != histogram.sum(-1)).any():
@@ -247,14 +239,14 @@ class KaryRandomizedResponse(Mechanism):
         kept = rng.binomial(histogram, self.budget / (self.budget + self.num_values))
         return kept + rng.multinomial(total - kept.sum(-1), np.full(self.num_values, 1 / self.num_values))
 
-    def debias(self, y: ArrayLike, num_messages: ArrayLike | None = None) -> Array:
+    def debias(self, y: ArrayLike, num_messages: Given = None) -> Array:
         """(count - n q) / (p - q), [..., M], with p - q = e / (e+M).
 
         y is either messages [...], integers that each count as a one-hot vector (n = 1), or counts [..., M] of n = `num_messages`[...]
         messages.
         """
         if num_messages is None:
-            counts = checks.integers("y", y, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
+            counts = self._values("y", y)[..., None] == np.arange(self.num_values)
             total = np.ones(())
         else:
             counts = checks.reals("y", y)
@@ -263,23 +255,17 @@ class KaryRandomizedResponse(Mechanism):
             total = checks.totals(num_messages, counts.shape[:-1])
         return (counts - total[..., None] * self.q) * (self.budget + self.num_values) / self.budget
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """[..., M] for x[...]: p(1-p) / (p-q)^2 at the value x, and q(1-q) / (p-q)^2 at all others."""
-        held = checks.integers("x", x, at_least=0, below=self.num_values)[..., None] == np.arange(self.num_values)
+        held = self._values("x", x)[..., None] == np.arange(self.num_values)
         p, q = self.p, self.q
         return np.where(held, p * (self.num_values - 1) * q, q * (1 - q)) / (self.budget * q) ** 2
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Pure epsilon = log(1+e), rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form Renyi divergence."""
         parameters = {"epsilon": self.epsilon, "num_values": self.num_values}
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
-        y, x0, x1 = (
-            checks.integers(name, v, at_least=0, below=self.num_values)
-            for name, v in (("y", y), ("x0", x0), ("x1", x1))
-        )
-        y, x0, x1 = checks.together(y=y, x0=x0, x1=x1)
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        y, x0, x1 = checks.together(y=self._values("y", y), x0=self._values("x0", x0), x1=self._values("x1", x1))
         return self.epsilon * ((y == x0).astype(np.float64) - (y == x1))

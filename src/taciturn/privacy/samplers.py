@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.validation import Array, Bools, Ints, missing_extra
@@ -77,11 +78,11 @@ def ratio_digits(ratio: Fraction, bits: int) -> int:
     return math.floor(ratio * (1 << bits))
 
 
-def _more_bits(rng: np.random.Generator) -> int:
+def _more_bits(rng: Generator) -> int:
     return int(rng.integers(0, 2**48))
 
 
-def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: np.random.Generator) -> Bools:
+def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: Generator) -> Bools:
     """bool[shape], each True with exactly the probability p in [0, 1) given by its binary digits, digits(n) = floor(2^n p).
 
     Each compares p with a uniform number, of which only as many bits are drawn as the comparison needs; 16 nearly always suffice (von
@@ -100,7 +101,7 @@ def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: np.random.Gener
 _POWERS = np.array([exp_digits(v, 64) for v in range(45, 0, -1)], dtype=np.uint64)  # ascending; e^-45 < 2^-64
 
 
-def _decide_geometric(number: int, rng: np.random.Generator) -> int:
+def _decide_geometric(number: int, rng: Generator) -> int:
     """The number of v >= 1 for which e^-v exceeds the uniform number whose first 64 bits are given."""
     bits = 64
     while True:
@@ -112,7 +113,7 @@ def _decide_geometric(number: int, rng: np.random.Generator) -> int:
         bits, number = bits + 48, (number << 48) | _more_bits(rng)
 
 
-def _geometric(size: int, rng: np.random.Generator) -> Ints:
+def _geometric(size: int, rng: Generator) -> Ints:
     """int64[size] with P(V >= v) = e^-v, by inversion."""
     drawn = rng.integers(0, 2**64, size=size, dtype=np.uint64)
     place = np.searchsorted(_POWERS, drawn, side="right")
@@ -122,7 +123,7 @@ def _geometric(size: int, rng: np.random.Generator) -> Ints:
     return geometric
 
 
-def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: np.random.Generator) -> Bools:
+def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: Generator) -> Bools:
     """bool, True with probability exp(-numerator / denominator): Canonne, Kamath & Steinke 2020, Algorithm 1.
 
     Both are integers with 0 <= numerator and 0 < denominator <= 2^53; the denominator may be a single number.
@@ -158,7 +159,7 @@ def _rejection(
     return drawn.reshape(shape)
 
 
-def discrete_laplace(scale: ArrayLike, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
+def discrete_laplace(scale: ArrayLike, shape: tuple[int, ...], rng: Generator) -> Ints:
     """int64[shape] with P(x) = (e^(1/t) - 1) / (e^(1/t) + 1) e^(-|x|/t): Canonne, Kamath & Steinke 2020, Algorithm 2.
 
     t = `scale` holds integers in [1, 2^26) and broadcasts to `shape`.
@@ -174,7 +175,7 @@ def discrete_laplace(scale: ArrayLike, shape: tuple[int, ...], rng: np.random.Ge
     return _rejection(propose, scale, shape, "scale")
 
 
-def discrete_gaussian(sigma: ArrayLike, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
+def discrete_gaussian(sigma: ArrayLike, shape: tuple[int, ...], rng: Generator) -> Ints:
     """int64[shape] with P(x) proportional to e^(-x^2 / 2 sigma^2): Canonne, Kamath & Steinke 2020, Algorithm 3 with t = sigma.
 
     A discrete Laplace draw x is accepted with probability exp(-(|x| - sigma)^2 / 2 sigma^2). `sigma` holds integers in [1, 2^26) and

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from taciturn.privacy.accounts import Account, Levels
+from taciturn.privacy.accounts import Accounts, Levels
 from taciturn.privacy.base import Mechanism, PrivacyLoss
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import METHODS, Method, message_epsilon
@@ -36,9 +36,8 @@ def spending(
     - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on all channels, of the
       agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
-    Every epsilon is inf where a message was sent on a channel without a mechanism. Totals count every charged message, also on `disjoint`
-    channels. Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent,
-    the epsilons count what was charged.
+    Every epsilon is inf where a message was sent on a channel without a mechanism. Mechanisms with state (`Memoized`, `TreeAggregation`)
+    charge fewer messages than are sent: `messages` counts what was sent, the epsilons count what was charged.
 
     Args:
         channels: the population's channels, which count the messages.
@@ -99,7 +98,7 @@ def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float
     return spent
 
 
-def _basic(accounts: list[Account | Levels], most: list[Ints], ledger: Ledger) -> Floats:
+def _basic(accounts: Accounts, most: list[Ints], ledger: Ledger) -> Floats:
     """Basic composition of pure messages, for the agent that spent most: float64[B]."""
     differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
     # Where agents differ on one account at most, the agent that spent most there spent most in all.

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.additive_noise import Laplace, laplace_loss
-from taciturn.privacy.base import Mechanism, PrivacyLoss, Sensitivity
-from taciturn.validation import Array, Bools, Ints, choice, integer, number
+from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
+from taciturn.privacy.calibrated_noise import Calibrated, Laplace, laplace_loss
+from taciturn.validation import Array, Bools, Ints, integer
 
 __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
 
@@ -18,12 +19,10 @@ __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
 class TreeState:
     """State of `TreeAggregation` for agents of `shape`: log2(horizon) + 2 numbers each."""
 
-    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Sensitivity) -> None:
+    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Given) -> None:
         self.shape, self.horizon, self.sensitivity = shape, horizon, sensitivity
         self.time: Ints = np.zeros(shape, np.int64)  # number of values so far
-        self.fresh: Bools = np.zeros(
-            shape, np.bool_
-        )  # whether the last step began the stream, which is when it is charged
+        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step began the stream, and so charged for it
         self.total: Array | None = None  # [*shape, *payload]: true sums
         self.noise: Array | None = None  # [*shape, *payload, levels]: noise of the blocks in the last answer
 
@@ -42,7 +41,7 @@ def _last_block(time: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class TreeAggregation(Mechanism):
+class TreeAggregation(Calibrated):
     """Releases the running sums of a stream of bounded values, at every step: the binary mechanism.
 
     Source: Chan, Shi & Song 2011, "Private and continual release of statistics".
@@ -64,18 +63,16 @@ class TreeAggregation(Mechanism):
     kind: ClassVar[str] = "tree"
     payload_dims: ClassVar[int] = 1
     stateful: ClassVar[bool] = True
+    samplers: ClassVar[tuple[str, ...]] = ("fast", "exact")
     epsilon: float
     horizon: int | None = None
     sensitivity: float | None = None
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        super().__post_init__()
         if self.horizon is not None:
             self._set(horizon=integer("horizon", self.horizon, at_least=1))
-        if self.sensitivity is not None:
-            self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
-        choice("sampler", self.sampler, ("fast", "exact"))
 
     def _horizon(self, given: int | None) -> int:
         longest = self.horizon if self.horizon is not None else given
@@ -97,11 +94,11 @@ class TreeAggregation(Mechanism):
             raise ValueError(f"{name} must be streams [..., T] with 1 <= T <= {self.horizon or 'any'}, not {x.shape}")
         return x
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """The noisy sums of the first 1, ..., T values of whole streams x[..., T]; float64[..., T]."""
         x = self._streams("x", x)
         block = self._block(x.shape[-1])
-        unit, scale, (x,) = block.units(block.bound(sensitivity, x[..., :1]), x=x)
+        unit, scale, (x,) = block.units(sensitivity, x[..., :1], x=x)
         noise = block.noise(scale, x.shape, rng)  # [..., t]: noise of the block that ends at t
         time = np.arange(1, x.shape[-1] + 1)
         sums = np.cumsum(x, axis=-1)
@@ -110,23 +107,15 @@ class TreeAggregation(Mechanism):
             time = time - _last_block(time)
         return sums * unit
 
-    def start(
-        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
-    ) -> TreeState:
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> TreeState:
         """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of shape."""
         horizon = self._horizon(horizon)
         block, agents = self._block(horizon), checks.agents(shape)
-        block.units(block.bound(sensitivity, np.empty(agents)))
+        block.units(sensitivity, np.empty(agents))
         return TreeState(agents, horizon, sensitivity)
 
     def step(
-        self,
-        x: ArrayLike,
-        rng: np.random.Generator,
-        state: Any = None,
-        *,
-        where: Array | None = None,
-        sensitivity: Sensitivity = None,
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
         """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
 
@@ -141,7 +130,7 @@ class TreeAggregation(Mechanism):
         if (state.time[chosen] >= state.horizon).any():
             raise ValueError(f"a stream has had its {state.horizon} values: reset it, or start with a longer horizon")
         block, levels = self._block(state.horizon), state.horizon.bit_length()
-        unit, scale, (x,) = block.units(block.bound(state.sensitivity, x), x=x)
+        unit, scale, (x,) = block.units(state.sensitivity, x, x=x)
         if state.total is None or state.noise is None:
             state.total, state.noise = np.zeros_like(x), np.zeros((*x.shape, levels), x.dtype)
         rows, size = np.flatnonzero(chosen), math.prod(payload)
@@ -149,35 +138,32 @@ class TreeAggregation(Mechanism):
         drawn = block.noise(each, (rows.size, size), rng)
         state.fresh, state.time = np.asarray(chosen & (state.time == 0)), np.asarray(state.time + chosen)
         state.total += np.where(chosen.reshape(chosen.shape + (1,) * len(payload)), x, 0)
-        ended = (
-            np.frexp(_last_block(state.time.ravel()[rows]).astype(np.float64))[1] - 1
-        )  # level of the block that ends
+        # The level of the block that ends.
+        ended = np.frexp(_last_block(state.time.ravel()[rows]).astype(np.float64))[1] - 1
         noise = state.noise.reshape(chosen.size, size, levels)
         noise[rows] *= np.arange(levels) > ended[:, None, None]
         noise[rows, :, ended] = drawn
         return (state.total + state.noise.sum(-1)) * unit
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b = levels * sensitivity / epsilon."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
         block = self._block(x.shape[-1])
-        unit, scale, _ = block.units(block.bound(sensitivity, x[..., :1]), x=x)
+        unit, scale, _ = block.units(sensitivity, x[..., :1], x=x)
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by one of epsilon."""
         checks.sensitivities(sensitivity)
         nodes = 1 if self.horizon is None else self.levels()
         return laplace_loss(self.epsilon, nodes=nodes, exact=self.sampler == "exact")
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""
         y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
         block = self._block(y.shape[-1])
-        _, scale, (y, x0, x1) = block.units(block.bound(sensitivity, y[..., :1]), y=y, x0=x0, x1=x1)
+        _, scale, (y, x0, x1) = block.units(sensitivity, y[..., :1], y=y, x0=x0, x1=x1)
         time = np.arange(1, y.shape[-1] + 1)
 
         def blocks(sums: Array) -> Array:
@@ -194,9 +180,7 @@ class MemoizedState:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
         self.known: Bools = np.zeros(shape, np.bool_)  # whether there is an answer
-        self.fresh: Bools = np.zeros(
-            shape, np.bool_
-        )  # whether the last step drew a new answer, which is when it is charged
+        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step drew a new answer, and so charged for it
         self.values: Array | None = None  # [*shape, ...]: the values that were answered
         self.answers: Array | None = None  # [*shape, ...]
 
@@ -229,23 +213,15 @@ class Memoized(Mechanism):
             raise ValueError(f"mechanism must be one without state, not {inner!r}")
         self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         return self.mechanism.perturb(x, rng, sensitivity)
 
-    def start(
-        self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Sensitivity = None
-    ) -> MemoizedState:
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> MemoizedState:
         """State without answers, for agents of `shape`."""
         return MemoizedState(checks.agents(shape))
 
     def step(
-        self,
-        x: ArrayLike,
-        rng: np.random.Generator,
-        state: Any = None,
-        *,
-        where: Array | None = None,
-        sensitivity: Sensitivity = None,
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
         """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are none)."""
         if not isinstance(state, MemoizedState):
@@ -271,15 +247,13 @@ class Memoized(Mechanism):
     def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
         return self.mechanism.debias(y, num_messages)
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         return self.mechanism.variance(x, sensitivity)
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Cost of one new answer."""
         return self.mechanism.loss(sensitivity)
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """The log-likelihood ratio of first answers."""
         return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)

@@ -1,4 +1,4 @@
-"""Laplace and Gaussian noise on numbers."""
+"""Noise that scales with a sensitivity: Laplace and Gaussian noise on numbers, and the choice of the exponential mechanism."""
 
 import math
 from abc import abstractmethod
@@ -7,14 +7,47 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Calibrated, PrivacyLoss, Sensitivity
-from taciturn.privacy.samplers import GRID_BITS, Grid, discrete_gaussian, discrete_laplace, load_opendp
-from taciturn.validation import Array, number
+from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
+from taciturn.privacy.samplers import (
+    GRID_BITS,
+    Grid,
+    discrete_gaussian,
+    discrete_laplace,
+    exact_bernoulli_exp,
+    load_opendp,
+)
+from taciturn.validation import Array, choice, number
 
-__all__ = ["Gaussian", "Laplace", "gaussian_delta"]
+__all__ = ["Calibrated", "Exponential", "Gaussian", "Laplace", "gaussian_delta"]
+
+
+class Calibrated(Mechanism):
+    """Base of mechanisms whose noise scales with a sensitivity, their own or the one passed with each message."""
+
+    samplers: ClassVar[tuple[str, ...]] = ("fast", "exact", "opendp")
+    sensitivity: float | None
+    sampler: str
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._check()
+
+    def _check(self) -> None:
+        """Check `sensitivity` and `sampler`."""
+        if self.sensitivity is not None:
+            self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
+        choice("sampler", self.sampler, self.samplers)
+
+    def bound(self, sensitivity: Given, x: Array) -> Array:
+        """The sensitivity of each of the messages x."""
+        own = self.sensitivity if self.sensitivity is not None else sensitivity
+        if own is None:
+            raise ValueError(f"sensitivity must be given with the message or as {type(self).__name__}(sensitivity=...)")
+        return checks.aligned("sensitivity", own, x)
 
 
 class _Additive(Calibrated):
@@ -27,7 +60,7 @@ class _Additive(Calibrated):
     def multiplier(self) -> float: ...
 
     @abstractmethod
-    def noise(self, scale: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def noise(self, scale: Array, shape: tuple[int, ...], rng: Generator) -> Array:
         """Noise of the given scale, in integers if the sampler is "exact"."""
 
     @abstractmethod
@@ -35,43 +68,43 @@ class _Additive(Calibrated):
         """log density of the noise `first` minus that of the noise `second`."""
 
     @abstractmethod
-    def _measurement(self, dp: Any, scale: float) -> Any: ...
+    def _measurement(self, dp: Any, domain: Any, scale: float) -> Any: ...
 
-    def units(self, bound: Array, **values: Array) -> tuple[Array, Array, list[Array]]:
-        """(unit, noise scale in units, values in units). The unit is 1, or for the exact sampler a step of its grid."""
+    def units(self, sensitivity: Given, messages: Array, **values: Array) -> tuple[Array, Array, list[Array]]:
+        """(unit, noise scale of the messages in units, values in units). The unit is 1, or for the exact sampler a step of its grid."""
+        bound = self.bound(sensitivity, messages)
         scale = checks.scale(bound, self.multiplier)
         if self.sampler != "exact":
             return np.ones(()), scale, list(values.values())
         grid = Grid.of(bound, self.multiplier)
         return grid.step, grid.scale, [grid.round(name, value) for name, value in values.items()]
 
-    def scale(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def scale(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; it broadcasts against x."""
-        unit, scale, _ = self.units(self.bound(sensitivity, np.asarray(x)))
+        unit, scale, _ = self.units(sensitivity, np.asarray(x))
         return unit * scale
 
-    def perturb(self, x: ArrayLike, rng: np.random.Generator, sensitivity: Sensitivity = None) -> Array:
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """x[...]: numbers; returns float64 of the same shape."""
         x = checks.reals("x", x)
-        unit, scale, (x,) = self.units(self.bound(sensitivity, x), x=x)
+        unit, scale, (x,) = self.units(sensitivity, x, x=x)
         if self.sampler == "opendp":
             dp, scales, noisy = load_opendp(), np.broadcast_to(scale, x.shape), np.empty(x.shape)
+            domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
             for value in np.unique(scales):
-                noisy[scales == value] = self._measurement(dp, float(value))(x[scales == value].tolist())
+                noisy[scales == value] = self._measurement(dp, domain, float(value))(x[scales == value].tolist())
             return noisy
         return (x + self.noise(scale, x.shape, rng)) * unit
 
-    def variance(self, x: ArrayLike, sensitivity: Sensitivity = None) -> Array:
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         x = checks.reals("x", x)
-        unit, scale, _ = self.units(self.bound(sensitivity, x), x=x)
+        unit, scale, _ = self.units(sensitivity, x, x=x)
         return np.broadcast_to(self._spread * (unit * scale) ** 2, x.shape).copy()
 
-    def log_likelihood_ratio(
-        self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Sensitivity = None
-    ) -> Array:
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """For each number; the ratio of a message is the sum over its numbers."""
         y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
-        _, scale, (y, x0, x1) = self.units(self.bound(sensitivity, y), y=y, x0=x0, x1=x1)
+        _, scale, (y, x0, x1) = self.units(sensitivity, y, y=y, x0=x0, x1=x1)
         return self.ratio(y - x0, y - x1, scale)
 
 
@@ -95,17 +128,16 @@ class Laplace(_Additive):
     def multiplier(self) -> float:
         return 1 / self.epsilon
 
-    def noise(self, scale: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def noise(self, scale: Array, shape: tuple[int, ...], rng: Generator) -> Array:
         return discrete_laplace(scale, shape, rng) if self.sampler == "exact" else rng.laplace(0.0, scale, shape)
 
     def ratio(self, first: Array, second: Array, scale: Array) -> Array:
         return (np.abs(second) - np.abs(first)) / scale
 
-    def _measurement(self, dp: Any, scale: float) -> Any:
-        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    def _measurement(self, dp: Any, domain: Any, scale: float) -> Any:
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Pure epsilon, rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form RDP (Mironov 2017, Proposition 6)."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
@@ -175,9 +207,8 @@ class Gaussian(_Additive):
         if known:
             self._set(noise_multiplier=number("noise_multiplier", given, above=0))
         if not (known and self.epsilon == math.inf and self.delta == 0):
-            self._set(
-                epsilon=number("epsilon", self.epsilon, above=0), delta=number("delta", self.delta, above=0, below=1)
-            )
+            self._set(epsilon=number("epsilon", self.epsilon, above=0))
+            self._set(delta=number("delta", self.delta, above=0, below=1))
             least = _calibrate(self.epsilon, self.delta)
             if known and self.noise_multiplier < least * (1 - 1e-9):
                 raise ValueError(
@@ -204,19 +235,101 @@ class Gaussian(_Additive):
     def multiplier(self) -> float:
         return self.noise_multiplier
 
-    def noise(self, scale: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def noise(self, scale: Array, shape: tuple[int, ...], rng: Generator) -> Array:
         return discrete_gaussian(scale, shape, rng) if self.sampler == "exact" else rng.normal(0.0, scale, shape)
 
     def ratio(self, first: Array, second: Array, scale: Array) -> Array:
         first, second, scale = (np.asarray(value, np.float64) for value in (first, second, scale))
         return (second - first) * (second + first) / (2 * scale**2)
 
-    def _measurement(self, dp: Any, scale: float) -> Any:
-        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    def _measurement(self, dp: Any, domain: Any, scale: float) -> Any:
         return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
 
-    def loss(self, sensitivity: Sensitivity = None) -> PrivacyLoss:
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Not pure; rho = sensitivity^2 / (2 sigma^2), and the Renyi divergence of order alpha is alpha rho."""
         checks.sensitivities(sensitivity)
         rho = 1 / (2 * self.noise_multiplier**2)
         return PrivacyLoss(self.kind, math.inf, rho, {"noise_multiplier": self.noise_multiplier})
+
+
+@dataclass(frozen=True)
+class Exponential(Calibrated):
+    """Selects option k with probability proportional to exp(epsilon u_k / (2 sensitivity)): McSherry & Talwar 2007.
+
+    The selection is the argmax of scores plus Gumbel noise ("fast", "opendp"), or comes from rejection sampling of uniform options
+    ("exact").
+
+    Args:
+        epsilon: of one selection, > 0.
+        sensitivity: the largest change of any score between adjacent inputs; None uses the sensitivity passed with each message.
+        sampler: "fast", "exact" or "opendp".
+    """
+
+    kind: ClassVar[str] = "exponential"
+    payload_dims: ClassVar[int] = 1
+    epsilon: float
+    sensitivity: float | None = None
+    sampler: str = "fast"
+
+    def _scores(self, name: str, scores: ArrayLike, sensitivity: Given) -> tuple[Array, Array]:
+        """Scores [..., K] and the temperature that divides them, both integers for the exact sampler."""
+        scores = checks.reals(name, scores)
+        if scores.ndim == 0 or scores.shape[-1] == 0:
+            raise ValueError(f"{name} must be an array [..., K] with K >= 1, not of shape {scores.shape}")
+        bound = self.bound(sensitivity, scores[..., :1])
+        temperature = checks.scale(bound, 2 / self.epsilon)
+        if self.sampler != "exact":
+            return scores, temperature
+        grid = Grid.of(bound, 2 / self.epsilon)
+        return grid.round(name, scores), grid.scale
+
+    def _log_probabilities(self, name: str, scores: ArrayLike, sensitivity: Given) -> Array:
+        scores, temperature = self._scores(name, scores, sensitivity)
+        logits = (scores - scores.max(-1, keepdims=True)) / temperature
+        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+    def probabilities(self, scores: ArrayLike, sensitivity: Given = None) -> Array:
+        """The probability of each option, float64[..., K]."""
+        return np.exp(self._log_probabilities("scores", scores, sensitivity))
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
+        """The selected options, int64[...], for scores x[..., K]."""
+        scores, temperature = self._scores("x", x, sensitivity)
+        if self.sampler == "fast":
+            return (scores / temperature + rng.gumbel(size=scores.shape)).argmax(-1)
+        flat = scores.reshape(-1, scores.shape[-1])
+        each = np.broadcast_to(temperature, (*scores.shape[:-1], 1)).ravel()
+        if self.sampler == "opendp":
+            dp = load_opendp()
+            space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
+            measure = dp.zero_concentrated_divergence()  # Gumbel noise; that for max-divergence is permute-and-flip
+            choices = (dp.m.make_noisy_max(*space, measure, scale=float(t)) for t in each)
+            chosen = [choose(row.tolist()) for choose, row in zip(choices, flat, strict=True)]
+            return np.array(chosen, np.int64).reshape(scores.shape[:-1])
+        gaps, selected, open_ = flat.max(-1, keepdims=True) - flat, np.empty(len(flat), np.int64), np.arange(len(flat))
+        while open_.size:
+            candidate = rng.integers(0, flat.shape[-1], size=open_.size)
+            accepted = exact_bernoulli_exp(gaps[open_, candidate], each[open_], rng)
+            selected[open_[accepted]] = candidate[accepted]
+            open_ = open_[~accepted]
+        return selected.reshape(scores.shape[:-1])
+
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
+        raise TypeError("Exponential selects an option: there is nothing to debias")
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        raise TypeError("Exponential selects an option: it has no variance")
+
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
+        """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers 2021)."""
+        checks.sensitivities(sensitivity)
+        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        """[...] for selections y[...] and scores x0, x1 of [..., K]."""
+        first, second = checks.together(
+            1, x0=self._log_probabilities("x0", x0, sensitivity), x1=self._log_probabilities("x1", x1, sensitivity)
+        )
+        y = checks.integers("y", y, at_least=0, below=first.shape[-1])
+        y, each = checks.together(y=y, scores=np.arange(first[..., 0].size).reshape(first.shape[:-1]))
+        return (first - second).reshape(-1, first.shape[-1])[each, y]

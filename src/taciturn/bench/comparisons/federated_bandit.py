@@ -98,9 +98,7 @@ class ComparisonStudy(Study):
             return []
         sending = Results(group for group in results if group.mean("transmissions") > 0)
         caption = "Policies that communicate: regret against the messages of all agents, with the Pareto front."
-        by_messages = plot_pareto(
-            self, sending, "transmissions", "messages over all links", lambda group: self.label(group, results), caption, height=5.5
-        )  # fmt: skip
+        by_messages = plot_pareto(self, sending, "transmissions", "messages over all links", caption, height=5.5)
         return [plot_scores(self, results), by_messages, plot_privacy(self, results, "epsilon_event")]
 
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from taciturn.bench.figures import plot_scores
 from taciturn.bench.play import config, learns, play
-from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, register
 
 SLOTS, EPOCHS = "federated_bandit_v0", "arm_elimination_v0"
@@ -25,6 +25,7 @@ class FederatedLearnersStudy(Study):
     score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
     reference: ClassVar[Config] = {"policy": "UCB1"}
     facets = ("env_params.horizon",)
+    rows = ("policy",)
 
     def cells(self, quick: bool) -> list[Cell]:
         found = []
@@ -50,9 +51,6 @@ class FederatedLearnersStudy(Study):
         world = cell.config["env_params"]
         paid = result.metrics["regret_per_agent"] + result.metrics["cost"] / world["num_agents"]
         return Result({**result.metrics, "regret_and_cost_per_agent": paid}, result.curves)
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return str(group.config["policy"])
 
     def plots(self, results: Results) -> list[Plot]:
         return [plot_scores(self, results)]

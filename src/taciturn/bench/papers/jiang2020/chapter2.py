@@ -17,7 +17,7 @@ from taciturn.bench.papers.jiang2020.crowd import PAYMENTS, WORKERS, fitted, sco
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.envs import elicitation_v0
-from taciturn.envs.elicitation.game import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
+from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
 from taciturn.policies import FiniteBestResponse, TargetQuality, Wintall
 from taciturn.simulation import simulate
 
@@ -113,14 +113,12 @@ class WintallStudy(PaperStudy):
                     ax.plot(sizes, shown, color=COLORS[index], linestyle=LINES[index], label=cost)
                     if name == "expected_ratio":
                         ax.plot(sizes, [group.mean("payment_ratio") for group in groups], ".", color=COLORS[index])
-                ax.set_xscale("log")
-                ax.set_xlabel("individuals N")
-                ax.set_ylabel(label)
+                ax.set(xscale="log", xlabel="individuals N", ylabel=label)
                 if name == "gain_at_target":
                     ax.set_yscale("log")
                 else:
                     ax.axhline(1, color="#888888", linewidth=1, linestyle="--")
-            shared_legend(figure, axes)
+            shared_legend(figure)
             plots.append(Plot(f"{self.name}_{name}", figure, caption))
         return plots
 
@@ -168,10 +166,8 @@ class CrowdStudy(PaperStudy):
             style: dict[str, Any] = {"color": COLORS[index], "label": str(group.config["payment"])}
             left.bar(np.arange(6) + 0.27 * (index - 1), heights, 0.25, **style)
             right.plot(group.metrics["mean_payment"], group.metrics["mean_score"], "o", alpha=0.5, **style)
-        left.set_xlabel("score")
-        left.set_ylabel("workers (of 180)")
-        right.set_xlabel("mean payment (cents)")
-        right.set_ylabel("mean score")
-        shared_legend(figure, [left, right])
+        left.set(xlabel="score", ylabel="workers (of 180)")
+        right.set(xlabel="mean payment (cents)", ylabel="mean score")
+        shared_legend(figure)
         caption = "Figures 2.3 and 2.4 in the model; a point is one draw of the experiment."
         return [Plot(f"{self.name}_scores", figure, caption)]

@@ -13,7 +13,7 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import AGREES, DIFFERS, Verdict
 from taciturn.envs import elicitation_v0
-from taciturn.envs.elicitation.game import QuadraticCost
+from taciturn.envs.elicitation.costs import QuadraticCost
 
 IN_ORDER, TIE, NEW, LIMIT = "in order, not in size", "a tie", "not reported", "in the limit only"
 MODEL = "a model, not a replication"

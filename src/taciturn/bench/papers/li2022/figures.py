@@ -5,9 +5,9 @@ from typing import ClassVar
 from taciturn.bench.figures import (
     COLORS,
     MARKERS,
+    facet_axes,
     linestyle,
     log_scale,
-    panels,
     plot_curves,
     plot_pareto,
     plot_scores,
@@ -41,29 +41,26 @@ class FederatedFigure(PaperStudy):
     facets = ("env_params.qualities",)
     runs = (5, 25)
     points: ClassVar[int] = 50
+    # Name, metric, unit and caption of each plot of regret against cost.
+    fronts: ClassVar[tuple[tuple[str, str, str, str], ...]] = ()
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         return cells.run(cell, self.points)
 
     def row_label(self, group: Group, results: Results) -> str:
         """The configuration, without what is standard."""
-        label = super().row_label(group, results)
-        return (
-            label.replace(f"epsilon={UNBOUNDED}, privacy=none", "no privacy")
-            .replace(", privacy=paper", "")
-            .replace("privacy=none", "no noise")
-        )
+        label = super().row_label(group, results).replace(f"epsilon={UNBOUNDED}, privacy=none", "no privacy")
+        return label.replace(", privacy=paper", "").replace("privacy=none", "no noise")
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
             return []
         curves = plot_curves(self, results, "regret_per_agent", x_label="slots", y_label="regret per agent")
-        return [curves, plot_scores(self, results)]
-
-
-def structure_of(group: Group) -> str:
-    """The name of a group's topology."""
-    return str(group.config["env_params"]["topology"])
+        fronts = (
+            plot_pareto(self, results, metric, f"communication cost ({unit})", caption, name=name)
+            for name, metric, unit, caption in self.fronts
+        )
+        return [curves, plot_scores(self, results), *fronts]
 
 
 def rounds_of(group: Group) -> str:
@@ -99,9 +96,8 @@ class PrivacyStudy(FederatedFigure):
 
     def plot_levels(self, results: Results) -> Plot:
         """Regret against the paper's epsilon and against those of the ledger."""
-        parts = self.panels(results)
-        figure, axes = panels([title for title, _ in parts], height=4.2)
-        for ax, (_, part) in zip(axes, parts, strict=True):
+        figure, parts = facet_axes(self, results, height=4.2)
+        for ax, part in parts:
             groups = [g for g in part if g.config["privacy"] == "paper"]
             regret = [g.mean("regret_per_agent") for g in groups]
             levels = {
@@ -113,11 +109,9 @@ class PrivacyStudy(FederatedFigure):
                 ax.plot(x, regret, marker=MARKERS[i], color=COLORS[i], linestyle=linestyle(i), label=label)
             for group in part.select(policy_params={"epsilon": UNBOUNDED}):
                 ax.axhline(group.mean("regret_per_agent"), color="#888888", linestyle="--", linewidth=1)
-            ax.set_xscale("log")
             log_scale(ax, "y", regret)
-            ax.set_xlabel("epsilon")
-            ax.set_ylabel("regret per agent at T")
-        shared_legend(figure, axes)
+            ax.set(xscale="log", xlabel="epsilon", ylabel="regret per agent at T")
+        shared_legend(figure)
         caption = "Regret against epsilon, by what epsilon refers to; dashed: without privacy."
         return Plot(f"{self.name}_levels", figure, caption)
 
@@ -171,7 +165,7 @@ class ConstraintsStudy(FederatedFigure):
         caption = (
             "Regret against communication cost, 25 per upload, for p from 0.2 to 1 and all R, with the Pareto front."
         )
-        pareto = plot_pareto(self, results, "cost", "communication cost", rounds_of, caption)
+        pareto = plot_pareto(self, results, "cost", "communication cost", caption, label=rounds_of)
         return [pareto, plot_scores(self, results)]
 
 
@@ -185,13 +179,11 @@ class RewardsStudy(FederatedFigure):
     )
     figures = ("li2022/8",)
     claims = staticmethod(verdicts.heterogeneity)
+    rows = ("policy",)
     runs = (20, 100)
 
     def settings(self, quick: bool) -> list[Config]:
         return [few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return str(group.config["policy"])
 
 
 @register
@@ -206,21 +198,17 @@ class GraphsStudy(FederatedFigure):
     figures = ("li2022/10", "li2022/table-1")
     claims = staticmethod(verdicts.graphs)
     color = "env_params.topology"
+    rows = ("env_params.topology",)
     runs = (5, 20)
+    fronts = (
+        (
+            "pareto", "cost", "messages",
+            "Regret against the messages of agents, 1 each (25 for an upload to the server), with the Pareto front.",
+        ),
+    )  # fmt: skip
 
     def settings(self, quick: bool) -> list[Config]:
         return [on_graph(name, q) for q in verdicts.BOTH for name in ("server", *GRAPHS)]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return structure_of(group)
-
-    def plots(self, results: Results) -> list[Plot]:
-        caption = (
-            "Regret against the messages of agents, 1 each (25 for an upload to the server), with the Pareto front."
-        )
-        label = "communication cost (messages)"
-        more = [plot_pareto(self, results, "cost", label, structure_of, caption)] if len(results) else []
-        return super().plots(results) + more
 
 
 @register
@@ -235,24 +223,20 @@ class ComponentsStudy(FederatedFigure):
     figures = ("li2022/11", "li2022/table-2")
     claims = staticmethod(verdicts.components)
     color = "env_params.topology"
+    rows = ("env_params.topology",)
     runs = (3, 5)
+    fronts = (
+        (
+            "pareto",
+            "cost",
+            "messages",
+            "Regret against communication cost, 50 per upload, 1 per message between agents.",
+        ),
+        ("bound", "cost_bound", "bound", "Regret against communication cost, by the edge bound."),
+    )
 
     def settings(self, quick: bool) -> list[Config]:
         return [in_components(case, q) for q in verdicts.BOTH for case in TABLE_2]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return structure_of(group)
-
-    def plots(self, results: Results) -> list[Plot]:
-        plots = super().plots(results)
-        for metric, name, label, text in (
-            ("cost", "pareto", "communication cost (messages)", "50 per upload, 1 per message between agents"),
-            ("cost_bound", "bound", "communication cost (bound)", "by the edge bound"),
-        ):
-            if len(results):
-                caption = f"Regret against communication cost, {text}."
-                plots.append(plot_pareto(self, results, metric, label, structure_of, caption, name=name))
-        return plots
 
 
 @register
@@ -266,10 +250,8 @@ class StructuresStudy(FederatedFigure):
     figures = ("li2022/12",)
     claims = staticmethod(verdicts.structures)
     color = "env_params.topology"
+    rows = ("policy", "env_params.topology")
     runs = (20, 100)
 
     def settings(self, quick: bool) -> list[Config]:
         return [in_structure(name, q) for q in ("uniform", "heterogeneous") for name in STRUCTURES]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return f"{group.config['policy']}, {structure_of(group)}"

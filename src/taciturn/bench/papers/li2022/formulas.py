@@ -33,21 +33,13 @@ def round_cost(name: str, server: float, agent: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Course:
-    """Result of `course`, per agent.
+    """Result of `course`, per agent."""
 
-    Attributes:
-        regret: at T.
-        rounds: rounds played.
-        reported: rewards that entered the uploads of an agent that uploaded every time.
-        left: arms left at the end.
-        waited: the part of `regret` incurred while waiting for communication rounds.
-    """
-
-    regret: float
+    regret: float  # at T
     rounds: int
-    reported: int
-    left: int
-    waited: float
+    reported: int  # rewards that entered the uploads of an agent that uploaded every time
+    left: int  # arms left at the end
+    waited: float  # the part of `regret` incurred while waiting for communication rounds
 
 
 def course(

@@ -33,6 +33,13 @@ from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.social_bandit.world import multiplicative_weights, regret
 
+TITLES = {
+    "env_params.num_agents": "N = {:,}",
+    "options": "M = {}",
+    "growth": "g = {}",
+    "env_params.horizon": "{:,} rounds",
+}
+
 
 class Regret(PaperStudy):
     """Every setting played by agents and computed by noisy share dynamics, beside equation 34, its limit without noise for N = ∞."""
@@ -88,17 +95,10 @@ class Regret(PaperStudy):
         """Sorted by the paper's parameters and titled with them."""
         found = []
         for title, part in super().panels(results):
-            entries = part.groups[0].config
-            params, known = entries["env_params"], []
-            if "env_params.num_agents" in self.facets:
-                known.append((params["num_agents"], f"N = {params['num_agents']:,}"))
-            if "options" in self.facets:
-                known.append((entries["options"], f"M = {entries['options']}"))
-            if "growth" in self.facets:
-                known.append((entries["growth"] == "root", f"g = {GROWTH[entries['growth']]}"))
-            if "env_params.horizon" in self.facets:
-                known.append((params["horizon"], f"{params['horizon']:,} rounds"))
-            found.append(([size for size, _ in known], ", ".join(text for _, text in known) or title, part))
+            values = {name: part.groups[0].flat[name] for name in self.facets}
+            known = ", ".join(TITLES[name].format(GROWTH.get(value, value)) for name, value in values.items())
+            order = [list(GROWTH).index(value) if value in GROWTH else value for value in values.values()]
+            found.append((order, known or title, part))
         return [(title, part) for _, title, part in sorted(found, key=lambda one: one[0])]
 
     @staticmethod
@@ -258,10 +258,9 @@ class VariantsStudy(Regret):
 
     def explanations(self, results: Results) -> list[Table]:
         rows = []
-        for name, own in READINGS:
-            if "pool" not in own:
-                groups = [verdicts.longest_run(results, own, **one) for one in verdicts.COMPARED]
-                rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
+        for name, own in [one for one in READINGS if "pool" not in one[1]]:
+            groups = [verdicts.longest_run(results, own, **one) for one in verdicts.COMPARED]
+            rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
         columns = ("reading", "N = 3,000", "6,000", "10,000", "ε = 0.5", "2", "∞", "M = 10", "30")
         note = (
             f"Final regret, by noisy share dynamics; N = 10,000, M = 20, epsilon = 1 unless stated otherwise. The paper: above {BOUND:.2f} "

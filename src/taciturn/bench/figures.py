@@ -24,20 +24,11 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 STYLE: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "figure.constrained_layout.use": True,
-    "font.size": 10,
-    "grid.color": "#e5e5e5",
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "savefig.facecolor": "white",
+    "axes.axisbelow": True, "axes.grid": True, "axes.spines.right": False, "axes.spines.top": False,
+    "axes.titlesize": 10, "axes.titleweight": "bold", "figure.constrained_layout.use": True, "font.size": 10,
+    "grid.color": "#e5e5e5", "legend.frameon": False, "pdf.fonttype": 42, "savefig.facecolor": "white",
     "svg.hashsalt": "taciturn",
-}
+}  # fmt: skip
 
 
 def panels(
@@ -197,16 +188,9 @@ def plot_profiles(study: Study, results: Results) -> list[Plot]:
 
 
 def plot_pareto(
-    study: Study,
-    results: Results,
-    metric: str,
-    x_label: str,
-    caption: str,
-    *,
-    label: Callable[[Group], str] | None = None,
-    name: str = "pareto",
-    height: float = 4.2,
-) -> Plot:
+    study: Study, results: Results, metric: str, x_label: str, caption: str, *,
+    label: Callable[[Group], str] | None = None, name: str = "pareto", height: float = 4.2,
+) -> Plot:  # fmt: skip
     """The score, which is to be low, against another metric to be kept low, one panel per facet; a line joins the Pareto front.
 
     Groups with the same `label` share a colour and a marker; by default these are the labels of the rows.

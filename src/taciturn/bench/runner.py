@@ -44,15 +44,9 @@ class Summary:
 
 
 def run_study(
-    studies: Sequence[Study],
-    store: Store,
-    *,
-    quick: bool = False,
-    backend: Backend = "serial",
-    workers: int | None = None,
-    resume: bool = False,
-    progress: bool = True,
-) -> Summary:
+    studies: Sequence[Study], store: Store, *, quick: bool = False, backend: Backend = "serial",
+    workers: int | None = None, resume: bool = False, progress: bool = True,
+) -> Summary:  # fmt: skip
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
     `workers` is the number of processes (default: one per core). A cell that raises is listed in the summary and does

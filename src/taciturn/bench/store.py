@@ -31,32 +31,15 @@ except ModuleNotFoundError as error:
     ) from error
 
 Manifest = dict[str, Any]  # what `manifest.json` holds
-SCHEMA = pa.schema(
-    [
-        ("study", pa.string()),
-        ("key", pa.string()),
-        ("seed", pa.int64()),
-        ("config", pa.string()),
-        ("kind", pa.string()),
-        ("name", pa.string()),
-        ("x", pa.float64()),
-        ("value", pa.float64()),
-        ("wall_seconds", pa.float64()),
-    ]
-)
+SCHEMA = pa.schema([
+    ("study", pa.string()), ("key", pa.string()), ("seed", pa.int64()), ("config", pa.string()), ("kind", pa.string()),
+    ("name", pa.string()), ("x", pa.float64()), ("value", pa.float64()), ("wall_seconds", pa.float64()),
+])  # fmt: skip
 # Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
 LIBRARIES = {
-    "numpy": "",
-    "scipy": "",
-    "gymnasium": "",
-    "pettingzoo": "",
-    "pyarrow": "bench",
-    "scikit-learn": "data",
-    "numba": "fast",
-    "torch": "rl",
-    "stable-baselines3": "rl",
-    "dp-accounting": "accounting",
-}
+    "numpy": "", "scipy": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench", "scikit-learn": "data",
+    "numba": "fast", "torch": "rl", "stable-baselines3": "rl", "dp-accounting": "accounting",
+}  # fmt: skip
 
 
 class BenchError(Exception):
@@ -100,13 +83,9 @@ class Store:
         titles = earlier.get("studies", {}) | {study.name: study.title for study in studies}
         seeds = {name: sorted({cell.seed for cell in cells}) for name, cells in plan.items()}
         manifest = environment() | {
-            "quick": quick,
-            "studies": titles,
-            "seeds": earlier.get("seeds", {}) | seeds,
-            "started": now(),
-            "finished": None,
-            "earlier_runs": runs,
-        }
+            "quick": quick, "studies": titles, "seeds": earlier.get("seeds", {}) | seeds, "started": now(),
+            "finished": None, "earlier_runs": runs,
+        }  # fmt: skip
         write_json(self.path / "manifest.json", manifest)
         plans = self.plan() | {name: [cell.key for cell in cells] for name, cells in plan.items()}
         write_json(self.path / "plan.json", plans)
@@ -243,15 +222,10 @@ def environment() -> Manifest:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "taciturn": taciturn.__version__,
-        "code": code(),
-        "commit": commit(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpu_count": os.cpu_count(),
-        "libraries": libraries,
+        "taciturn": taciturn.__version__, "code": code(), "commit": commit(), "python": platform.python_version(),
+        "platform": platform.platform(), "cpu_count": os.cpu_count(), "libraries": libraries,
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-    }
+    }  # fmt: skip
 
 
 def code() -> str:

@@ -88,12 +88,8 @@ def origin_table(manifest: Manifest) -> Table:
 
 
 def _table(
-    title: str,
-    note: str,
-    study: Study,
-    results: Results,
-    row: Callable[[Group, Group | None], dict[str, str]],
-) -> Table:
+    title: str, note: str, study: Study, results: Results, row: Callable[[Group, Group | None], dict[str, str]],
+) -> Table:  # fmt: skip
     """A row per configuration: its facets, its label, then `row(group, reference)` by column; rows without entries are left out."""
     lines, values = [], []
     for _, panel in study.panels(results):

@@ -2,18 +2,9 @@
 
 from taciturn.bench.figures import plot_curves
 from taciturn.bench.papers.base import PaperStudy, epsilon_of
-from taciturn.bench.papers.chen2021 import verdicts
+from taciturn.bench.papers.chen2021 import settings, verdicts
 from taciturn.bench.papers.chen2021.mean_field import mean_field
-from taciturn.bench.papers.chen2021.settings import (
-    LIMIT,
-    LONG,
-    QUALITIES,
-    cbl,
-    ladder,
-    mean_field_of,
-    ppcl,
-    small_gap_variants,
-)
+from taciturn.bench.papers.chen2021.settings import LIMIT, LONG, QUALITIES, cbl, ladder, mean_field_of, ppcl
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
@@ -96,7 +87,7 @@ class GapStudy(Convergence):
 
     def settings(self, quick: bool) -> list[Config]:
         plain = [ppcl(ladder(0.95, gap, 4), horizon=LONG) for gap in (0.1, 0.2, 0.3)]
-        return plain + [one for gap in (0.1, 0.3) for one in small_gap_variants(gap).values()]
+        return plain + [one for gap in (0.1, 0.3) for one in settings.small_gap_variants(gap).values()]
 
 
 @register

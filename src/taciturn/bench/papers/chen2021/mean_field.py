@@ -10,14 +10,9 @@ from taciturn.bench.statistics import Floats
 
 
 def mean_field(
-    qualities: Sequence[float],
-    horizon: float,
-    *,
-    epsilon: float | None,
-    num_agents: int,
-    draws: int = 4000,
+    qualities: Sequence[float], horizon: float, *, epsilon: float | None, num_agents: int, draws: int = 4000,
     step: float = 0.05,
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats]:  # fmt: skip
     """Share of the best option under PPCL without demographic fluctuations: each agent hears replies as noisy as those of N agents.
 
     Integrates dY_k = sum_j Y_j E[Fhat_k; Fhat_j < alpha] phi_k - Y_k sum_j E[Fhat_j; Fhat_k < alpha] phi_j by Heun's method: the generator

@@ -14,22 +14,8 @@ from taciturn.bench.figures import (
     shared_legend,
 )
 from taciturn.bench.papers.base import PaperStudy
-from taciturn.bench.papers.li2022 import cells, verdicts
-from taciturn.bench.papers.li2022.settings import (
-    GRAPHS,
-    LEVELS,
-    ROUNDS,
-    SHARES,
-    STRUCTURES,
-    TABLE_2,
-    UNBOUNDED,
-    at_epsilon,
-    constrained,
-    few_agents,
-    in_components,
-    in_structure,
-    on_graph,
-)
+from taciturn.bench.papers.li2022 import cells, settings, verdicts
+from taciturn.bench.papers.li2022.settings import LEVELS, ROUNDS, SHARES, UNBOUNDED, at_epsilon, constrained
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
 
@@ -183,7 +169,9 @@ class RewardsStudy(FederatedFigure):
     runs = (20, 100)
 
     def settings(self, quick: bool) -> list[Config]:
-        return [few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")]
+        return [
+            settings.few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")
+        ]
 
 
 @register
@@ -208,7 +196,7 @@ class GraphsStudy(FederatedFigure):
     )  # fmt: skip
 
     def settings(self, quick: bool) -> list[Config]:
-        return [on_graph(name, q) for q in verdicts.BOTH for name in ("server", *GRAPHS)]
+        return [settings.on_graph(name, q) for q in verdicts.BOTH for name in ("server", *settings.GRAPHS)]
 
 
 @register
@@ -236,7 +224,7 @@ class ComponentsStudy(FederatedFigure):
     )
 
     def settings(self, quick: bool) -> list[Config]:
-        return [in_components(case, q) for q in verdicts.BOTH for case in TABLE_2]
+        return [settings.in_components(case, q) for q in verdicts.BOTH for case in settings.TABLE_2]
 
 
 @register
@@ -254,4 +242,4 @@ class StructuresStudy(FederatedFigure):
     runs = (20, 100)
 
     def settings(self, quick: bool) -> list[Config]:
-        return [in_structure(name, q) for q in ("uniform", "heterogeneous") for name in STRUCTURES]
+        return [settings.in_structure(name, q) for q in ("uniform", "heterogeneous") for name in settings.STRUCTURES]

@@ -43,16 +43,9 @@ class Course:
 
 
 def course(
-    means: Floats,
-    uploading: int,
-    epsilon: float,
-    *,
-    rounds: int | None = None,
-    gaps: Floats | None = None,
-    local: Floats | None = None,
-    delay: int = 0,
-    horizon: int = HORIZON,
-) -> Course:
+    means: Floats, uploading: int, epsilon: float, *, rounds: int | None = None, gaps: Floats | None = None,
+    local: Floats | None = None, delay: int = 0, horizon: int = HORIZON,
+) -> Course:  # fmt: skip
     """Algorithm 1 with every estimate replaced by its expectation: after epoch r the arms with Delta_k < 2 C(r) are left.
 
     Only the arm that an agent plays while it waits is random: the mean of 2,000 draws.

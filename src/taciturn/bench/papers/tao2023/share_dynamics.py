@@ -47,19 +47,9 @@ def expected_estimate(heard: Floats, sd: Floats | float) -> Floats:
 
 
 def noisy_weights(
-    signals: Floats,
-    *,
-    num_agents: int,
-    copies: int,
-    epsilon: float | None,
-    seed: int,
-    beta: float = BETA,
-    mu: float = MU,
-    noise: str = "per_round",
-    estimate: str = "own",
-    pool: int = 1,
-    replicas: int = 20,
-) -> Floats:
+    signals: Floats, *, num_agents: int, copies: int, epsilon: float | None, seed: int, beta: float = BETA,
+    mu: float = MU, noise: str = "per_round", estimate: str = "own", pool: int = 1, replicas: int = 20,
+) -> Floats:  # fmt: skip
     """Q^{r-1} . Phi^r for r = 1 ... R, mean over `replicas`: equation 34 with noisy estimates and finitely many agents.
 
     Given the shares Q of D adopters, the estimates of all agents share the noise of the bits, `bit_noise` / sqrt(D) under noise =

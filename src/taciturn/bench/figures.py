@@ -152,10 +152,10 @@ def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
             color, marker = COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)]
             ax.plot(x, y, marker=marker, color=color, linewidth=1, linestyle=linestyle(index), label=label)
             ax.vlines(x, low, high, color=color, alpha=0.4, linewidth=3)
-        ax.axvline(edge / 2, color="#bbbbbb", linewidth=1)
-        ax.text(edge, 1.01, "no privacy", transform=ax.get_xaxis_transform(), ha="center", fontsize=9)
         label = f"{metric.replace('_', ' ')} per agent (lower is more private)"
         ax.set(xscale="log" if min(spent) > 0 else "symlog", xlabel=label, ylabel=study.score.title)
+        ax.axvline(edge / 2, color="#bbbbbb", linewidth=1)
+        ax.text(edge, 1.01, "no privacy", transform=ax.get_xaxis_transform(), ha="center", fontsize=9)
     shared_legend(figure)
     caption = f"The price of privacy: score ({study.score.direction}) against {metric}."
     return Plot(f"{study.name}_privacy", figure, caption)

@@ -1,10 +1,9 @@
 """Estimates with their uncertainty, after Agarwal, Schwarzer, Castro, Courville & Bellemare 2021, 'Deep reinforcement
 learning at the edge of the statistical precipice' (NeurIPS 34), called R below.
 
-Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together. Intervals are 95% percentile bootstrap
-intervals (Efron & Tibshirani 1993, section 13.3), seeded, and stratified by task: each task resamples its own runs (R,
-section 4.1). One run per task gives no interval: its bounds are NaN. Scores must be finite: anything else is refused
-with a ValueError.
+Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together. Intervals are 95% percentile bootstrap intervals
+(Efron & Tibshirani 1993, section 13.3), seeded, and stratified by task: each task resamples its own runs (R, section 4.1). One run
+per task gives no interval: its bounds are NaN. Scores must be finite: anything else is refused with a ValueError.
 """
 
 from typing import NamedTuple
@@ -117,8 +116,7 @@ def _resample(x: Floats, resamples: int, seed: int) -> Floats:
     The same seed and shape draw the same runs, which keeps pairs together.
     """
     indices = np.random.default_rng(seed).integers(len(x), size=(resamples, *x.shape))
-    draws: Floats = x[indices, np.arange(x.shape[1])]
-    return draws
+    return x[indices, np.arange(x.shape[1])]
 
 
 def _interval(value: float, draws: ArrayLike, runs: int) -> Estimate:

@@ -53,9 +53,9 @@ class StoreError(BenchError):
 class Store:
     """A results folder.
 
-    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported);
-    `cells/<key>.parquet` holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps
-    unreadable cells; `results.parquet` collects all cells at the end.
+    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported); `cells/<key>.parquet`
+    holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps unreadable cells; `results.parquet`
+    collects all cells at the end.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -147,13 +147,11 @@ class Store:
     def plan(self) -> dict[str, list[str]]:
         """Keys of the cells of each study, as planned when it last ran."""
         self.manifest()
-        plan: dict[str, list[str]] = self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
-        return plan
+        return self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
 
     def manifest(self) -> Manifest:
         """What ran where, with which versions and seeds."""
-        manifest: Manifest = self._read_json("manifest.json")
-        return manifest
+        return self._read_json("manifest.json")
 
     def _file(self, key: str) -> Path:
         return self.cells / f"{key}.parquet"

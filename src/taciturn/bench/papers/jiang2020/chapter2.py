@@ -23,11 +23,8 @@ from taciturn.simulation import simulate
 
 THETAS: dict[str, tuple[float, ...]] = {"two values": (0.7, 0.3), "four values": (0.4, 0.3, 0.2, 0.1)}
 COSTS: dict[str, Cost] = {
-    "quadratic": QuadraticCost(1.0),
-    "linear": LinearCost(1.0),
-    "exponential": ExponentialCost(1.0),
-    "logarithmic": LogCost(1.0),
-}
+    "quadratic": QuadraticCost(1.0), "linear": LinearCost(1.0), "exponential": ExponentialCost(1.0), "logarithmic": LogCost(1.0),
+}  # fmt: skip
 SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 TARGET = 1.0
 

@@ -102,8 +102,10 @@ class LossStudy(PaperStudy):
         figure, (ax,) = panels()
         for group in trained:
             if group is not base and group.config["policy"] != "WaitForAll":
-                relative = verdicts.relative_loss(group, base)
-                draw_band(ax, base.curves["test_loss"][0][0], 100 * relative, self.row_label(group, trained))
+                loss, of_base = verdicts.paired_losses(group, base)
+                draw_band(
+                    ax, base.curves["test_loss"][0][0], 100 * (loss / of_base - 1), self.row_label(group, trained)
+                )
         ax.axhline(0, color="#888888", linestyle="--", linewidth=1)
         ax.set(xlabel="time (s)", ylabel="loss relative to k=10 (%)")
         shared_legend(figure)

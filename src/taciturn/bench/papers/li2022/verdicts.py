@@ -52,6 +52,11 @@ def ratio(results: Results, one: Config, other: Config, metric: str = REGRET) ->
     return value, (low, high)
 
 
+def by_formulas(one: Config, other: Config) -> str:
+    """The regret in one setting over that in another, by the formulas."""
+    return f"by the formulas {text(expected(one)['regret'] / expected(other)['regret'])}"
+
+
 def decreasing(groups: list[Group], metric: str = REGRET) -> bool:
     """Whether each mean is below the previous one, and the last below the first with its interval."""
     first, last = groups[0].paired(groups[-1], metric)
@@ -118,12 +123,11 @@ def rounds(results: Results) -> Iterator[Verdict]:
         chosen = {r: constrained(None, r, qualities) for r in ROUNDS}
         yield falling(results, f"Figure 6: regret falls as R grows ({qualities})", "decreases", chosen)
         value, bounds = ratio(results, chosen[4], chosen[5])
-        formula = expected(chosen[4])["regret"] / expected(chosen[5])["regret"]
         yield Verdict(
             f"Figure 6: R = 4 and R = 5 are almost the same (regret of the first over the second; {qualities})", "1", value,
             AGREES if bounds[1] < 1.05 else DIFFERS,
-            f"by the formulas {text(formula)}, and {text(same_ratio(ARMS, 10_000))} on the grid with T = 10^4. They are within 5% of each "
-            f"other on grids of at most {few} arms, a gap of {1 / few:.2f}; 100 uniform arms have a gap of 0.01 on average",
+            f"{by_formulas(chosen[4], chosen[5])}, and {text(same_ratio(ARMS, 10_000))} on the grid with T = 10^4. They are within 5% of "
+            f"each other on grids of at most {few} arms, a gap of {1 / few:.2f}; 100 uniform arms have a gap of 0.01 on average",
             bounds,
         )  # fmt: skip
     free = constrained(None, None, "grid")
@@ -156,12 +160,11 @@ def constraints(results: Results) -> Iterator[Verdict]:
         AGREES if cost > 0.8 else DIFFERS, f"5 rounds of {expected(unlimited)['rounds']:.0f}", cost_bounds,
     )  # fmt: skip
     value, bounds = ratio(results, limited, unlimited)
-    formula = expected(limited)["regret"] / expected(unlimited)["regret"]
     yield Verdict(
         "Figure 7: R = 5, p = 1 is close to Figure 4's regret with epsilon = 1 (ratio)", "close to 1", value,
         AGREES if bounds[1] < 1.1 else DIFFERS,
-        f"by the formulas {text(formula)}. The first epoch, in which all arms are played, aims at Delta^(1/5) = {0.01**0.2:.2f} instead of "
-        f"1/2, which takes {0.25 / 0.01**0.4:.2f} times as many pulls", bounds,
+        f"{by_formulas(limited, unlimited)}. The first epoch, in which all arms are played, aims at Delta^(1/5) = {0.01**0.2:.2f} instead "
+        f"of 1/2, which takes {0.25 / 0.01**0.4:.2f} times as many pulls", bounds,
     )  # fmt: skip
     agents = unlimited["env_params"]["num_agents"]
     logs = math.log(HORIZON) / math.log(agents)
@@ -189,17 +192,16 @@ def heterogeneity(results: Results) -> Iterator[Verdict]:
     yield Verdict(
         "Figure 8: CDP-MAB has similar regret with heterogeneous rewards (over that with homogeneous)", "similar", value,
         AGREES if 0.67 < value < 1.5 else IN_KIND,
-        f"by the formulas {text(expected(differ)['regret'] / expected(alike)['regret'])}. Means over agents are closer together: with "
+        f"{by_formulas(differ, alike)}. Means over agents are closer together: with "
         "smaller gaps, arms take longer to distinguish, but cost less", bounds,
     )  # fmt: skip
     for qualities in BOTH:
         together, alone = settings.few_agents("CDPMAB", qualities), settings.few_agents("SingleAgent", qualities)
         value, bounds = ratio(results, together, alone)
-        formula = expected(together)["regret"] / expected(alone)["regret"]
         yield Verdict(
             f"Figure 8: CDP-MAB reaches 1/M of the single agent's regret, homogeneous ({qualities}: ratio)", 0.2, value,
             AGREES if 0.17 < value < 0.24 else IN_KIND,
-            f"by the formulas {text(formula)}. It holds if T is long enough for a single agent to finish exploring: at T it has "
+            f"{by_formulas(together, alone)}. It holds if T is long enough for a single agent to finish exploring: at T it has "
             f"{text(expected(alone)['left'])} arms left on average", bounds,
         )  # fmt: skip
     lone = settings.few_agents("SingleAgent", "heterogeneous")

@@ -9,8 +9,7 @@ from taciturn.bench.figures import plot_curves
 from taciturn.bench.papers.base import PaperStudy, epsilon_of
 from taciturn.bench.papers.tao2023 import settings, verdicts
 from taciturn.bench.papers.tao2023.settings import AGENTS, BOUND, GROWTH, LEVELS, LIMIT, SHARES, SIZES, Setting, society
-from taciturn.bench.papers.tao2023.share_dynamics import noisy_weights
-from taciturn.bench.papers.tao2023.tables import needed_table, noise_table, theorem_table
+from taciturn.bench.papers.tao2023.share_dynamics import needed_table, noise_table, noisy_weights, theorem_table
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register

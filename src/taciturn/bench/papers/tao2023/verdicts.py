@@ -10,18 +10,8 @@ import numpy as np
 
 from taciturn.bench import statistics
 from taciturn.bench.papers.tao2023 import settings
-from taciturn.bench.papers.tao2023.settings import (
-    AGENTS,
-    BOUND,
-    LEVELS,
-    SHARES,
-    SIZES,
-    Setting,
-    reading_of,
-    uniform_regret,
-)
-from taciturn.bench.papers.tao2023.share_dynamics import agents_needed, lift, sigma, theorem
-from taciturn.bench.papers.tao2023.tables import power_of_ten
+from taciturn.bench.papers.tao2023.settings import AGENTS, BOUND, LEVELS, SHARES, SIZES, Setting, reading_of
+from taciturn.bench.papers.tao2023.share_dynamics import agents_needed, lift, power_of_ten, sigma, theorem
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import AGREES, DIFFERS, Verdict
@@ -51,7 +41,9 @@ def bounded(results: Results, claim: str, setting: Setting, *, above: bool = Fal
     mean, low, high = statistics.mean(values)
     holds = mean <= BOUND
     verdict = (VACUOUS if not holds else DIFFERS) if above else (AGREES if holds else DIFFERS)
-    reason = f"{share_text(setting.final_regret(results, SHARES))}; without learning: {uniform_regret(m):.3f}. "
+    reason = (
+        f"{share_text(setting.final_regret(results, SHARES))}; without learning: {settings.uniform_regret(m):.3f}. "
+    )
     if epsilon is None:
         reason += "A run that loses the best option early depends on mu to recover it: a few do, with several times the regret"
     else:
@@ -124,7 +116,7 @@ def options(results: Results) -> Iterator[Verdict]:
     for m in (10, 20, 30):
         claim = f"Figure 3: bounded by 6 delta (N = 10,000, M = {m})"
         yield from bounded(results, claim, Setting(10_000, m))
-    started = uniform_regret(30) - uniform_regret(10)
+    started = settings.uniform_regret(30) - settings.uniform_regret(10)
     for n in SIZES:
         claim = f"Figure 3: larger regret with more options (M = 30 minus M = 10, N = {n:,})"
         reason = f"without learning: {started:+.3f}, since the best of 30 draws is better than the best of 10"
@@ -249,7 +241,7 @@ def fast(results: Results) -> Iterator[Verdict]:
         if not values.size:
             continue
         mean, low, high = statistics.mean(values)
-        without = uniform_regret(setting.m)
+        without = settings.uniform_regret(setting.m)
         limit = next((g.mean("regret") for g in results.select(policy=settings.LIMIT)), math.nan)
         lifted, _ = lift(settings.qualities(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
         yield Verdict(

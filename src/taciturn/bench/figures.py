@@ -178,10 +178,8 @@ def plot_profiles(study: Study, results: Results) -> list[Plot]:
         color = COLORS[index % len(COLORS)]
         ax.plot(thresholds, value, color=color, linestyle=linestyle(index), label=label)
         ax.fill_between(thresholds, low, high, color=color, alpha=0.2, linewidth=0)
-    ax.set(
-        xlabel=f"{study.score.title}, relative to the reference",
-        ylabel=f"share of runs {'above' if sign > 0 else 'below'}",
-    )
+    side = "above" if sign > 0 else "below"
+    ax.set(xlabel=f"{study.score.title}, relative to the reference", ylabel=f"share of runs {side}")
     shared_legend(figure)
     caption = "Performance profile: the share of runs, over all panels, beyond each relative score (higher is better)."
     return [Plot(f"{study.name}_profile", figure, caption)]

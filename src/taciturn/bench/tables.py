@@ -29,10 +29,8 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         row = {f"{score.title}": mean_text(group.metrics[score.metric])}
         if reference is not None:
             row["ratio to reference"] = compare(statistics.ratio, group, reference, score.metric)
-        row |= {
-            spaced(name) + " per agent" * ("_per_" not in name): privacy_text(group.metrics[name])
-            for name in privacy(group)
-        }
+        for name in privacy(group):
+            row[spaced(name) + " per agent" * ("_per_" not in name)] = privacy_text(group.metrics[name])
         row |= {spaced(name): number(group.metrics[name].mean()) for name in messages(group)}
         return row | {"wall time": f"{group.wall_seconds.mean():.2g} s", "seeds": str(len(group.seeds))}
 
@@ -110,10 +108,9 @@ def _table(
 
 
 def _overall(study: Study, results: Results) -> Table:
+    kinds = (statistics.mean, statistics.iqm)
     relative = relative_scores(study, results)
-    rows = [
-        [label, estimate_text(statistics.mean, x), estimate_text(statistics.iqm, x)] for label, x in relative.items()
-    ]
+    rows = [[label, *(estimate_text(kind, x) for kind in kinds)] for label, x in relative.items()]
     note = f"{study.score.title} over the reference's mean in each panel ({study.score.direction})."
     return Table("All panels together", ("configuration", "mean", "interquartile mean"), rows, note)
 

@@ -69,11 +69,7 @@ class ComparisonStudy(Study):
     def row_label(self, group: Group, results: Results) -> str:
         own = ", ".join(f"{SHORT.get(name, name)}={value}" for name, value in group.config["policy_params"].items())
         noise = group.config["privacy"]
-        return (
-            group.config["policy"]
-            + (f" ({own})" if own else "")
-            + (f", {noise}" if noise not in ("paper", "none") else "")
-        )
+        return group.config["policy"] + f" ({own})" * bool(own) + f", {noise}" * (noise not in ("paper", "none"))
 
     def tables(self, results: Results) -> list[Table]:
         """Regret, messages and epsilon side by side, then the standard tables but the first."""

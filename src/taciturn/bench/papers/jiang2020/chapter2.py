@@ -84,9 +84,8 @@ class WintallStudy(PaperStudy):
         ratio = float(run.metrics["payment_ratio"].mean())
         predicted = elicitation_v0.estimator_error(THETAS[theta], TARGET, size).sum()
         error = float(run.metrics["error"].mean() / predicted)
-        return Result(
-            {"payment_ratio": ratio, "distance": abs(ratio - 1), "error_ratio": error} | exact(theta, cost, size)
-        )
+        metrics = {"payment_ratio": ratio, "distance": abs(ratio - 1), "error_ratio": error}
+        return Result(metrics | exact(theta, cost, size))
 
     def tables(self, results: Results) -> list[Table]:
         return []
@@ -138,23 +137,15 @@ class CrowdStudy(PaperStudy):
     figures = ("jiang2020/2.1", "jiang2020/2.2", "jiang2020/2.3", "jiang2020/2.4")
     claims = staticmethod(verdicts.crowd)
     partial = True
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [{"payment": name} for name in PAYMENTS]
+    configs = tuple({"payment": name} for name in PAYMENTS)
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         base, bonus = PAYMENTS[cell.config["payment"]]
         rng = np.random.Generator(np.random.PCG64([cell.seed, list(PAYMENTS).index(cell.config["payment"])]))
         counts = rng.multinomial(WORKERS, scores(*fitted(), bonus))
-        return Result(
-            {
-                "mean_score": float(counts @ np.arange(6) / WORKERS),
-                "mean_payment": float(base + bonus * counts[5] / WORKERS),
-                "good": float(counts[4:].sum()),
-                "best": float(counts[5]),
-            },
-            {"workers": (np.arange(6), counts)},
-        )
+        score, payment = counts @ np.arange(6) / WORKERS, base + bonus * counts[5] / WORKERS
+        found = {"mean_score": score, "mean_payment": payment, "good": counts[4:].sum(), "best": counts[5]}
+        return Result({name: float(value) for name, value in found.items()}, {"workers": (np.arange(6), counts)})
 
     def plots(self, results: Results) -> list[Plot]:
         figure, (left, right) = panels(["scores", "mean score and payment"])

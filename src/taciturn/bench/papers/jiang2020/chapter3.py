@@ -36,9 +36,7 @@ class RewardCurveStudy(PaperStudy):
     figures = ("jiang2020/3.2",)
     claims = staticmethod(verdicts.reward_curve)
     partial = True
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [{"concentration": None}, {"concentration": 3.0}]
+    configs = ({"concentration": None}, {"concentration": 3.0})
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env = federated_training_v0.population(concentration=cell.config["concentration"])
@@ -103,9 +101,8 @@ class LossStudy(PaperStudy):
         for group in trained:
             if group is not base and group.config["policy"] != "WaitForAll":
                 loss, of_base = verdicts.paired_losses(group, base)
-                draw_band(
-                    ax, base.curves["test_loss"][0][0], 100 * (loss / of_base - 1), self.row_label(group, trained)
-                )
+                relative, label = 100 * (loss / of_base - 1), self.row_label(group, trained)
+                draw_band(ax, base.curves["test_loss"][0][0], relative, label)
         ax.axhline(0, color="#888888", linestyle="--", linewidth=1)
         ax.set(xlabel="time (s)", ylabel="loss relative to k=10 (%)")
         shared_legend(figure)

@@ -16,7 +16,7 @@ from taciturn.bench.figures import (
 from taciturn.bench.papers.base import PaperStudy
 from taciturn.bench.papers.li2022 import cells, settings, verdicts
 from taciturn.bench.papers.li2022.settings import LEVELS, ROUNDS, SHARES, UNBOUNDED, at_epsilon, constrained
-from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
 
 
@@ -66,13 +66,11 @@ class PrivacyStudy(FederatedFigure):
     )
     figures = ("li2022/4",)
     claims = staticmethod(verdicts.privacy)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [
-            setting
-            for qualities in verdicts.BOTH
-            for setting in (*(at_epsilon(e, qualities) for e in LEVELS), at_epsilon(0.1, qualities, noise=False))
-        ]
+    configs = tuple(
+        setting
+        for qualities in verdicts.BOTH
+        for setting in (*(at_epsilon(e, qualities) for e in LEVELS), at_epsilon(0.1, qualities, noise=False))
+    )
 
     def plots(self, results: Results) -> list[Plot]:
         shown = [at_epsilon(e, qualities) for qualities in verdicts.BOTH for e in (0.1, 0.3, 0.5, 1.0, UNBOUNDED)]
@@ -109,9 +107,7 @@ class ParticipationStudy(FederatedFigure):
     description = "CDP-MAB with epsilon = 1; N = ceil(pM) of 50 agents upload in a round, drawn anew each time."
     figures = ("li2022/5",)
     claims = staticmethod(verdicts.participation)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [constrained(p, None, qualities) for qualities in verdicts.BOTH for p in SHARES]
+    configs = tuple(constrained(p, None, qualities) for qualities in verdicts.BOTH for p in SHARES)
 
 
 @register
@@ -124,9 +120,7 @@ class RoundsStudy(FederatedFigure):
     )
     figures = ("li2022/6",)
     claims = staticmethod(verdicts.rounds)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [constrained(None, r, qualities) for qualities in verdicts.BOTH for r in (*ROUNDS, None)]
+    configs = tuple(constrained(None, r, qualities) for qualities in verdicts.BOTH for r in (*ROUNDS, None))
 
     def row_label(self, group: Group, results: Results) -> str:
         return rounds_of(group)
@@ -141,9 +135,9 @@ class ConstraintsStudy(FederatedFigure):
     claims = staticmethod(verdicts.constraints)
     runs = (5, 10)
     points = 0
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [constrained(p, r, qualities) for qualities in verdicts.BOTH for p in SHARES for r in (*ROUNDS, None)]
+    configs = tuple(
+        constrained(p, r, qualities) for qualities in verdicts.BOTH for p in SHARES for r in (*ROUNDS, None)
+    )
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
@@ -167,11 +161,9 @@ class RewardsStudy(FederatedFigure):
     claims = staticmethod(verdicts.heterogeneity)
     rows = ("policy",)
     runs = (20, 100)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [
-            settings.few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")
-        ]
+    configs = tuple(
+        settings.few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")
+    )
 
 
 @register
@@ -194,9 +186,7 @@ class GraphsStudy(FederatedFigure):
             "Regret against the messages of agents, 1 each (25 for an upload to the server), with the Pareto front.",
         ),
     )  # fmt: skip
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [settings.on_graph(name, q) for q in verdicts.BOTH for name in ("server", *settings.GRAPHS)]
+    configs = tuple(settings.on_graph(name, q) for q in verdicts.BOTH for name in ("server", *settings.GRAPHS))
 
 
 @register
@@ -222,9 +212,7 @@ class ComponentsStudy(FederatedFigure):
         ),
         ("bound", "cost_bound", "bound", "Regret against communication cost, by the edge bound."),
     )
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [settings.in_components(case, q) for q in verdicts.BOTH for case in settings.TABLE_2]
+    configs = tuple(settings.in_components(case, q) for q in verdicts.BOTH for case in settings.TABLE_2)
 
 
 @register
@@ -240,6 +228,6 @@ class StructuresStudy(FederatedFigure):
     color = "env_params.topology"
     rows = ("policy", "env_params.topology")
     runs = (20, 100)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [settings.in_structure(name, q) for q in ("uniform", "heterogeneous") for name in settings.STRUCTURES]
+    configs = tuple(
+        settings.in_structure(name, q) for q in ("uniform", "heterogeneous") for name in settings.STRUCTURES
+    )

@@ -30,9 +30,13 @@ class Regret(PaperStudy):
     bound: ClassVar[float | None] = BOUND
     partial = True
 
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        """The settings of the figure, for these N, in the paper's notation."""
+        return []
+
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        """The settings of the figure, for these N."""
-        raise NotImplementedError
+        """The same as configurations."""
+        return [society(*case, rounds=rounds) for case in self.cases(sizes)]
 
     def played(self, quick: bool) -> list[Config]:
         """The configurations that agents play."""
@@ -127,7 +131,8 @@ class Regret(PaperStudy):
 
     def explanations(self, results: Results) -> list[Table]:
         """Tables that explain the curves."""
-        return []
+        noisy = [case for case in self.cases(SIZES) if case.epsilon is not None]
+        return [noise_table(noisy)] if noisy else []
 
 
 @register
@@ -143,12 +148,11 @@ class AgentsStudy(Regret):
     facets = ("options", "growth")
     shown = ("N",)
 
-    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        return [society(n, m, growth=g, rounds=rounds) for m in (10, 20) for g in GROWTH for n in sizes]
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        return [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in sizes]
 
     def explanations(self, results: Results) -> list[Table]:
-        chosen = [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in SIZES]
-        return [noise_table(chosen), needed_table(), theorem_table()]
+        return [*super().explanations(results), needed_table(), theorem_table()]
 
 
 @register
@@ -161,11 +165,8 @@ class OptionsStudy(Regret):
     facets = ("env_params.num_agents",)
     shown = ("M",)
 
-    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        return [society(n, m, rounds=rounds) for n in sizes for m in (10, 20, 30)]
-
-    def explanations(self, results: Results) -> list[Table]:
-        return [noise_table([Setting(n, m) for n in SIZES for m in (10, 20, 30)])]
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        return [Setting(n, m) for n in sizes for m in (10, 20, 30)]
 
 
 @register
@@ -181,11 +182,8 @@ class PrivacyStudy(Regret):
     facets = ("env_params.num_agents",)
     shown = ("ε",)
 
-    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        return [society(n, epsilon=e, rounds=rounds) for n in sizes for e in LEVELS]
-
-    def explanations(self, results: Results) -> list[Table]:
-        return [noise_table([Setting(n, epsilon=e) for n in SIZES for e in LEVELS if e is not None])]
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        return [Setting(n, epsilon=e) for n in sizes for e in LEVELS]
 
 
 @register

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from taciturn.bench import statistics
+from taciturn.bench.papers.base import bitwise
 from taciturn.bench.papers.tao2023 import settings
 from taciturn.bench.papers.tao2023.settings import AGENTS, BOUND, LEVELS, SHARES, SIZES, Setting, reading_of
 from taciturn.bench.papers.tao2023.share_dynamics import agents_needed, lift, power_of_ten, sigma, theorem
@@ -41,9 +42,8 @@ def bounded(results: Results, claim: str, setting: Setting, *, above: bool = Fal
     mean, low, high = statistics.mean(values)
     holds = mean <= BOUND
     verdict = (VACUOUS if not holds else DIFFERS) if above else (AGREES if holds else DIFFERS)
-    reason = (
-        f"{share_text(setting.final_regret(results, SHARES))}; without learning: {settings.uniform_regret(m):.3f}. "
-    )
+    shares = share_text(setting.final_regret(results, SHARES))
+    reason = f"{shares}; without learning: {settings.uniform_regret(m):.3f}. "
     if epsilon is None:
         reason += "A run that loses the best option early depends on mu to recover it: a few do, with several times the regret"
     else:
@@ -152,12 +152,9 @@ def longest_run(
     results: Results, own: Config, num_agents: int = 10_000, options: int = 20, epsilon: float | None = 1.0
 ) -> Group | None:
     """The longest computation of one reading (see `READINGS`) in one setting."""
-    wanted = settings.society(num_agents, options, epsilon)
-    found = [
-        g
-        for g in results.select(policy=SHARES, options=options, privacy=wanted["privacy"], growth="log_squared")
-        if g.config["env_params"]["num_agents"] == num_agents and reading_of(g.config) == own
-    ]
+    wanted = {"options": options, "privacy": bitwise(epsilon), "growth": "log_squared"}
+    played = results.select(policy=SHARES, env_params={"num_agents": num_agents}, **wanted)
+    found = [group for group in played if reading_of(group.config) == own]
     return max(found, key=lambda g: g.config["env_params"]["horizon"], default=None)
 
 
@@ -196,11 +193,9 @@ def statements(ends: list[float]) -> str:
 def large_societies(results: Results) -> Iterator[Verdict]:
     """How many agents the algorithm as written takes."""
     for growth, name in settings.GROWTH.items():
-        large = [
-            (g.config["env_params"]["num_agents"], g.mean("regret"))
-            for g in results.select(policy=SHARES, growth=growth)
-            if g.config["env_params"]["num_agents"] >= 10**5
-        ]
+        every = results.select(policy=SHARES, growth=growth)
+        sizes = [(g.config["env_params"]["num_agents"], g.mean("regret")) for g in every]
+        large = [one for one in sizes if one[0] >= 10**5]
         if not large:
             continue
         enough = next((n for n, mean in large if mean <= BOUND), None)

@@ -24,20 +24,11 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 STYLE: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "figure.constrained_layout.use": True,
-    "font.size": 10,
-    "grid.color": "#e5e5e5",
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "savefig.facecolor": "white",
+    "axes.axisbelow": True, "axes.grid": True, "axes.spines.right": False, "axes.spines.top": False,
+    "axes.titlesize": 10, "axes.titleweight": "bold", "figure.constrained_layout.use": True, "font.size": 10,
+    "grid.color": "#e5e5e5", "legend.frameon": False, "pdf.fonttype": 42, "savefig.facecolor": "white",
     "svg.hashsalt": "taciturn",
-}
+}  # fmt: skip
 
 
 def panels(
@@ -54,6 +45,13 @@ def panels(
     for spare in axes[len(titles) :]:
         spare.set_visible(False)
     return figure, axes[: len(titles)]
+
+
+def facet_axes(study: Study, results: Results, **size: float) -> tuple[Figure, list[tuple[Axes, Results]]]:
+    """A figure of one panel per facet, of a size as in `panels`, and the results that each panel shows."""
+    parts = study.panels(results)
+    figure, axes = panels([title for title, _ in parts], **size)  # type: ignore[arg-type]
+    return figure, [(ax, part) for ax, (_, part) in zip(axes, parts, strict=True)]
 
 
 def render(figure: Figure, form: str) -> bytes:
@@ -83,20 +81,20 @@ def standard_plots(study: Study, results: Results) -> list[Plot]:
     """Scores; every curve; score against privacy loss if there is a metric `epsilon...`; performance profiles over the facets."""
     curves = dict.fromkeys(name for group in results for name in group.curves)
     spent = [name for name in privacy(*results) if len(finite_means(results, name)) > 1]
-    plots = [plot_scores(study, results)]
-    plots += [plot_curves(study, results, name) for name in curves]
-    plots += [plot_privacy(study, results, name) for name in spent[:1]]
-    plots += plot_profiles(study, results)
-    return plots
+    return [
+        plot_scores(study, results),
+        *(plot_curves(study, results, name) for name in curves),
+        *(plot_privacy(study, results, name) for name in spent[:1]),
+        *plot_profiles(study, results),
+    ]
 
 
 def plot_scores(study: Study, results: Results) -> Plot:
     """The score of every configuration with its interval, one panel per facet."""
     score = study.score
-    parts = study.panels(results)
-    most = max(len(part) for _, part in parts)
-    figure, axes = panels([title for title, _ in parts], columns=1, height=1.0 + 0.28 * most)
-    for ax, (_, part) in zip(axes, parts, strict=True):
+    most = max(len(part) for _, part in study.panels(results))
+    figure, parts = facet_axes(study, results, columns=1, height=1.0 + 0.28 * most)
+    for ax, part in parts:
         reference = study.reference_group(part)
         if reference is not None:
             ax.axvline(reference.metrics[score.metric].mean(), color="#888888", linestyle="--", linewidth=1)
@@ -118,10 +116,10 @@ def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "",
 
     Curves with different x are interpolated linearly on a grid over the range they share.
     """
-    parts = study.panels(results)
-    figure, axes = panels([title for title, _ in parts])
+    figure, parts = facet_axes(study, results)
     labels: dict[str, int] = {}
-    for ax, (_, part) in zip(axes, parts, strict=True):
+    x_label, y_label = x_label or "time", y_label or name.replace("_", " ")
+    for ax, part in parts:
         for group in part:
             if name not in group.curves:
                 continue
@@ -129,21 +127,19 @@ def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "",
             index = labels.setdefault(label, len(labels))
             x, ys = common_grid(group.curves[name])
             draw_band(ax, x, ys, label, COLORS[index % len(COLORS)], linestyle(index))
-        ax.set_xlabel(x_label or "time")
-        ax.set_ylabel(y_label or name.replace("_", " "))
-    shared_legend(figure, axes)
-    caption = f"{(y_label or name.replace('_', ' ')).capitalize()}: mean over seeds with its 95% bootstrap band."
+        ax.set(xlabel=x_label, ylabel=y_label)
+    shared_legend(figure)
+    caption = f"{y_label.capitalize()}: mean over seeds with its 95% bootstrap band."
     return Plot(f"{study.name}_{name}", figure, caption)
 
 
 def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
     """Score against privacy loss, one colour per value of `study.color`; an infinite loss is drawn at the right edge."""
-    parts = study.panels(results)
-    figure, axes = panels([title for title, _ in parts])
+    figure, parts = facet_axes(study, results)
     spent = finite_means(results, metric)
     edge = 4 * max(spent)
     colors: dict[str, int] = {}
-    for ax, (_, part) in zip(axes, parts, strict=True):
+    for ax, part in parts:
         lines: dict[str, list[tuple[float, float, float, float]]] = {}
         for group in part:
             epsilon = group.metrics[metric].mean()
@@ -156,15 +152,13 @@ def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
             color, marker = COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)]
             ax.plot(x, y, marker=marker, color=color, linewidth=1, linestyle=linestyle(index), label=label)
             ax.vlines(x, low, high, color=color, alpha=0.4, linewidth=3)
-        ax.set_xscale("log" if min(spent) > 0 else "symlog")
+        label = f"{metric.replace('_', ' ')} per agent (lower is more private)"
+        ax.set(xscale="log" if min(spent) > 0 else "symlog", xlabel=label, ylabel=study.score.title)
         ax.axvline(edge / 2, color="#bbbbbb", linewidth=1)
         ax.text(edge, 1.01, "no privacy", transform=ax.get_xaxis_transform(), ha="center", fontsize=9)
-        ax.set_xlabel(f"{metric.replace('_', ' ')} per agent (lower is more private)")
-        ax.set_ylabel(study.score.title)
-    shared_legend(figure, axes)
-    return Plot(
-        f"{study.name}_privacy", figure, f"The price of privacy: score ({study.score.direction}) against {metric}."
-    )
+    shared_legend(figure)
+    caption = f"The price of privacy: score ({study.score.direction}) against {metric}."
+    return Plot(f"{study.name}_privacy", figure, caption)
 
 
 def plot_profiles(study: Study, results: Results) -> list[Plot]:
@@ -184,42 +178,37 @@ def plot_profiles(study: Study, results: Results) -> list[Plot]:
         color = COLORS[index % len(COLORS)]
         ax.plot(thresholds, value, color=color, linestyle=linestyle(index), label=label)
         ax.fill_between(thresholds, low, high, color=color, alpha=0.2, linewidth=0)
-    ax.set_xlabel(f"{study.score.title}, relative to the reference")
-    ax.set_ylabel(f"share of runs {'above' if sign > 0 else 'below'}")
-    shared_legend(figure, [ax])
+    side = "above" if sign > 0 else "below"
+    ax.set(xlabel=f"{study.score.title}, relative to the reference", ylabel=f"share of runs {side}")
+    shared_legend(figure)
     caption = "Performance profile: the share of runs, over all panels, beyond each relative score (higher is better)."
     return [Plot(f"{study.name}_profile", figure, caption)]
 
 
 def plot_pareto(
-    study: Study,
-    results: Results,
-    metric: str,
-    x_label: str,
-    label: Callable[[Group], str],
-    caption: str,
-    *,
-    name: str = "pareto",
-    height: float = 4.2,
-) -> Plot:
-    """The score, which is to be low, against another metric to be kept low, one panel per facet; a line joins the Pareto front."""
-    parts = study.panels(results)
-    figure, axes = panels([title for title, _ in parts], height=height)
+    study: Study, results: Results, metric: str, x_label: str, caption: str, *,
+    label: Callable[[Group], str] | None = None, name: str = "pareto", height: float = 4.2,
+) -> Plot:  # fmt: skip
+    """The score, which is to be low, against another metric to be kept low, one panel per facet; a line joins the Pareto front.
+
+    Groups with the same `label` share a colour and a marker; by default these are the labels of the rows.
+    """
+    figure, parts = facet_axes(study, results, height=height)
     known: dict[str, int] = {}
-    for ax, (_, part) in zip(axes, parts, strict=True):
+    for ax, part in parts:
         scores = [estimate(group.metrics[study.score.metric]) for group in part]
         points = [(group.mean(metric), score.value) for group, score in zip(part, scores, strict=True)]
         ax.plot(*zip(*(points[i] for i in pareto_front(points)), strict=True), color="#bbbbbb", linewidth=1.5, zorder=1)
         for group, (at, _), score in zip(part, points, scores, strict=True):
-            i = known.setdefault(label(group), len(known))
+            text = study.label(group, results) if label is None else label(group)
+            i = known.setdefault(text, len(known))
             color, marker = COLORS[i % len(COLORS)], MARKERS[(i + i // len(COLORS)) % len(MARKERS)]
-            ax.plot(at, score.value, marker, markersize=5, color=color, label=label(group))
+            ax.plot(at, score.value, marker, markersize=5, color=color, label=text)
             ax.vlines(at, score.low, score.high, color=color, alpha=0.4, linewidth=3)
         log_scale(ax, "x", [at for at, _ in points])
         log_scale(ax, "y", [score.value for score in scores])
-        ax.set_xlabel(x_label)
-        ax.set_ylabel(study.score.title)
-    shared_legend(figure, axes)
+        ax.set(xlabel=x_label, ylabel=study.score.title)
+    shared_legend(figure)
     return Plot(f"{study.name}_{name}", figure, caption)
 
 
@@ -270,9 +259,10 @@ def linestyle(index: int) -> str:
     return LINES[index // len(COLORS) % len(LINES)]
 
 
-def shared_legend(figure: Figure, axes: Sequence[Axes]) -> None:
+def shared_legend(figure: Figure) -> None:
     """One legend below all panels."""
-    handles = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    every = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
+    handles = {label: handle for pairs in every for handle, label in pairs}
     if len(handles) > 1:
         columns = 2 if max(map(len, handles)) > 30 else 3
         with mpl.rc_context(STYLE):

@@ -26,14 +26,9 @@ def config(
 
 
 def play(
-    cell: Cell,
-    *,
-    replicas: int = 1,
-    record: Iterable[str] = (),
-    until: float | None = None,
-    points: int = 60,
+    cell: Cell, *, replicas: int = 1, record: Iterable[str] = (), until: float | None = None, points: int = 60,
     progress: Progress | None = None,
-) -> Result:
+) -> Result:  # fmt: skip
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
     What was spent is in the metrics that every run has (`taciturn.privacy.spending`).

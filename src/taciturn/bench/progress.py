@@ -40,17 +40,10 @@ class Bar:
 def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
     """A bar that appears when it has been open for two seconds."""
     display = Progress(
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=console,
-        disable=not (shown and console.is_terminal),
-        transient=True,
-        speed_estimate_period=3600,
-    )
+        BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
+        TimeRemainingColumn(), TextColumn("{task.description}", markup=False), console=console,
+        disable=not (shown and console.is_terminal), transient=True, speed_estimate_period=3600,
+    )  # fmt: skip
     timer = threading.Timer(AFTER_SECONDS, display.start)
     timer.daemon = True
     timer.start()

@@ -40,9 +40,8 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """Hash of what determines the result: study, configuration, seed and version of taciturn."""
-        return hashlib.sha256(
-            canonical([self.study, self.config, self.seed, taciturn.__version__]).encode()
-        ).hexdigest()
+        text = canonical([self.study, self.config, self.seed, taciturn.__version__])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def label(self) -> str:
@@ -151,10 +150,7 @@ class Results:
     @classmethod
     def from_table(cls, table: "pa.Table") -> "Results":
         """Gather the rows of one study (see `taciturn.bench.store.SCHEMA`); the rows of a cell must be contiguous."""
-        column = {
-            name: table[name].to_numpy()
-            for name in ("key", "config", "seed", "kind", "name", "x", "value", "wall_seconds")
-        }
+        column = {name: table[name].to_numpy() for name in table.column_names}
         size = table.num_rows
         changed = np.zeros(size + 1, dtype=bool)
         changed[[0, size]] = True
@@ -165,9 +161,8 @@ class Results:
         same = {text: first.setdefault(canonical(json.loads(text)), text) for text in dict.fromkeys(column["config"])}
         cells: dict[str, dict[int, _CellRows]] = {}
         for start, stop in itertools.pairwise(edges):
-            rows = cells.setdefault(same[column["config"][start]], {}).setdefault(
-                int(column["seed"][start]), _CellRows(float(column["wall_seconds"][start]))
-            )
+            seeds = cells.setdefault(same[column["config"][start]], {})
+            rows = seeds.setdefault(int(column["seed"][start]), _CellRows(float(column["wall_seconds"][start])))
             name = str(column["name"][start])
             if column["kind"][start] == "metric":
                 rows.metrics[name] = float(column["value"][start])
@@ -213,10 +208,7 @@ def flatten(config: Config, prefix: str = "") -> Config:
 def matches(config: Config, entries: Config) -> bool:
     """Whether a configuration holds all these entries, nested or named with dots; an empty dictionary matches only itself."""
     whole = {name: value for name, value in entries.items() if value == {}}
-    flat, wanted = flatten(config), flatten(entries)
-    return all(config.get(name) == {} for name in whole) and all(
-        name in flat and flat[name] == value for name, value in wanted.items()
-    )
+    return whole.items() <= config.items() and flatten(entries).items() <= flatten(config).items()
 
 
 def describe(entries: Config) -> str:

@@ -44,20 +44,14 @@ class Summary:
 
 
 def run_study(
-    studies: Sequence[Study],
-    store: Store,
-    *,
-    quick: bool = False,
-    backend: Backend = "serial",
-    workers: int | None = None,
-    resume: bool = False,
-    progress: bool = True,
-) -> Summary:
+    studies: Sequence[Study], store: Store, *, quick: bool = False, backend: Backend = "serial",
+    workers: int | None = None, resume: bool = False, progress: bool = True,
+) -> Summary:  # fmt: skip
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
-    `workers` is the number of processes (default: one per core). A cell that raises is listed in the summary and does
-    not stop the others. Raises StoreError if the store cannot be used, BenchError if a worker was killed, and
-    KeyboardInterrupt immediately on Ctrl-C: cells in flight are lost, finished ones are kept.
+    `workers` is the number of processes (default: one per core). A cell that raises is listed in the summary and does not stop the
+    others. Raises StoreError if the store cannot be used, BenchError if a worker was killed, and KeyboardInterrupt immediately on
+    Ctrl-C: cells in flight are lost, finished ones are kept.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
@@ -73,9 +67,8 @@ def run_study(
     if resume:
         console.print(f"{len(done)} of {len(tasks)} cells are already finished and are not run again")
         if done and len(states(store.manifest())) > 1:
-            console.print(
-                "taciturn's code has changed since some of them were run: use a fresh --out for results from one version"
-            )
+            changed = "taciturn's code has changed since some of them were run"
+            console.print(f"{changed}: use a fresh --out for results from one version")
     tasks = [(study, cell) for study, cell in tasks if cell.key not in done]
     with single_threaded(), bar(console, len(tasks), shown=progress) as shown:
         try:
@@ -87,10 +80,8 @@ def run_study(
             console.print(f"interrupted with {_progress(summary)}: continue with --resume")
             raise
         except BrokenProcessPool as error:
-            raise BenchError(
-                f"a worker was killed (out of memory?) with {_progress(summary)}: continue with --resume, "
-                "with fewer workers if memory was short"
-            ) from error
+            text = "continue with --resume, with fewer workers if memory was short"
+            raise BenchError(f"a worker was killed (out of memory?) with {_progress(summary)}: {text}") from error
     store.finish()
     return summary
 

@@ -31,32 +31,15 @@ except ModuleNotFoundError as error:
     ) from error
 
 Manifest = dict[str, Any]  # what `manifest.json` holds
-SCHEMA = pa.schema(
-    [
-        ("study", pa.string()),
-        ("key", pa.string()),
-        ("seed", pa.int64()),
-        ("config", pa.string()),
-        ("kind", pa.string()),
-        ("name", pa.string()),
-        ("x", pa.float64()),
-        ("value", pa.float64()),
-        ("wall_seconds", pa.float64()),
-    ]
-)
+SCHEMA = pa.schema([
+    ("study", pa.string()), ("key", pa.string()), ("seed", pa.int64()), ("config", pa.string()), ("kind", pa.string()),
+    ("name", pa.string()), ("x", pa.float64()), ("value", pa.float64()), ("wall_seconds", pa.float64()),
+])  # fmt: skip
 # Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
 LIBRARIES = {
-    "numpy": "",
-    "scipy": "",
-    "gymnasium": "",
-    "pettingzoo": "",
-    "pyarrow": "bench",
-    "scikit-learn": "data",
-    "numba": "fast",
-    "torch": "rl",
-    "stable-baselines3": "rl",
-    "dp-accounting": "accounting",
-}
+    "numpy": "", "scipy": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench", "scikit-learn": "data",
+    "numba": "fast", "torch": "rl", "stable-baselines3": "rl", "dp-accounting": "accounting",
+}  # fmt: skip
 
 
 class BenchError(Exception):
@@ -70,9 +53,9 @@ class StoreError(BenchError):
 class Store:
     """A results folder.
 
-    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported);
-    `cells/<key>.parquet` holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps
-    unreadable cells; `results.parquet` collects all cells at the end.
+    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported); `cells/<key>.parquet`
+    holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps unreadable cells; `results.parquet`
+    collects all cells at the end.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -100,13 +83,9 @@ class Store:
         titles = earlier.get("studies", {}) | {study.name: study.title for study in studies}
         seeds = {name: sorted({cell.seed for cell in cells}) for name, cells in plan.items()}
         manifest = environment() | {
-            "quick": quick,
-            "studies": titles,
-            "seeds": earlier.get("seeds", {}) | seeds,
-            "started": now(),
-            "finished": None,
-            "earlier_runs": runs,
-        }
+            "quick": quick, "studies": titles, "seeds": earlier.get("seeds", {}) | seeds, "started": now(),
+            "finished": None, "earlier_runs": runs,
+        }  # fmt: skip
         write_json(self.path / "manifest.json", manifest)
         plans = self.plan() | {name: [cell.key for cell in cells] for name, cells in plan.items()}
         write_json(self.path / "plan.json", plans)
@@ -168,13 +147,11 @@ class Store:
     def plan(self) -> dict[str, list[str]]:
         """Keys of the cells of each study, as planned when it last ran."""
         self.manifest()
-        plan: dict[str, list[str]] = self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
-        return plan
+        return self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
 
     def manifest(self) -> Manifest:
         """What ran where, with which versions and seeds."""
-        manifest: Manifest = self._read_json("manifest.json")
-        return manifest
+        return self._read_json("manifest.json")
 
     def _file(self, key: str) -> Path:
         return self.cells / f"{key}.parquet"
@@ -243,15 +220,10 @@ def environment() -> Manifest:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "taciturn": taciturn.__version__,
-        "code": code(),
-        "commit": commit(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpu_count": os.cpu_count(),
-        "libraries": libraries,
+        "taciturn": taciturn.__version__, "code": code(), "commit": commit(), "python": platform.python_version(),
+        "platform": platform.platform(), "cpu_count": os.cpu_count(), "libraries": libraries,
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-    }
+    }  # fmt: skip
 
 
 def code() -> str:

@@ -71,10 +71,10 @@ class Plot:
 class Study:
     """A declared sweep with a score: subclass it in a module, and give `name`, `title`, `score`, `cells` and `run`.
 
-    `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries
-    that split the study into panels (rows are compared within a panel), `color` the entry that determines a row's
-    colour. Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that
-    the study reproduces ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
+    `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries that split
+    the study into panels (rows are compared within a panel), `color` the entry that determines a row's colour, `rows` those that
+    label it (none: all that vary). Nested entries are named with dots: "policy_params.k". `figures` names the published figures and
+    tables that the study reproduces ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
     """
 
     name: ClassVar[str]
@@ -84,6 +84,7 @@ class Study:
     reference: ClassVar[Config] = {}
     facets: ClassVar[tuple[str, ...]] = ()
     color: ClassVar[str] = "policy"
+    rows: ClassVar[tuple[str, ...]] = ()
     figures: ClassVar[tuple[str, ...]] = ()
 
     def cells(self, quick: bool) -> list[Cell]:
@@ -130,6 +131,8 @@ class Study:
 
     def row_label(self, group: Group, results: Results) -> str:
         """What distinguishes this group from the others of its panel."""
+        if self.rows:
+            return ", ".join(str(group.flat[name]) for name in self.rows)
         names = [name for name in results.varying if name not in self.facets and group.flat.get(name) is not None]
         kind = str(group.flat[self.color]) if self.color in names else ""
         others = describe(short({name: group.flat[name] for name in names if name != self.color}))

@@ -29,10 +29,8 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         row = {f"{score.title}": mean_text(group.metrics[score.metric])}
         if reference is not None:
             row["ratio to reference"] = compare(statistics.ratio, group, reference, score.metric)
-        row |= {
-            spaced(name) + " per agent" * ("_per_" not in name): privacy_text(group.metrics[name])
-            for name in privacy(group)
-        }
+        for name in privacy(group):
+            row[spaced(name) + " per agent" * ("_per_" not in name)] = privacy_text(group.metrics[name])
         row |= {spaced(name): number(group.metrics[name].mean()) for name in messages(group)}
         return row | {"wall time": f"{group.wall_seconds.mean():.2g} s", "seeds": str(len(group.seeds))}
 
@@ -88,12 +86,8 @@ def origin_table(manifest: Manifest) -> Table:
 
 
 def _table(
-    title: str,
-    note: str,
-    study: Study,
-    results: Results,
-    row: Callable[[Group, Group | None], dict[str, str]],
-) -> Table:
+    title: str, note: str, study: Study, results: Results, row: Callable[[Group, Group | None], dict[str, str]],
+) -> Table:  # fmt: skip
     """A row per configuration: its facets, its label, then `row(group, reference)` by column; rows without entries are left out."""
     lines, values = [], []
     for _, panel in study.panels(results):
@@ -114,10 +108,9 @@ def _table(
 
 
 def _overall(study: Study, results: Results) -> Table:
+    kinds = (statistics.mean, statistics.iqm)
     relative = relative_scores(study, results)
-    rows = [
-        [label, estimate_text(statistics.mean, x), estimate_text(statistics.iqm, x)] for label, x in relative.items()
-    ]
+    rows = [[label, *(estimate_text(kind, x) for kind in kinds)] for label, x in relative.items()]
     note = f"{study.score.title} over the reference's mean in each panel ({study.score.direction})."
     return Table("All panels together", ("configuration", "mean", "interquartile mean"), rows, note)
 

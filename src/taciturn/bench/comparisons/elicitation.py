@@ -1,5 +1,6 @@
 """Payment rules for private data: what the platform pays and learns, by population, cost family and size."""
 
+import itertools
 from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
@@ -10,7 +11,7 @@ from taciturn.bench.figures import COLORS, MARKERS, panels, plot_scores, shared_
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, register
 from taciturn.envs import elicitation_v0
-from taciturn.envs.elicitation.game import Cost, ExponentialCost, LinearCost, QuadraticCost
+from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, QuadraticCost
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies import Mixture
 from taciturn.registry import make_policy
@@ -39,9 +40,8 @@ def gain_over_target(platform: str, cost: str, num_individuals: int) -> float:
     announced = make_policy(platform).announcement(np.array(THETA), COSTS[cost], TARGET)
     if platform == "PeerTruthSerum":
         announced = replace(announced, reference=law)
-    return float(
-        elicitation_v0.exploitability(announced, np.full(num_individuals, TARGET), theta=THETA, cost=COSTS[cost])
-    )
+    profile = np.full(num_individuals, TARGET)
+    return float(elicitation_v0.exploitability(announced, profile, theta=THETA, cost=COSTS[cost]))
 
 
 @register
@@ -63,42 +63,25 @@ class ElicitationStudy(Study):
 
     def cells(self, quick: bool) -> list[Cell]:
         sizes, costs = ((100, 1_000), COSTS) if not quick else ((300,), ["quadratic"])
-        settings = [
-            {"crowd": crowd, "cost": cost, "num_individuals": size, "platform": platform}
-            for crowd in CROWDS
-            for cost in costs
-            for size in sizes
-            for platform in PLATFORMS
-        ]
-        return self.sweep(settings, range(5 if quick else 20))
+        names = ("crowd", "cost", "num_individuals", "platform")
+        every = itertools.product(CROWDS, costs, sizes, PLATFORMS)
+        return self.sweep((dict(zip(names, one, strict=True)) for one in every), range(5 if quick else 20))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         size, cost, platform = (cell.config[name] for name in ("num_individuals", "cost", "platform"))
         population = elicitation_v0.population(
-            20,
-            num_individuals=size,
-            theta=THETA,
-            target=TARGET,
-            cost=COSTS[cost],
-            campaigns=20,
-            belief_concentration=np.inf,
-        )
+            20, num_individuals=size, theta=THETA, target=TARGET, cost=COSTS[cost], campaigns=20, belief_concentration=np.inf
+        )  # fmt: skip
         crowd = Mixture([(make_policy(name), share) for name, share in CROWDS[cell.config["crowd"]]])
         run = simulate(population, {"platform": make_policy(platform), "individual": crowd}, seed=cell.seed)
         means = {name: float(values.mean()) for name, values in run.metrics.items()}
         bound = elicitation_v0.payment_lower_bound(THETA, TARGET, COSTS[cost])
-        return Result(
-            {
-                "loss": means["payment"] * means["participation"] + means["shortfall"],
-                "payment": means["payment"],
-                "payment_over_bound": means["payment"] / bound,
-                "error_times_n": means["error"] * size,
-                "shortfall": means["shortfall"],
-                "exploitability_over_bound": gain_over_target(platform, cost, size) / bound,
-                "level": means["level"],
-                "participation": means["participation"],
-            }
-        )
+        found = {
+            "loss": means["payment"] * means["participation"] + means["shortfall"], "payment": means["payment"],
+            "payment_over_bound": means["payment"] / bound, "error_times_n": means["error"] * size,
+            "shortfall": means["shortfall"], "exploitability_over_bound": gain_over_target(platform, cost, size) / bound,
+        }  # fmt: skip
+        return Result(found | {name: means[name] for name in ("level", "participation")})
 
     def plots(self, results: Results) -> list[Plot]:
         titles = list(dict.fromkeys(str(group.config["crowd"]) for group in results))
@@ -106,17 +89,9 @@ class ElicitationStudy(Study):
         for ax, title in zip(axes, titles, strict=True):
             for group in results.select(crowd=title):
                 index = PLATFORMS.index(group.config["platform"])
-                ax.plot(
-                    group.metrics["payment_over_bound"].mean(),
-                    group.metrics["error_times_n"].mean(),
-                    MARKERS[index],
-                    color=COLORS[index],
-                    label=group.config["platform"],
-                    alpha=0.7,
-                )
-            ax.set_xscale("log")
-            ax.set_xlabel("payment / lower bound")
-            ax.set_ylabel("squared error × N")
-        shared_legend(figure, axes)
+                at = group.mean("payment_over_bound"), group.mean("error_times_n")
+                ax.plot(*at, MARKERS[index], color=COLORS[index], label=PLATFORMS[index], alpha=0.7)
+            ax.set(xscale="log", xlabel="payment / lower bound", ylabel="squared error × N")
+        shared_legend(figure)
         caption = "Payment against estimation error, for every cost family and size; lower left is better."
         return [Plot(f"{self.name}_payment_error", figure, caption), plot_scores(self, results)]

@@ -1,17 +1,19 @@
-"""Federated bandits: regret, communication and privacy loss of all policies in one world."""
+"""Federated bandits: regret, communication and privacy loss of all policies in one world; learners against designed algorithms."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from taciturn.bench.figures import plot_pareto, plot_privacy, plot_scores
 from taciturn.bench.papers.li2022.cells import run
-from taciturn.bench.play import config
+from taciturn.bench.play import config, learns, play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import mean_text, number, standard_tables
 
 SHORT = {"participation": "p", "rounds": "R"}
+SLOTS, EPOCHS = "federated_bandit_v0", "arm_elimination_v0"
+ALONE = ("UCB1", "KLUCB", "ThompsonSampling")
 
 
 @register
@@ -67,11 +69,7 @@ class ComparisonStudy(Study):
     def row_label(self, group: Group, results: Results) -> str:
         own = ", ".join(f"{SHORT.get(name, name)}={value}" for name, value in group.config["policy_params"].items())
         noise = group.config["privacy"]
-        return (
-            group.config["policy"]
-            + (f" ({own})" if own else "")
-            + (f", {noise}" if noise not in ("paper", "none") else "")
-        )
+        return group.config["policy"] + f" ({own})" * bool(own) + f", {noise}" * (noise not in ("paper", "none"))
 
     def tables(self, results: Results) -> list[Table]:
         """Regret, messages and epsilon side by side, then the standard tables but the first."""
@@ -98,9 +96,7 @@ class ComparisonStudy(Study):
             return []
         sending = Results(group for group in results if group.mean("transmissions") > 0)
         caption = "Policies that communicate: regret against the messages of all agents, with the Pareto front."
-        by_messages = plot_pareto(
-            self, sending, "transmissions", "messages over all links", lambda group: self.label(group, results), caption, height=5.5
-        )  # fmt: skip
+        by_messages = plot_pareto(self, sending, "transmissions", "messages over all links", caption, height=5.5)
         return [plot_scores(self, results), by_messages, plot_privacy(self, results, "epsilon_event")]
 
 
@@ -108,3 +104,48 @@ def spent(levels: Floats) -> str:
     """Mean epsilon as text."""
     mean = float(levels.mean())
     return "nothing sent" if mean == 0 else "∞" if math.isinf(mean) else number(mean)
+
+
+@register
+class FederatedLearnersStudy(Study):
+    name = "federated-bandit-learners"
+    title = "Federated bandits: learners against algorithms"
+    description = (
+        "5 agents and 10 arms with means drawn from [0, 1] for each run. Agents that decide slot by slot (LearnedPulls) play 500 slots "
+        "(quick: 200) with server links at cost 1; a coordinator that decides epoch by epoch (LearnedElimination) has 10,000 (1,000) "
+        "slots and links at cost 25. A cell is 20 runs, the same for all policies; learners are trained first, with the cell's seed, on "
+        "other runs. With UCB1, KL-UCB and Thompson sampling each agent learns alone, at no communication cost; DDUCB's agents share "
+        "everything in every slot, at no price here; the oracle sees all pulls."
+    )
+    score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
+    reference: ClassVar[Config] = {"policy": "UCB1"}
+    facets = ("env_params.horizon",)
+    rows = ("policy",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        found = []
+        for learner, env, horizon, price in (
+            (("LearnedPulls", {"steps": 32_000} if quick else {}), SLOTS, 200 if quick else 500, 1.0),
+            (("LearnedElimination", {"steps": 20_000} if quick else {}), EPOCHS, 1_000 if quick else 10_000, 25.0),
+        ):
+            world: dict[str, Any] = {"num_agents": 5, "num_arms": 10, "qualities": "uniform", "horizon": horizon}
+            world["server_link_cost"] = price
+            found += [config(SLOTS, policy, **world) for policy in ALONE]
+            found.append(config(SLOTS, "CDPMAB", **world))
+            found.append(config(SLOTS, "DDUCB", **world, topology="complete"))
+            found.append(config(SLOTS, "CentralisedOracle", **world))
+            found.append(config(env, *learner, **world))
+        cells = []
+        for one in found:
+            trained = learns(one["policy"])
+            cells += self.sweep([one], range((1 if trained else 2) if quick else 10 if trained else 20))
+        return cells
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        result = play(cell, replicas=20, progress=progress)
+        world = cell.config["env_params"]
+        paid = result.metrics["regret_per_agent"] + result.metrics["cost"] / world["num_agents"]
+        return Result({**result.metrics, "regret_and_cost_per_agent": paid}, result.curves)
+
+    def plots(self, results: Results) -> list[Plot]:
+        return [plot_scores(self, results)]

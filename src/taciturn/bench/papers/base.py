@@ -13,10 +13,12 @@ IN_KIND = "in kind, not in size"
 class PaperStudy(Study):
     """Published figures: a curve per setting, and the paper's claims about them.
 
-    `seeds` and `runs` hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of
-    every configuration. Unless `partial`, `claims` needs results of every setting.
+    `configs` are the configurations of the figures; a study that has others in quick runs overrides `settings`. `seeds` and `runs`
+    hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of every configuration. Unless
+    `partial`, `claims` needs results of every setting.
     """
 
+    configs: ClassVar[tuple[Config, ...]]
     seeds: ClassVar[tuple[int, int]] = (5, 20)
     runs: ClassVar[tuple[int, int] | None] = None
     partial: ClassVar[bool] = False
@@ -28,7 +30,7 @@ class PaperStudy(Study):
 
     def settings(self, quick: bool) -> list[Config]:
         """The configurations of the figures, without "runs"."""
-        raise NotImplementedError
+        return list(self.configs)
 
     def cells(self, quick: bool) -> list[Cell]:
         return self.sweep(self.with_runs(self.settings(quick), quick), range(self.seeds[not quick]))

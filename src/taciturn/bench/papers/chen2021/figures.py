@@ -2,20 +2,11 @@
 
 from taciturn.bench.figures import plot_curves
 from taciturn.bench.papers.base import PaperStudy, epsilon_of
-from taciturn.bench.papers.chen2021 import verdicts
+from taciturn.bench.papers.chen2021 import settings, verdicts
 from taciturn.bench.papers.chen2021.mean_field import mean_field
-from taciturn.bench.papers.chen2021.settings import (
-    LIMIT,
-    LONG,
-    QUALITIES,
-    cbl,
-    ladder,
-    mean_field_of,
-    ppcl,
-    small_gap_variants,
-)
+from taciturn.bench.papers.chen2021.settings import LIMIT, LONG, QUALITIES, cbl, ladder, mean_field_of, ppcl
 from taciturn.bench.play import play
-from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
 
 
@@ -43,7 +34,7 @@ class Convergence(PaperStudy):
 
     def plots(self, results: Results) -> list[Plot]:
         played = Results(group for group in results if group.config["policy"] != LIMIT)
-        limits = Results(group for group in results if group.config["policy"] == LIMIT)
+        limits = results.select(policy=LIMIT)
         labels = {"x_label": "time (rounds)", "y_label": "share that prefers the best option"}
         plots = [plot_curves(self, played, "best", **labels)] if len(played) else []
         if len(limits):
@@ -64,9 +55,7 @@ class AgentsStudy(Convergence):
     figures = ("chen2021/1", "chen2021/2")
     claims = staticmethod(verdicts.agents)
     facets = ("env_params.qualities",)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [ppcl(q, num_agents=n) for q in QUALITIES.values() for n in (50, 100, 200, 400, 800)]
+    configs = tuple(ppcl(q, num_agents=n) for q in QUALITIES.values() for n in (50, 100, 200, 400, 800))
 
 
 @register
@@ -76,9 +65,7 @@ class OptionsStudy(Convergence):
     description = "N = 400, epsilon = 3; the best quality is 0.9, and each further option is 0.1 worse."
     figures = ("chen2021/3",)
     claims = staticmethod(verdicts.options)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8)]
+    configs = tuple(ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8))
 
 
 @register
@@ -93,10 +80,10 @@ class GapStudy(Convergence):
     figures = ("chen2021/4",)
     claims = staticmethod(verdicts.gaps)
     facets = ("policy_params.alpha",)
-
-    def settings(self, quick: bool) -> list[Config]:
-        plain = [ppcl(ladder(0.95, gap, 4), horizon=LONG) for gap in (0.1, 0.2, 0.3)]
-        return plain + [one for gap in (0.1, 0.3) for one in small_gap_variants(gap).values()]
+    configs = (
+        *(ppcl(ladder(0.95, gap, 4), horizon=LONG) for gap in (0.1, 0.2, 0.3)),
+        *(one for gap in (0.1, 0.3) for one in settings.small_gap_variants(gap).values()),
+    )
 
 
 @register
@@ -109,9 +96,7 @@ class PrivacyStudy(Convergence):
     )
     figures = ("chen2021/5",)
     claims = staticmethod(verdicts.privacy)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [ppcl(QUALITIES[4], epsilon=level) for level in verdicts.LEVELS]
+    configs = tuple(ppcl(QUALITIES[4], epsilon=level) for level in verdicts.LEVELS)
 
 
 @register
@@ -121,6 +106,4 @@ class ComparisonStudy(Convergence):
     description = "N = 400, K = 4. CBL asks one peer and gets a truthful reply; the paper does not give its tau. PPCL's replies are noisy."
     figures = ("chen2021/6",)
     claims = staticmethod(verdicts.comparison)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [ppcl(QUALITIES[4], epsilon=e) for e in (1.0, 3.0, None)] + [cbl(tau) for tau in verdicts.TAUS]
+    configs = (*(ppcl(QUALITIES[4], epsilon=e) for e in (1.0, 3.0, None)), *map(cbl, verdicts.TAUS))

@@ -10,14 +10,9 @@ from taciturn.bench.statistics import Floats
 
 
 def mean_field(
-    qualities: Sequence[float],
-    horizon: float,
-    *,
-    epsilon: float | None,
-    num_agents: int,
-    draws: int = 4000,
+    qualities: Sequence[float], horizon: float, *, epsilon: float | None, num_agents: int, draws: int = 4000,
     step: float = 0.05,
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats]:  # fmt: skip
     """Share of the best option under PPCL without demographic fluctuations: each agent hears replies as noisy as those of N agents.
 
     Integrates dY_k = sum_j Y_j E[Fhat_k; Fhat_j < alpha] phi_k - Y_k sum_j E[Fhat_j; Fhat_k < alpha] phi_j by Heun's method: the generator
@@ -40,8 +35,7 @@ def mean_field(
         # pulls[j, k]: rate at which a holder of j adopts k.
         pulls = (estimate < alpha).T.astype(np.float64) @ estimate / draws * phi
         np.fill_diagonal(pulls, 0.0)
-        moved: Floats = shares @ pulls - shares * pulls.sum(1)
-        return moved
+        return shares @ pulls - shares * pulls.sum(1)
 
     shares, curve = np.full(options, 1 / options), []
     steps = round(1 / step)
@@ -65,11 +59,10 @@ def extinction_leak(num_options: int, num_agents: int, epsilon: float) -> tuple[
 
 def first_passage(curves: Sequence[tuple[Floats, Floats]], level: float) -> Floats:
     """When each curve first reaches a level, interpolated linearly; infinite if it never does."""
-    times = []
-    for x, y in curves:
+    times = np.full(len(curves), math.inf)
+    for curve, (x, y) in enumerate(curves):
         x, y = np.append(0.0, x), np.append(0.0, y)
         i = int(np.argmax(y >= level))
-        times.append(
-            math.inf if y[i] < level else x[i - 1] + (level - y[i - 1]) / (y[i] - y[i - 1]) * (x[i] - x[i - 1])
-        )
-    return np.array(times)
+        if y[i] >= level:
+            times[curve] = x[i - 1] + (level - y[i - 1]) / (y[i] - y[i - 1]) * (x[i] - x[i - 1])
+    return times

@@ -10,16 +10,9 @@ import numpy as np
 
 from taciturn.bench import statistics
 from taciturn.bench.papers.base import IN_KIND
+from taciturn.bench.papers.chen2021 import settings
 from taciturn.bench.papers.chen2021.mean_field import extinction_leak, first_passage
-from taciturn.bench.papers.chen2021.settings import (
-    LONG,
-    QUALITIES,
-    cbl,
-    ladder,
-    mean_field_of,
-    ppcl,
-    small_gap_variants,
-)
+from taciturn.bench.papers.chen2021.settings import LONG, QUALITIES, cbl, ladder, mean_field_of, ppcl
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import AGREES, DIFFERS, Verdict
@@ -95,8 +88,8 @@ def agents(results: Results) -> Iterator[Verdict]:
 
 def options(results: Results) -> Iterator[Verdict]:
     """Figure 3."""
-    settings = {k: ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8)}
-    times = {k: time_to(results, setting, 0.9) for k, setting in settings.items()}
+    chosen = {k: ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8)}
+    times = {k: time_to(results, setting, 0.9) for k, setting in chosen.items()}
     ratio = times[8][0].mean() / times[2][0].mean()
     yield Verdict(
         "Figure 3: rounds to converge, K = 8 over K = 2 (time to 90%)", "around two times", ratio,
@@ -104,7 +97,7 @@ def options(results: Results) -> Iterator[Verdict]:
         "; ".join(f"K={k}: {time_text(t)} ({way})" for k, (t, way) in times.items())
         + ". For 99% the ratio is infinite: at K = 8 the share settles below that",
     )  # fmt: skip
-    yield levels_off(results, "Figure 3: K = 8 converges (share at t=150)", 8, 3.0, 400, settings[8])
+    yield levels_off(results, "Figure 3: K = 8 converges (share at t=150)", 8, 3.0, 400, chosen[8])
 
 
 def gaps(results: Results) -> Iterator[Verdict]:
@@ -116,7 +109,8 @@ def gaps(results: Results) -> Iterator[Verdict]:
         if paper is None:
             continue
         variants = "; ".join(
-            f"{name}: {time_text(time_to(results, one, 0.99)[0])}" for name, one in small_gap_variants(gap).items()
+            f"{name}: {time_text(time_to(results, one, 0.99)[0])}"
+            for name, one in settings.small_gap_variants(gap).items()
         )
         yield Verdict(
             f"Figure 4: rounds to converge, gap {gap} (time to 99%)", f"around {paper}", time_text(times), DIFFERS,

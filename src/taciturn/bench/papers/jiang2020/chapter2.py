@@ -17,17 +17,14 @@ from taciturn.bench.papers.jiang2020.crowd import PAYMENTS, WORKERS, fitted, sco
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.envs import elicitation_v0
-from taciturn.envs.elicitation.game import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
+from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
 from taciturn.policies import FiniteBestResponse, TargetQuality, Wintall
 from taciturn.simulation import simulate
 
 THETAS: dict[str, tuple[float, ...]] = {"two values": (0.7, 0.3), "four values": (0.4, 0.3, 0.2, 0.1)}
 COSTS: dict[str, Cost] = {
-    "quadratic": QuadraticCost(1.0),
-    "linear": LinearCost(1.0),
-    "exponential": ExponentialCost(1.0),
-    "logarithmic": LogCost(1.0),
-}
+    "quadratic": QuadraticCost(1.0), "linear": LinearCost(1.0), "exponential": ExponentialCost(1.0), "logarithmic": LogCost(1.0),
+}  # fmt: skip
 SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 TARGET = 1.0
 
@@ -87,9 +84,8 @@ class WintallStudy(PaperStudy):
         ratio = float(run.metrics["payment_ratio"].mean())
         predicted = elicitation_v0.estimator_error(THETAS[theta], TARGET, size).sum()
         error = float(run.metrics["error"].mean() / predicted)
-        return Result(
-            {"payment_ratio": ratio, "distance": abs(ratio - 1), "error_ratio": error} | exact(theta, cost, size)
-        )
+        metrics = {"payment_ratio": ratio, "distance": abs(ratio - 1), "error_ratio": error}
+        return Result(metrics | exact(theta, cost, size))
 
     def tables(self, results: Results) -> list[Table]:
         return []
@@ -113,14 +109,12 @@ class WintallStudy(PaperStudy):
                     ax.plot(sizes, shown, color=COLORS[index], linestyle=LINES[index], label=cost)
                     if name == "expected_ratio":
                         ax.plot(sizes, [group.mean("payment_ratio") for group in groups], ".", color=COLORS[index])
-                ax.set_xscale("log")
-                ax.set_xlabel("individuals N")
-                ax.set_ylabel(label)
+                ax.set(xscale="log", xlabel="individuals N", ylabel=label)
                 if name == "gain_at_target":
                     ax.set_yscale("log")
                 else:
                     ax.axhline(1, color="#888888", linewidth=1, linestyle="--")
-            shared_legend(figure, axes)
+            shared_legend(figure)
             plots.append(Plot(f"{self.name}_{name}", figure, caption))
         return plots
 
@@ -143,23 +137,15 @@ class CrowdStudy(PaperStudy):
     figures = ("jiang2020/2.1", "jiang2020/2.2", "jiang2020/2.3", "jiang2020/2.4")
     claims = staticmethod(verdicts.crowd)
     partial = True
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [{"payment": name} for name in PAYMENTS]
+    configs = tuple({"payment": name} for name in PAYMENTS)
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         base, bonus = PAYMENTS[cell.config["payment"]]
         rng = np.random.Generator(np.random.PCG64([cell.seed, list(PAYMENTS).index(cell.config["payment"])]))
         counts = rng.multinomial(WORKERS, scores(*fitted(), bonus))
-        return Result(
-            {
-                "mean_score": float(counts @ np.arange(6) / WORKERS),
-                "mean_payment": float(base + bonus * counts[5] / WORKERS),
-                "good": float(counts[4:].sum()),
-                "best": float(counts[5]),
-            },
-            {"workers": (np.arange(6), counts)},
-        )
+        score, payment = counts @ np.arange(6) / WORKERS, base + bonus * counts[5] / WORKERS
+        found = {"mean_score": score, "mean_payment": payment, "good": counts[4:].sum(), "best": counts[5]}
+        return Result({name: float(value) for name, value in found.items()}, {"workers": (np.arange(6), counts)})
 
     def plots(self, results: Results) -> list[Plot]:
         figure, (left, right) = panels(["scores", "mean score and payment"])
@@ -168,10 +154,8 @@ class CrowdStudy(PaperStudy):
             style: dict[str, Any] = {"color": COLORS[index], "label": str(group.config["payment"])}
             left.bar(np.arange(6) + 0.27 * (index - 1), heights, 0.25, **style)
             right.plot(group.metrics["mean_payment"], group.metrics["mean_score"], "o", alpha=0.5, **style)
-        left.set_xlabel("score")
-        left.set_ylabel("workers (of 180)")
-        right.set_xlabel("mean payment (cents)")
-        right.set_ylabel("mean score")
-        shared_legend(figure, [left, right])
+        left.set(xlabel="score", ylabel="workers (of 180)")
+        right.set(xlabel="mean payment (cents)", ylabel="mean score")
+        shared_legend(figure)
         caption = "Figures 2.3 and 2.4 in the model; a point is one draw of the experiment."
         return [Plot(f"{self.name}_scores", figure, caption)]

@@ -36,9 +36,7 @@ class RewardCurveStudy(PaperStudy):
     figures = ("jiang2020/3.2",)
     claims = staticmethod(verdicts.reward_curve)
     partial = True
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [{"concentration": None}, {"concentration": 3.0}]
+    configs = ({"concentration": None}, {"concentration": 3.0})
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env = federated_training_v0.population(concentration=cell.config["concentration"])
@@ -57,10 +55,9 @@ class RewardCurveStudy(PaperStudy):
             for offset, label, style in ((1.0, "c - a/(k+1), the paper's form", "--"), (0.0, "c - a/k", ":")):
                 fit = fit_hyperbolic(np.append(0.0, mean), offset=offset)
                 ax.plot(k, fit.c - fit.a / (k + offset), style, color="#d55e00" if offset else "#222222", label=label)
-            ax.set_xlabel("updates k")
-            ax.set_ylabel("R(k), decrease of the loss (nats)")
+            ax.set(xlabel="updates k", ylabel="R(k), decrease of the loss (nats)")
             ax.set_ylim(bottom=max(ax.get_ylim()[0], -2 * abs(mean[-1])))
-        shared_legend(figure, axes)
+        shared_legend(figure)
         caption = "Measured reward curve, mean over seeds with its 95% band, and two fits."
         return [Plot(f"{self.name}_reward", figure, caption)]
 
@@ -85,17 +82,12 @@ class LossStudy(PaperStudy):
             return play(cell, replicas=1000 if cell.config["policy"] == "WaitForAll" else 5000)
         return play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], points=100)
 
-    @staticmethod
-    def trained(results: Results) -> Results:
-        """The results of training."""
-        return results.select(env="federated_training_v0")
-
     def tables(self, results: Results) -> list[Table]:
-        trained = self.trained(results)
+        trained = results.select(env="federated_training_v0")
         return standard_tables(self, trained) if len(trained) else []
 
     def plots(self, results: Results) -> list[Plot]:
-        trained = self.trained(results)
+        trained = results.select(env="federated_training_v0")
         if not len(trained):
             return []
         labels = {"x_label": "time (s)", "y_label": "held-out cross-entropy (nats)"}
@@ -107,14 +99,13 @@ class LossStudy(PaperStudy):
             return plots
         figure, (ax,) = panels()
         for group in trained:
-            if group is base or group.config["policy"] == "WaitForAll":
-                continue
-            relative = verdicts.relative_loss(group, base)
-            draw_band(ax, base.curves["test_loss"][0][0], 100 * relative, self.row_label(group, trained))
+            if group is not base and group.config["policy"] != "WaitForAll":
+                loss, of_base = verdicts.paired_losses(group, base)
+                relative, label = 100 * (loss / of_base - 1), self.row_label(group, trained)
+                draw_band(ax, base.curves["test_loss"][0][0], relative, label)
         ax.axhline(0, color="#888888", linestyle="--", linewidth=1)
-        ax.set_xlabel("time (s)")
-        ax.set_ylabel("loss relative to k=10 (%)")
-        shared_legend(figure, [ax])
+        ax.set(xlabel="time (s)", ylabel="loss relative to k=10 (%)")
+        shared_legend(figure)
         caption = f"Figure {second}: loss relative to k=10; mean over paired seeds with its 95% band."
         return [*plots, Plot(f"{self.name}_close", figure, caption)]
 

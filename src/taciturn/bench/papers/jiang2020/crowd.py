@@ -12,11 +12,8 @@ import numpy as np
 from taciturn.bench.statistics import Floats
 
 WORKERS = 180  # per payment rule: 9 tasks of 20 workers
-PAYMENTS: dict[str, tuple[float, float]] = {
-    "Flat": (30, 0),
-    "WINTALL-20": (20, 20),
-    "WINTALL-40": (20, 40),
-}  # cents, bonus
+# The payment and the bonus, in cents.
+PAYMENTS: dict[str, tuple[float, float]] = {"Flat": (30, 0), "WINTALL-20": (20, 20), "WINTALL-40": (20, 40)}
 GOOD = {"Flat": 16, "WINTALL-20": 28, "WINTALL-40": 37}  # answers with scores 4 and 5
 BEST = {"Flat": 7, "WINTALL-20": 9, "WINTALL-40": 12}  # answers with score 5
 SCORE_GAIN = {"WINTALL-20": 19.4, "WINTALL-40": 37.5}  # percent over Flat, all tasks together
@@ -32,10 +29,8 @@ def scores(ability: float, spread: float, price: float, bonus: float) -> Floats:
     good = right**5 + 5 * right**4 * (1 - right)
     chosen = np.argmax(bonus * good - price * EFFORT**2, axis=1)
     q = np.take_along_axis(right, chosen[:, None], 1)
-    k = np.arange(6)
-    choose = np.array([1.0, 5.0, 10.0, 10.0, 5.0, 1.0])
-    law: Floats = MASS @ (choose * q**k * (1 - q) ** (5 - k))
-    return law
+    k, choose = np.arange(6), np.array([1.0, 5.0, 10.0, 10.0, 5.0, 1.0])
+    return MASS @ (choose * q**k * (1 - q) ** (5 - k))
 
 
 @lru_cache

@@ -1,13 +1,12 @@
 """Chapter 3's stated model, solved exactly: M = 100, t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018.
 
-`shifted_reward` is R(k) = c - a/k, which the paper does not state but from which most of its reported numbers follow.
+R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow from it.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from taciturn.bench.statistics import Floats
 from taciturn.envs.round_stopping.world import Model, evaluate, parameters
 from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
 from taciturn.policies.reference.optimal_stopping import threshold_table
@@ -17,38 +16,21 @@ PAPER_RULE = (10, 8)
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact values in the stated model, and what R(k) = c - a/k gives.
+    """Exact values in the stated model, and what R(k) = c - a/k gives."""
 
-    Attributes:
-        optimal_rate: lambda*, by the solver's dynamic programme.
-        rates: reward per second of "(10, 8)", "k=10", "k=100" and "optimal", by evaluation of each rule's Markov chain.
-        durations: mean seconds per round of the same rules.
-        optimal_reward: mean reward per round of the optimal rule.
-        thresholds: (k*, k0*).
-        bounds: of the optimal rate, Corollaries 1 and 2.
-        best_fixed: k of the best fixed count, and its rate.
-        ready_thresholds: with R(k) = c - a/k and clients that are always ready (p = 1).
-        ready_rate: max R(k)/(t0 + k tau), Corollary 2's bound with R(k) = c - a/k.
-        busy_rate: max R(k)/(t0 + k tau/mu), with a queue that never empties, and its k.
-        later_rate: max R(k)/(t0 + (k+1) tau/mu).
-    """
-
-    optimal_rate: float
-    rates: dict[str, float]
-    durations: dict[str, float]
-    optimal_reward: float
-    thresholds: tuple[int, int]
-    bounds: tuple[float, float]
-    best_fixed: tuple[int, float]
-    ready_thresholds: tuple[int, int]
-    ready_rate: float
-    busy_rate: tuple[float, int]
-    later_rate: float
-
-
-def shifted_reward(model: Model) -> Floats:
-    """R(k) = c - a/k for k >= 1."""
-    return 0.04 - 0.018 / np.maximum(np.arange(model.num_clients + 1.0), 1e-300)
+    optimal_rate: float  # lambda*, by the solver's dynamic programme
+    rates: dict[
+        str, float
+    ]  # reward per second of "(10, 8)", "k=10", "k=100" and "optimal", from each rule's Markov chain
+    durations: dict[str, float]  # mean seconds per round of the same rules
+    optimal_reward: float  # mean reward per round of the optimal rule
+    thresholds: tuple[int, int]  # (k*, k0*)
+    bounds: tuple[float, float]  # of the optimal rate, Corollaries 1 and 2
+    best_fixed: tuple[int, float]  # k of the best fixed count, and its rate
+    ready_thresholds: tuple[int, int]  # with R(k) = c - a/k and clients that are always ready (p = 1)
+    ready_rate: float  # max R(k)/(t0 + k tau), Corollary 2's bound with R(k) = c - a/k
+    busy_rate: tuple[float, int]  # max R(k)/(t0 + k tau/mu), with a queue that never empties, and its k
+    later_rate: float  # max R(k)/(t0 + (k+1) tau/mu)
 
 
 def solve() -> Exact:
@@ -65,7 +47,7 @@ def solve() -> Exact:
     found["optimal"] = solution.evaluate(solution.table)
     fixed = [evaluate(FixedCount(k).table(clients), **known).rate for k in range(1, clients + 1)]
     k = np.arange(1, clients + 1)
-    moved = shifted_reward(model)[1:]
+    moved = 0.04 - 0.018 / k
     ready = OptimalStopping.solve(**known | {"reward": np.append(0.0, moved), "compute_probability": 1.0})
     busy = moved / (t0 + tau * (k / mu))
     return Exact(

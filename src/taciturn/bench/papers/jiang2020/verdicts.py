@@ -13,7 +13,7 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import AGREES, DIFFERS, Verdict
 from taciturn.envs import elicitation_v0
-from taciturn.envs.elicitation.game import QuadraticCost
+from taciturn.envs.elicitation.costs import QuadraticCost
 
 IN_ORDER, TIE, NEW, LIMIT = "in order, not in size", "a tie", "not reported", "in the limit only"
 MODEL = "a model, not a replication"
@@ -121,11 +121,10 @@ def rule(results: Results, env: str, policy: str, **own: object) -> Group | None
     return results.find({"env": env, "policy": policy, "policy_params": own})
 
 
-def relative_loss(group: Group, base: Group) -> Floats:
-    """(loss - loss of the base) / loss of the base over time, [paired seeds, time]."""
-    mine, theirs = group.shared_seeds(base)
-    curves, others = group.curves["test_loss"], base.curves["test_loss"]
-    return np.array([curves[i][1] / others[j][1] - 1 for i, j in zip(mine, theirs, strict=True)])
+def paired_losses(one: Group, other: Group) -> list[Floats]:
+    """The losses of two groups over time, [paired seeds, time] each."""
+    positions = one.shared_seeds(other)
+    return [np.array([g.curves["test_loss"][i][1] for i in p]) for g, p in zip((one, other), positions, strict=True)]
 
 
 def round_time(
@@ -151,10 +150,8 @@ def reduction(
     theirs = rule(results, "federated_training_v0", policy, **own)
     if ours is None or theirs is None:
         return
-    mine, others = ours.shared_seeds(theirs)
-    a = np.array([ours.curves["test_loss"][i][1] for i in mine])
-    b = np.array([theirs.curves["test_loss"][i][1] for i in others])
-    end, low, high = statistics.mean((b[:, -1] - a[:, -1]) / a[:, -1]) if len(mine) > 1 else (math.nan,) * 3
+    a, b = paired_losses(ours, theirs)
+    end, low, high = statistics.mean((b[:, -1] - a[:, -1]) / a[:, -1]) if len(a) > 1 else (math.nan,) * 3
     over_time = (b.mean(0) - a.mean(0)) / a.mean(0)
     later = over_time[len(over_time) // 4 :]
     yield Verdict(
@@ -191,13 +188,15 @@ def geometric(results: Results) -> Iterator[Verdict]:
         f"p = 1 and R(k) = c - a/k give {exact.ready_thresholds}. With p = 1/500 no price of time gives k* = 10 and k0* = 8 together: "
         "waiting with an empty queue is too slow",
     )  # fmt: skip
-    yield Verdict("rate of the rule (10, 8)", "–", exact.rates["(10, 8)"], NEW, share["(10, 8)"])
-    yield Verdict(
-        "rate of the optimal rule", "–", exact.rates["optimal"], NEW,
-        f"E[R] = {exact.optimal_reward:.6f} over {exact.durations['optimal']:.4f} s",
-    )  # fmt: skip
-    yield Verdict("rate of k=10 (the 10% rule)", "–", exact.rates["k=10"], NEW, share["k=10"])
-    yield Verdict("rate of k=100", "–", exact.rates["k=100"], NEW, share["k=100"])
+    share["optimal"] = f"E[R] = {exact.optimal_reward:.6f} over {exact.durations['optimal']:.4f} s"
+    said = {
+        "(10, 8)": "the rule (10, 8)",
+        "optimal": "the optimal rule",
+        "k=10": "k=10 (the 10% rule)",
+        "k=100": "k=100",
+    }
+    for name, text in said.items():
+        yield Verdict(f"rate of {text}", "–", exact.rates[name], NEW, share[name])
     yield Verdict(
         "the best fixed k", "10", str(best_k), DIFFERS,
         f"rate {best_rate:.6f}, {100 * best_rate / exact.optimal_rate:.1f}% of the optimum: the paper took 10% from McMahan et al. (2016), "

@@ -5,32 +5,18 @@ from typing import ClassVar
 from taciturn.bench.figures import (
     COLORS,
     MARKERS,
+    facet_axes,
     linestyle,
     log_scale,
-    panels,
     plot_curves,
     plot_pareto,
     plot_scores,
     shared_legend,
 )
 from taciturn.bench.papers.base import PaperStudy
-from taciturn.bench.papers.li2022 import cells, verdicts
-from taciturn.bench.papers.li2022.settings import (
-    GRAPHS,
-    LEVELS,
-    ROUNDS,
-    SHARES,
-    STRUCTURES,
-    TABLE_2,
-    UNBOUNDED,
-    at_epsilon,
-    constrained,
-    few_agents,
-    in_components,
-    in_structure,
-    on_graph,
-)
-from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.papers.li2022 import cells, settings, verdicts
+from taciturn.bench.papers.li2022.settings import LEVELS, ROUNDS, SHARES, UNBOUNDED, at_epsilon, constrained
+from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
 
 
@@ -41,29 +27,26 @@ class FederatedFigure(PaperStudy):
     facets = ("env_params.qualities",)
     runs = (5, 25)
     points: ClassVar[int] = 50
+    # Name, metric, unit and caption of each plot of regret against cost.
+    fronts: ClassVar[tuple[tuple[str, str, str, str], ...]] = ()
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         return cells.run(cell, self.points)
 
     def row_label(self, group: Group, results: Results) -> str:
         """The configuration, without what is standard."""
-        label = super().row_label(group, results)
-        return (
-            label.replace(f"epsilon={UNBOUNDED}, privacy=none", "no privacy")
-            .replace(", privacy=paper", "")
-            .replace("privacy=none", "no noise")
-        )
+        label = super().row_label(group, results).replace(f"epsilon={UNBOUNDED}, privacy=none", "no privacy")
+        return label.replace(", privacy=paper", "").replace("privacy=none", "no noise")
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
             return []
         curves = plot_curves(self, results, "regret_per_agent", x_label="slots", y_label="regret per agent")
-        return [curves, plot_scores(self, results)]
-
-
-def structure_of(group: Group) -> str:
-    """The name of a group's topology."""
-    return str(group.config["env_params"]["topology"])
+        fronts = (
+            plot_pareto(self, results, metric, f"communication cost ({unit})", caption, name=name)
+            for name, metric, unit, caption in self.fronts
+        )
+        return [curves, plot_scores(self, results), *fronts]
 
 
 def rounds_of(group: Group) -> str:
@@ -83,13 +66,11 @@ class PrivacyStudy(FederatedFigure):
     )
     figures = ("li2022/4",)
     claims = staticmethod(verdicts.privacy)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [
-            setting
-            for qualities in verdicts.BOTH
-            for setting in (*(at_epsilon(e, qualities) for e in LEVELS), at_epsilon(0.1, qualities, noise=False))
-        ]
+    configs = tuple(
+        setting
+        for qualities in verdicts.BOTH
+        for setting in (*(at_epsilon(e, qualities) for e in LEVELS), at_epsilon(0.1, qualities, noise=False))
+    )
 
     def plots(self, results: Results) -> list[Plot]:
         shown = [at_epsilon(e, qualities) for qualities in verdicts.BOTH for e in (0.1, 0.3, 0.5, 1.0, UNBOUNDED)]
@@ -99,9 +80,8 @@ class PrivacyStudy(FederatedFigure):
 
     def plot_levels(self, results: Results) -> Plot:
         """Regret against the paper's epsilon and against those of the ledger."""
-        parts = self.panels(results)
-        figure, axes = panels([title for title, _ in parts], height=4.2)
-        for ax, (_, part) in zip(axes, parts, strict=True):
+        figure, parts = facet_axes(self, results, height=4.2)
+        for ax, part in parts:
             groups = [g for g in part if g.config["privacy"] == "paper"]
             regret = [g.mean("regret_per_agent") for g in groups]
             levels = {
@@ -113,11 +93,9 @@ class PrivacyStudy(FederatedFigure):
                 ax.plot(x, regret, marker=MARKERS[i], color=COLORS[i], linestyle=linestyle(i), label=label)
             for group in part.select(policy_params={"epsilon": UNBOUNDED}):
                 ax.axhline(group.mean("regret_per_agent"), color="#888888", linestyle="--", linewidth=1)
-            ax.set_xscale("log")
             log_scale(ax, "y", regret)
-            ax.set_xlabel("epsilon")
-            ax.set_ylabel("regret per agent at T")
-        shared_legend(figure, axes)
+            ax.set(xscale="log", xlabel="epsilon", ylabel="regret per agent at T")
+        shared_legend(figure)
         caption = "Regret against epsilon, by what epsilon refers to; dashed: without privacy."
         return Plot(f"{self.name}_levels", figure, caption)
 
@@ -129,9 +107,7 @@ class ParticipationStudy(FederatedFigure):
     description = "CDP-MAB with epsilon = 1; N = ceil(pM) of 50 agents upload in a round, drawn anew each time."
     figures = ("li2022/5",)
     claims = staticmethod(verdicts.participation)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [constrained(p, None, qualities) for qualities in verdicts.BOTH for p in SHARES]
+    configs = tuple(constrained(p, None, qualities) for qualities in verdicts.BOTH for p in SHARES)
 
 
 @register
@@ -144,9 +120,7 @@ class RoundsStudy(FederatedFigure):
     )
     figures = ("li2022/6",)
     claims = staticmethod(verdicts.rounds)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [constrained(None, r, qualities) for qualities in verdicts.BOTH for r in (*ROUNDS, None)]
+    configs = tuple(constrained(None, r, qualities) for qualities in verdicts.BOTH for r in (*ROUNDS, None))
 
     def row_label(self, group: Group, results: Results) -> str:
         return rounds_of(group)
@@ -161,9 +135,9 @@ class ConstraintsStudy(FederatedFigure):
     claims = staticmethod(verdicts.constraints)
     runs = (5, 10)
     points = 0
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [constrained(p, r, qualities) for qualities in verdicts.BOTH for p in SHARES for r in (*ROUNDS, None)]
+    configs = tuple(
+        constrained(p, r, qualities) for qualities in verdicts.BOTH for p in SHARES for r in (*ROUNDS, None)
+    )
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
@@ -171,7 +145,7 @@ class ConstraintsStudy(FederatedFigure):
         caption = (
             "Regret against communication cost, 25 per upload, for p from 0.2 to 1 and all R, with the Pareto front."
         )
-        pareto = plot_pareto(self, results, "cost", "communication cost", rounds_of, caption)
+        pareto = plot_pareto(self, results, "cost", "communication cost", caption, label=rounds_of)
         return [pareto, plot_scores(self, results)]
 
 
@@ -185,13 +159,11 @@ class RewardsStudy(FederatedFigure):
     )
     figures = ("li2022/8",)
     claims = staticmethod(verdicts.heterogeneity)
+    rows = ("policy",)
     runs = (20, 100)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return str(group.config["policy"])
+    configs = tuple(
+        settings.few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")
+    )
 
 
 @register
@@ -206,21 +178,15 @@ class GraphsStudy(FederatedFigure):
     figures = ("li2022/10", "li2022/table-1")
     claims = staticmethod(verdicts.graphs)
     color = "env_params.topology"
+    rows = ("env_params.topology",)
     runs = (5, 20)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [on_graph(name, q) for q in verdicts.BOTH for name in ("server", *GRAPHS)]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return structure_of(group)
-
-    def plots(self, results: Results) -> list[Plot]:
-        caption = (
-            "Regret against the messages of agents, 1 each (25 for an upload to the server), with the Pareto front."
-        )
-        label = "communication cost (messages)"
-        more = [plot_pareto(self, results, "cost", label, structure_of, caption)] if len(results) else []
-        return super().plots(results) + more
+    fronts = (
+        (
+            "pareto", "cost", "messages",
+            "Regret against the messages of agents, 1 each (25 for an upload to the server), with the Pareto front.",
+        ),
+    )  # fmt: skip
+    configs = tuple(settings.on_graph(name, q) for q in verdicts.BOTH for name in ("server", *settings.GRAPHS))
 
 
 @register
@@ -235,24 +201,18 @@ class ComponentsStudy(FederatedFigure):
     figures = ("li2022/11", "li2022/table-2")
     claims = staticmethod(verdicts.components)
     color = "env_params.topology"
+    rows = ("env_params.topology",)
     runs = (3, 5)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [in_components(case, q) for q in verdicts.BOTH for case in TABLE_2]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return structure_of(group)
-
-    def plots(self, results: Results) -> list[Plot]:
-        plots = super().plots(results)
-        for metric, name, label, text in (
-            ("cost", "pareto", "communication cost (messages)", "50 per upload, 1 per message between agents"),
-            ("cost_bound", "bound", "communication cost (bound)", "by the edge bound"),
-        ):
-            if len(results):
-                caption = f"Regret against communication cost, {text}."
-                plots.append(plot_pareto(self, results, metric, label, structure_of, caption, name=name))
-        return plots
+    fronts = (
+        (
+            "pareto",
+            "cost",
+            "messages",
+            "Regret against communication cost, 50 per upload, 1 per message between agents.",
+        ),
+        ("bound", "cost_bound", "bound", "Regret against communication cost, by the edge bound."),
+    )
+    configs = tuple(settings.in_components(case, q) for q in verdicts.BOTH for case in settings.TABLE_2)
 
 
 @register
@@ -266,10 +226,8 @@ class StructuresStudy(FederatedFigure):
     figures = ("li2022/12",)
     claims = staticmethod(verdicts.structures)
     color = "env_params.topology"
+    rows = ("policy", "env_params.topology")
     runs = (20, 100)
-
-    def settings(self, quick: bool) -> list[Config]:
-        return [in_structure(name, q) for q in ("uniform", "heterogeneous") for name in STRUCTURES]
-
-    def row_label(self, group: Group, results: Results) -> str:
-        return f"{group.config['policy']}, {structure_of(group)}"
+    configs = tuple(
+        settings.in_structure(name, q) for q in ("uniform", "heterogeneous") for name in settings.STRUCTURES
+    )

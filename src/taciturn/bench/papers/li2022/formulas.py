@@ -33,34 +33,19 @@ def round_cost(name: str, server: float, agent: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Course:
-    """Result of `course`, per agent.
+    """Result of `course`, per agent."""
 
-    Attributes:
-        regret: at T.
-        rounds: rounds played.
-        reported: rewards that entered the uploads of an agent that uploaded every time.
-        left: arms left at the end.
-        waited: the part of `regret` incurred while waiting for communication rounds.
-    """
-
-    regret: float
+    regret: float  # at T
     rounds: int
-    reported: int
-    left: int
-    waited: float
+    reported: int  # rewards that entered the uploads of an agent that uploaded every time
+    left: int  # arms left at the end
+    waited: float  # the part of `regret` incurred while waiting for communication rounds
 
 
 def course(
-    means: Floats,
-    uploading: int,
-    epsilon: float,
-    *,
-    rounds: int | None = None,
-    gaps: Floats | None = None,
-    local: Floats | None = None,
-    delay: int = 0,
-    horizon: int = HORIZON,
-) -> Course:
+    means: Floats, uploading: int, epsilon: float, *, rounds: int | None = None, gaps: Floats | None = None,
+    local: Floats | None = None, delay: int = 0, horizon: int = HORIZON,
+) -> Course:  # fmt: skip
     """Algorithm 1 with every estimate replaced by its expectation: after epoch r the arms with Delta_k < 2 C(r) are left.
 
     Only the arm that an agent plays while it waits is random: the mean of 2,000 draws.
@@ -78,8 +63,8 @@ def course(
     arms, apart = len(means), means.max() - means
     cost = apart if gaps is None else gaps
     smallest = apart[apart > 1e-12].min()
-    rng = np.random.Generator(np.random.PCG64(1))
-    active, pulled, time, r, regret, reported, waited = np.ones(arms, np.bool_), 0, 0, 0, 0.0, 0, 0.0
+    rng, active = np.random.Generator(np.random.PCG64(1)), np.ones(arms, np.bool_)
+    pulled, time, r, regret, reported, waited = 0, 0, 0, 0.0, 0, 0.0
     while active.sum() > 1 and (rounds is None or r < rounds):
         number_active = int(active.sum())
         target = 2.0 ** -(r + 1) if rounds is None else smallest ** ((r + 1) / rounds)
@@ -89,15 +74,13 @@ def course(
         total = max(math.ceil(max(by_sampling, by_privacy)), pulled + 1)
         slots = number_active * (total - pulled)
         if time + slots + delay > horizon:
-            return Course(
-                regret + (horizon - time) * float(cost[active].mean()) + waited, r, reported, number_active, waited
-            )
+            regret += (horizon - time) * float(cost[active].mean())
+            return Course(regret + waited, r, reported, number_active, waited)
         regret += (total - pulled) * float(cost[active].sum())
         time, pulled, reported, r = time + slots + delay, total, reported + slots, r + 1
         if delay:
-            waited += delay * own_choice(
-                means if local is None else local, cost, active, pulled, r, uploading * epsilon, rng
-            )
+            seen = means if local is None else local
+            waited += delay * own_choice(seen, cost, active, pulled, r, uploading * epsilon, rng)
         radius = math.sqrt(log_active / (2 * uploading * total))
         radius += r * math.sqrt(8 * log_all) / (uploading**1.5 * epsilon * total)
         active &= means[active].max() - means < 2 * radius
@@ -136,10 +119,8 @@ def expected(setting: Config, draws: int = DRAWS) -> dict[str, float]:
         if setting["policy"] == "SingleAgent":
             found += [course(row, 1, math.inf, gaps=means.max() - means, horizon=horizon) for row in local]
         else:
-            limit = own.get("rounds")
-            found.append(
-                course(means, uploading, own["epsilon"], rounds=limit, local=local, delay=delay, horizon=horizon)
-            )
+            limits = {"rounds": own.get("rounds"), "delay": delay, "horizon": horizon}
+            found.append(course(means, uploading, own["epsilon"], local=local, **limits))
     return {field.name: float(np.mean([getattr(one, field.name) for one in found])) for field in fields(Course)}
 
 

@@ -30,16 +30,9 @@ STRUCTURES = ("server", "five rings", "ring")
 
 
 def setting(
-    policy: str,
-    own: Config,
-    privacy: str = "paper",
-    qualities: str = "grid",
-    *,
-    num_agents: int = 50,
-    num_arms: int = ARMS,
-    topology: str = "server",
-    **links: float,
-) -> Config:
+    policy: str, own: Config, privacy: str = "paper", qualities: str = "grid", *, num_agents: int = 50,
+    num_arms: int = ARMS, topology: str = "server", **links: float,
+) -> Config:  # fmt: skip
     """A federated bandit; `own` are parameters of the policy, `links` the prices of links."""
     params = {"num_agents": num_agents, "num_arms": num_arms, "horizon": HORIZON, "topology": topology, **links}
     return config("federated_bandit_v0", policy, own, privacy, **params, qualities=qualities)

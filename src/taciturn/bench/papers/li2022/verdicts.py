@@ -13,35 +13,9 @@ import numpy as np
 from taciturn.bench import statistics
 from taciturn.bench.figures import pareto_front
 from taciturn.bench.papers.base import IN_KIND
-from taciturn.bench.papers.li2022.formulas import (
-    bias_slope,
-    binding_agents,
-    binding_epsilon,
-    diameter_times_edges,
-    expected,
-    round_cost,
-    same_ratio,
-    same_rounds,
-    second_eigenvalues,
-    waiting,
-)
-from taciturn.bench.papers.li2022.settings import (
-    ARMS,
-    CASES,
-    HORIZON,
-    ROUNDS,
-    SHARES,
-    STRUCTURES,
-    TABLE_2,
-    UNBOUNDED,
-    at_epsilon,
-    constrained,
-    few_agents,
-    graph,
-    in_components,
-    in_structure,
-    on_graph,
-)
+from taciturn.bench.papers.li2022 import formulas, settings
+from taciturn.bench.papers.li2022.formulas import binding_agents, binding_epsilon, expected, same_ratio, waiting
+from taciturn.bench.papers.li2022.settings import ARMS, HORIZON, ROUNDS, SHARES, at_epsilon, constrained, on_graph
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import AGREES, DIFFERS, Verdict
@@ -78,6 +52,11 @@ def ratio(results: Results, one: Config, other: Config, metric: str = REGRET) ->
     return value, (low, high)
 
 
+def by_formulas(one: Config, other: Config) -> str:
+    """The regret in one setting over that in another, by the formulas."""
+    return f"by the formulas {text(expected(one)['regret'] / expected(other)['regret'])}"
+
+
 def decreasing(groups: list[Group], metric: str = REGRET) -> bool:
     """Whether each mean is below the previous one, and the last below the first with its interval."""
     first, last = groups[0].paired(groups[-1], metric)
@@ -85,22 +64,22 @@ def decreasing(groups: list[Group], metric: str = REGRET) -> bool:
     return falls and (len(first) < 2 or statistics.difference(first, last).low > 0)
 
 
-def falling(results: Results, claim: str, paper: str, settings: Mapping[Any, Config]) -> Verdict:
+def falling(results: Results, claim: str, paper: str, chosen: Mapping[Any, Config]) -> Verdict:
     """Whether the regret falls along the settings."""
-    formula = listed((name, expected(one)["regret"]) for name, one in settings.items())
+    formula = listed((name, expected(one)["regret"]) for name, one in chosen.items())
     return Verdict(
-        claim, paper, listed((name, mean(results, one)) for name, one in settings.items()),
-        AGREES if decreasing([results.get(one) for one in settings.values()]) else IN_KIND, f"by the formulas: {formula}",
+        claim, paper, listed((name, mean(results, one)) for name, one in chosen.items()),
+        AGREES if decreasing([results.get(one) for one in chosen.values()]) else IN_KIND, f"by the formulas: {formula}",
     )  # fmt: skip
 
 
 def privacy(results: Results) -> Iterator[Verdict]:
     """Figure 4."""
     for qualities in BOTH:
-        settings = {e: at_epsilon(e, qualities) for e in (0.1, 0.3, 0.5, 1.0)}
+        chosen = {e: at_epsilon(e, qualities) for e in (0.1, 0.3, 0.5, 1.0)}
         claim = f"Figure 4: regret grows as epsilon shrinks (0.1, 0.3, 0.5, 1; {qualities})"
-        yield falling(results, claim, "increases", settings)
-    low, one, free = (at_epsilon(e, "grid") for e in (0.1, 1.0, UNBOUNDED))
+        yield falling(results, claim, "increases", chosen)
+    low, one, free = (at_epsilon(e, "grid") for e in (0.1, 1.0, settings.UNBOUNDED))
     agents, reported = one["env_params"]["num_agents"], mean(results, one, "rewards_reported")
     value, bounds = ratio(results, one, free)
     yield Verdict(
@@ -123,8 +102,8 @@ def privacy(results: Results) -> Iterator[Verdict]:
 def participation(results: Results) -> Iterator[Verdict]:
     """Figure 5."""
     for qualities in BOTH:
-        settings = {p: constrained(p, None, qualities) for p in SHARES}
-        yield falling(results, f"Figure 5: regret falls as p grows ({qualities})", "decreases", settings)
+        chosen = {p: constrained(p, None, qualities) for p in SHARES}
+        yield falling(results, f"Figure 5: regret falls as p grows ({qualities})", "decreases", chosen)
     few, everyone = constrained(0.2, None, "grid"), constrained(1.0, None, "grid")
     value, bounds = ratio(results, few, everyone)
     cost, _ = ratio(results, everyone, few, "cost")
@@ -139,17 +118,16 @@ def participation(results: Results) -> Iterator[Verdict]:
 
 def rounds(results: Results) -> Iterator[Verdict]:
     """Figure 6."""
-    few = same_rounds()
+    few = formulas.same_rounds()
     for qualities in BOTH:
-        settings = {r: constrained(None, r, qualities) for r in ROUNDS}
-        yield falling(results, f"Figure 6: regret falls as R grows ({qualities})", "decreases", settings)
-        value, bounds = ratio(results, settings[4], settings[5])
-        formula = expected(settings[4])["regret"] / expected(settings[5])["regret"]
+        chosen = {r: constrained(None, r, qualities) for r in ROUNDS}
+        yield falling(results, f"Figure 6: regret falls as R grows ({qualities})", "decreases", chosen)
+        value, bounds = ratio(results, chosen[4], chosen[5])
         yield Verdict(
             f"Figure 6: R = 4 and R = 5 are almost the same (regret of the first over the second; {qualities})", "1", value,
             AGREES if bounds[1] < 1.05 else DIFFERS,
-            f"by the formulas {text(formula)}, and {text(same_ratio(ARMS, 10_000))} on the grid with T = 10^4. They are within 5% of each "
-            f"other on grids of at most {few} arms, a gap of {1 / few:.2f}; 100 uniform arms have a gap of 0.01 on average",
+            f"{by_formulas(chosen[4], chosen[5])}, and {text(same_ratio(ARMS, 10_000))} on the grid with T = 10^4. They are within 5% of "
+            f"each other on grids of at most {few} arms, a gap of {1 / few:.2f}; 100 uniform arms have a gap of 0.01 on average",
             bounds,
         )  # fmt: skip
     free = constrained(None, None, "grid")
@@ -182,12 +160,11 @@ def constraints(results: Results) -> Iterator[Verdict]:
         AGREES if cost > 0.8 else DIFFERS, f"5 rounds of {expected(unlimited)['rounds']:.0f}", cost_bounds,
     )  # fmt: skip
     value, bounds = ratio(results, limited, unlimited)
-    formula = expected(limited)["regret"] / expected(unlimited)["regret"]
     yield Verdict(
         "Figure 7: R = 5, p = 1 is close to Figure 4's regret with epsilon = 1 (ratio)", "close to 1", value,
         AGREES if bounds[1] < 1.1 else DIFFERS,
-        f"by the formulas {text(formula)}. The first epoch, in which all arms are played, aims at Delta^(1/5) = {0.01**0.2:.2f} instead of "
-        f"1/2, which takes {0.25 / 0.01**0.4:.2f} times as many pulls", bounds,
+        f"{by_formulas(limited, unlimited)}. The first epoch, in which all arms are played, aims at Delta^(1/5) = {0.01**0.2:.2f} instead "
+        f"of 1/2, which takes {0.25 / 0.01**0.4:.2f} times as many pulls", bounds,
     )  # fmt: skip
     agents = unlimited["env_params"]["num_agents"]
     logs = math.log(HORIZON) / math.log(agents)
@@ -210,28 +187,27 @@ def final_slope(group: Group) -> Floats:
 
 def heterogeneity(results: Results) -> Iterator[Verdict]:
     """Figure 8."""
-    alike, differ = few_agents("CDPMAB", "uniform"), few_agents("CDPMAB", "heterogeneous")
+    alike, differ = settings.few_agents("CDPMAB", "uniform"), settings.few_agents("CDPMAB", "heterogeneous")
     value, bounds = ratio(results, differ, alike)
     yield Verdict(
         "Figure 8: CDP-MAB has similar regret with heterogeneous rewards (over that with homogeneous)", "similar", value,
         AGREES if 0.67 < value < 1.5 else IN_KIND,
-        f"by the formulas {text(expected(differ)['regret'] / expected(alike)['regret'])}. Means over agents are closer together: with "
+        f"{by_formulas(differ, alike)}. Means over agents are closer together: with "
         "smaller gaps, arms take longer to distinguish, but cost less", bounds,
     )  # fmt: skip
     for qualities in BOTH:
-        together, alone = few_agents("CDPMAB", qualities), few_agents("SingleAgent", qualities)
+        together, alone = settings.few_agents("CDPMAB", qualities), settings.few_agents("SingleAgent", qualities)
         value, bounds = ratio(results, together, alone)
-        formula = expected(together)["regret"] / expected(alone)["regret"]
         yield Verdict(
             f"Figure 8: CDP-MAB reaches 1/M of the single agent's regret, homogeneous ({qualities}: ratio)", 0.2, value,
             AGREES if 0.17 < value < 0.24 else IN_KIND,
-            f"by the formulas {text(formula)}. It holds if T is long enough for a single agent to finish exploring: at T it has "
+            f"{by_formulas(together, alone)}. It holds if T is long enough for a single agent to finish exploring: at T it has "
             f"{text(expected(alone)['left'])} arms left on average", bounds,
         )  # fmt: skip
-    lone = few_agents("SingleAgent", "heterogeneous")
+    lone = settings.few_agents("SingleAgent", "heterogeneous")
     slope, low, high = statistics.mean(final_slope(results.get(lone)))
     flat = final_slope(results.get(differ)).mean()
-    exact = bias_slope(lone["env_params"]["num_arms"], lone["env_params"]["num_agents"])
+    exact = formulas.bias_slope(lone["env_params"]["num_arms"], lone["env_params"]["num_agents"])
     yield Verdict(
         "Figure 8: single agents' regret is linear with heterogeneous rewards (per slot, last fifth of T)", "linear", slope,
         AGREES if low > 3 * flat else IN_KIND,
@@ -245,16 +221,16 @@ def graphs(results: Results) -> Iterator[Verdict]:
     agents = on_graph("ring", "grid")["env_params"]["num_agents"]
     names = ("complete", "star", "ring", "random")
     for qualities in BOTH:
-        settings = {name: on_graph(name, qualities) for name in names}
-        waited = {name: estimate(results, one) for name, one in settings.items()}
+        chosen = {name: on_graph(name, qualities) for name in names}
+        waited = {name: estimate(results, one) for name, one in chosen.items()}
         ring, largest = waited["ring"], max(one.value for one in waited.values())
         yield Verdict(
             f"Figure 10: complete and star have the smallest regret, the ring a larger one (regret while waiting; {qualities})",
             "smallest, larger", "; ".join(f"{name}: {text(one.value)}" for name, one in waited.items()),
-            AGREES if ring.low > 0.05 * mean(results, settings["complete"]) else IN_KIND if ring.value == largest else DIFFERS,
+            AGREES if ring.low > 0.05 * mean(results, chosen["complete"]) else IN_KIND if ring.value == largest else DIFFERS,
             "by the formulas, with agents' own choices drawn: "
-            f"{listed((name, expected(one, 40)['waited']) for name, one in settings.items())}. Everything else is the same: the ring's "
-            f"{text(ring.value)} {interval(ring[1:])} is {100 * ring.value / mean(results, settings['ring']):.2g}% of its regret, which no "
+            f"{listed((name, expected(one, 40)['waited']) for name, one in chosen.items())}. Everything else is the same: the ring's "
+            f"{text(ring.value)} {interval(ring[1:])} is {100 * ring.value / mean(results, chosen['ring']):.2g}% of its regret, which no "
             "figure shows, since agents' own best arms are nearly optimal",
         )  # fmt: skip
     slots = waiting("ring", agents)
@@ -273,17 +249,17 @@ def graphs(results: Results) -> Iterator[Verdict]:
         ("ring", "M^2/2 = 1,250", agents**2 // 2),
         ("complete", "M(M - 1)/2 = 1,225", agents * (agents - 1) // 2),
     ):
-        ours = link_cost(information_sharing(graph(name, agents)), 1.0, "edges")
+        ours = link_cost(information_sharing(settings.graph(name, agents)), 1.0, "edges")
         yield Verdict(
             f"Table I: links per round, {name}", paper, ours, AGREES if ours == value else DIFFERS,
-            f"by networkx: diameter times edges, {text(diameter_times_edges(name, agents))}; in fact "
+            f"by networkx: diameter times edges, {text(formulas.diameter_times_edges(name, agents))}; in fact "
             f"{text(per_round(results, on_graph(name, 'grid'), 'cost'))} messages per round (ADV, REQ and DATA)",
         )  # fmt: skip
     yield Verdict(
         "Table I: the ring's regret above the server's", f"M(M - 1) = {agents * (agents - 1):,}", f"M(d - 1) = {agents * slots:,}",
         "a slip, of the same order", f"Theorem 3 with the ring's diameter, {slots + 1}",
     )  # fmt: skip
-    of_laplacian, of_adjacency, diameter = second_eigenvalues(agents)
+    of_laplacian, of_adjacency, diameter = formulas.second_eigenvalues(agents)
     yield Verdict(
         "Table I: a d-regular graph's diameter is about log M / log(1/lambda_2), of the Laplacian (d = 4)", diameter,
         f"{math.log(agents) / math.log(1 / of_laplacian):.2f}", DIFFERS,
@@ -313,23 +289,25 @@ def components(results: Results) -> Iterator[Verdict]:
     """Figure 11 and Table II."""
     one_two_three = ("case 1", "case 2", "case 2 with 53", "case 3")
     yield Verdict(
-        "Table II: 100 agents are divided (case 2)", 100, sum(CASES["case 2"][1]), DIFFERS,
+        "Table II: 100 agents are divided (case 2)", 100, sum(settings.CASES["case 2"][1]), DIFFERS,
         "63 + 24 + 10 + 6 + 7 = 110; with 53 instead of 63 it would be 100. Both are run",
     )  # fmt: skip
     for qualities in BOTH:
-        first, *others = (in_components(case, qualities) for case in one_two_three)
+        first, *others = (settings.in_components(case, qualities) for case in one_two_three)
         ratios = {case: ratio(results, one, first) for case, one in zip(one_two_three[1:], others, strict=True)}
-        formula = listed((case, expected(in_components(case, qualities), 40)["regret"]) for case in one_two_three)
+        formula = listed(
+            (case, expected(settings.in_components(case, qualities), 40)["regret"]) for case in one_two_three
+        )
         yield Verdict(
             f"Figure 11: cases 1, 2 and 3 have similar regret (over case 1's; {qualities})", "similar",
             "; ".join(f"{case}: {value:.3f} {interval(bounds)}" for case, (value, bounds) in ratios.items()),
             AGREES if all(0.85 < value < 1.15 for value, _ in ratios.values()) else DIFFERS,
             f"by the formulas: {formula}; case 2's regret is that of 110 agents, and structures do not differ where nobody waits",
         )  # fmt: skip
-    collecting = sum(information_sharing(graph("complete", 100)).counts.values())
+    collecting = sum(information_sharing(settings.graph("complete", 100)).counts.values())
     for way, (label, metric) in enumerate((("messages, as the proof counts", "cost"), ("edge bound", "cost_bound"))):
-        costs = {case: per_round(results, in_components(case, "grid"), metric) for case in TABLE_2}
-        searched = listed((case, round_cost(case, 50.0, 1.0)[way]) for case in one_two_three)
+        costs = {case: per_round(results, settings.in_components(case, "grid"), metric) for case in settings.TABLE_2}
+        searched = listed((case, formulas.round_cost(case, 50.0, 1.0)[way]) for case in one_two_three)
         grows = costs["case 1"] < costs["case 2 with 53"] < costs["case 3"]
         star, hybrids = costs["case 5"], max(costs["case 1"], costs["case 5"])
         cheaper = hybrids < min(costs["case 3"], costs["case 6"])
@@ -357,22 +335,20 @@ def components(results: Results) -> Iterator[Verdict]:
 def structures(results: Results) -> Iterator[Verdict]:
     """Figure 12."""
     for qualities in ("uniform", "heterogeneous"):
-        settings = {name: in_structure(name, qualities) for name in STRUCTURES}
-        server = results.get(settings.pop("server"))
-        waited = {name: estimate(results, one) for name, one in settings.items()}
-        above = {
-            name: statistics.difference(*results.get(one).paired(server, REGRET)) for name, one in settings.items()
-        }
+        chosen = {name: settings.in_structure(name, qualities) for name in settings.STRUCTURES}
+        server = results.get(chosen.pop("server"))
+        waited = {name: estimate(results, one) for name, one in chosen.items()}
+        above = {name: statistics.difference(*results.get(one).paired(server, REGRET)) for name, one in chosen.items()}
         yield Verdict(
             f"Figure 12: CDP-MAB is best, HDP-MAB between, DDP-MAB worst (regret while waiting; {qualities})", "in this order",
             "; ".join(f"{name}: {text(e.value)} {interval(e[1:])}" for name, e in waited.items()),
             AGREES if 0 < waited["five rings"].low < waited["five rings"].high < waited["ring"].low else DIFFERS,
             "by the formulas, with agents' own choices drawn: "
-            f"{listed((name, expected(one, 40)['waited']) for name, one in settings.items())}. With a server nobody waits, and the regret "
+            f"{listed((name, expected(one, 40)['waited']) for name, one in chosen.items())}. With a server nobody waits, and the regret "
             f"is {text(server.mean(REGRET))}; total regret exceeds that by "
             + "; ".join(f"{name}: {text(e.value)} {interval(e[1:])}" for name, e in above.items()),
         )  # fmt: skip
-    alike, differ = (estimate(results, in_structure("ring", q)) for q in ("uniform", "heterogeneous"))
+    alike, differ = (estimate(results, settings.in_structure("ring", q)) for q in ("uniform", "heterogeneous"))
     yield Verdict(
         "Section VII-C2: local exploitation costs more where agents differ (the ring's waiting)", "slightly affected",
         f"{text(differ.value)} against {text(alike.value)}", AGREES if differ.low > alike.high else DIFFERS,

@@ -7,31 +7,18 @@ import numpy as np
 
 from taciturn.bench.figures import plot_curves
 from taciturn.bench.papers.base import PaperStudy, epsilon_of
-from taciturn.bench.papers.tao2023 import verdicts
-from taciturn.bench.papers.tao2023.settings import (
-    AGENTS,
-    BOUND,
-    GROWTH,
-    LEVELS,
-    LIMIT,
-    READINGS,
-    SHARES,
-    SIZES,
-    Setting,
-    by_shares,
-    level_text,
-    reading_name,
-    reading_of,
-    signals,
-    society,
-)
-from taciturn.bench.papers.tao2023.share_dynamics import noisy_weights
-from taciturn.bench.papers.tao2023.tables import needed_table, noise_table, theorem_table
+from taciturn.bench.papers.tao2023 import settings, verdicts
+from taciturn.bench.papers.tao2023.settings import AGENTS, BOUND, GROWTH, LEVELS, LIMIT, SHARES, SIZES, Setting, society
+from taciturn.bench.papers.tao2023.share_dynamics import needed_table, noise_table, noisy_weights, theorem_table
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.social_bandit.world import multiplicative_weights, regret
+
+TITLES = {
+    "env_params.num_agents": "N = {:,}", "options": "M = {}", "growth": "g = {}", "env_params.horizon": "{:,} rounds",
+}  # fmt: skip
 
 
 class Regret(PaperStudy):
@@ -43,9 +30,13 @@ class Regret(PaperStudy):
     bound: ClassVar[float | None] = BOUND
     partial = True
 
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        """The settings of the figure, for these N, in the paper's notation."""
+        return []
+
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        """The settings of the figure, for these N."""
-        raise NotImplementedError
+        """The same as configurations."""
+        return [society(*case, rounds=rounds) for case in self.cases(sizes)]
 
     def played(self, quick: bool) -> list[Config]:
         """The configurations that agents play."""
@@ -53,7 +44,7 @@ class Regret(PaperStudy):
 
     def computed(self, quick: bool) -> list[Config]:
         """The configurations of the noisy share dynamics."""
-        return [by_shares(one) for one in self.grid(SIZES, 2000 if quick else 10_000)]
+        return [settings.by_shares(one) for one in self.grid(SIZES, 2000 if quick else 10_000)]
 
     def limit(self, one: Config) -> Config:
         """Equation 34 for a setting: everything that it depends on, and the panel in which it is drawn."""
@@ -73,7 +64,7 @@ class Regret(PaperStudy):
         horizon = params["horizon"]
         if entries["policy"] == AGENTS:
             return play(cell, record=["regret"], until=horizon, points=100)
-        phi = signals(cell)
+        phi = settings.signals(cell)
         if entries["policy"] == LIMIT:
             earned = (multiplicative_weights(phi, own["beta"], own["mu"])[:-1] * phi).sum(1)
         else:
@@ -88,17 +79,10 @@ class Regret(PaperStudy):
         """Sorted by the paper's parameters and titled with them."""
         found = []
         for title, part in super().panels(results):
-            entries = part.groups[0].config
-            params, known = entries["env_params"], []
-            if "env_params.num_agents" in self.facets:
-                known.append((params["num_agents"], f"N = {params['num_agents']:,}"))
-            if "options" in self.facets:
-                known.append((entries["options"], f"M = {entries['options']}"))
-            if "growth" in self.facets:
-                known.append((entries["growth"] == "root", f"g = {GROWTH[entries['growth']]}"))
-            if "env_params.horizon" in self.facets:
-                known.append((params["horizon"], f"{params['horizon']:,} rounds"))
-            found.append(([size for size, _ in known], ", ".join(text for _, text in known) or title, part))
+            values = {name: part.groups[0].flat[name] for name in self.facets}
+            known = ", ".join(TITLES[name].format(GROWTH.get(value, value)) for name, value in values.items())
+            order = [list(GROWTH).index(value) if value in GROWTH else value for value in values.values()]
+            found.append((order, known or title, part))
         return [(title, part) for _, title, part in sorted(found, key=lambda one: one[0])]
 
     @staticmethod
@@ -108,7 +92,7 @@ class Regret(PaperStudy):
         known = {"M": str(entries["options"])}
         if entries["policy"] != LIMIT:
             known["N"] = f"{entries['env_params']['num_agents']:,}"
-            known |= {"ε": level_text(epsilon_of(entries)), "g": GROWTH[entries["growth"]]}
+            known |= {"ε": settings.level_text(epsilon_of(entries)), "g": GROWTH[entries["growth"]]}
         return known
 
     def row_label(self, group: Group, results: Results) -> str:
@@ -147,7 +131,8 @@ class Regret(PaperStudy):
 
     def explanations(self, results: Results) -> list[Table]:
         """Tables that explain the curves."""
-        return []
+        noisy = [case for case in self.cases(SIZES) if case.epsilon is not None]
+        return [noise_table(noisy)] if noisy else []
 
 
 @register
@@ -163,12 +148,11 @@ class AgentsStudy(Regret):
     facets = ("options", "growth")
     shown = ("N",)
 
-    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        return [society(n, m, growth=g, rounds=rounds) for m in (10, 20) for g in GROWTH for n in sizes]
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        return [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in sizes]
 
     def explanations(self, results: Results) -> list[Table]:
-        settings = [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in SIZES]
-        return [noise_table(settings), needed_table(), theorem_table()]
+        return [*super().explanations(results), needed_table(), theorem_table()]
 
 
 @register
@@ -181,11 +165,8 @@ class OptionsStudy(Regret):
     facets = ("env_params.num_agents",)
     shown = ("M",)
 
-    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        return [society(n, m, rounds=rounds) for n in sizes for m in (10, 20, 30)]
-
-    def explanations(self, results: Results) -> list[Table]:
-        return [noise_table([Setting(n, m) for n in SIZES for m in (10, 20, 30)])]
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        return [Setting(n, m) for n in sizes for m in (10, 20, 30)]
 
 
 @register
@@ -201,11 +182,8 @@ class PrivacyStudy(Regret):
     facets = ("env_params.num_agents",)
     shown = ("ε",)
 
-    def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        return [society(n, epsilon=e, rounds=rounds) for n in sizes for e in LEVELS]
-
-    def explanations(self, results: Results) -> list[Table]:
-        return [noise_table([Setting(n, epsilon=e) for n in SIZES for e in LEVELS if e is not None])]
+    def cases(self, sizes: Sequence[int]) -> list[Setting]:
+        return [Setting(n, epsilon=e) for n in sizes for e in LEVELS]
 
 
 @register
@@ -231,37 +209,38 @@ class VariantsStudy(Regret):
     def computed(self, quick: bool) -> list[Config]:
         rounds = 2000 if quick else 10_000
         n, few = (3000, 300) if quick else (10_000, 2000)
-        checks = [by_shares(society(n, rounds=few), own) for own in ({"noise": "per_token"}, {"pool": 10})]
+        checks = [settings.by_shares(society(n, rounds=few), own) for own in ({"noise": "per_token"}, {"pool": 10})]
         grid = [
-            by_shares(society(**one, rounds=rounds), own)
-            for _, own in READINGS
+            settings.by_shares(society(**one, rounds=rounds), own)
+            for _, own in settings.READINGS
             for one in (verdicts.COMPARED if "pool" not in own else ({},))
         ]
-        large = [by_shares(society(10**power, growth=g, rounds=rounds)) for g in GROWTH for power in (5, 6, 7, 8)]
+        large = [
+            settings.by_shares(society(10**power, growth=g, rounds=rounds)) for g in GROWTH for power in (5, 6, 7, 8)
+        ]
         return [*checks, *grid, *large]
 
     def row_label(self, group: Group, results: Results) -> str:
         label = super().row_label(group, results)
         if group.config["policy"] == LIMIT:
             return label
-        name = reading_name(reading_of(group.config))
+        name = settings.reading_name(settings.reading_of(group.config))
         return name if label == SHARES else f"{label}; {name}"
 
     def plots(self, results: Results) -> list[Plot]:
         """The readings at N = 10,000, M = 20, epsilon = 1."""
         longest = max((g.config["env_params"]["horizon"] for g in results), default=0)
         shown = results.select(policy=LIMIT, options=20, env_params={"horizon": longest}).groups
-        found = (verdicts.longest_run(results, own) for _, own in READINGS)
+        found = (verdicts.longest_run(results, own) for _, own in settings.READINGS)
         shown += tuple(group for group in found if group is not None)
         caption = "N = 10,000, M = 20, epsilon = 1, g = ln² N, by noisy share dynamics."
         return [self.plot("readings", Results(shown), caption)] if shown else []
 
     def explanations(self, results: Results) -> list[Table]:
         rows = []
-        for name, own in READINGS:
-            if "pool" not in own:
-                groups = [verdicts.longest_run(results, own, **one) for one in verdicts.COMPARED]
-                rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
+        for name, own in [one for one in settings.READINGS if "pool" not in one[1]]:
+            groups = [verdicts.longest_run(results, own, **one) for one in verdicts.COMPARED]
+            rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
         columns = ("reading", "N = 3,000", "6,000", "10,000", "ε = 0.5", "2", "∞", "M = 10", "30")
         note = (
             f"Final regret, by noisy share dynamics; N = 10,000, M = 20, epsilon = 1 unless stated otherwise. The paper: above {BOUND:.2f} "

@@ -43,20 +43,14 @@ def uniform_regret(options: int) -> float:
 
 
 def society(
-    num_agents: int = 10_000,
-    options: int = 20,
-    epsilon: float | None = 1.0,
-    growth: str = "log_squared",
+    num_agents: int = 10_000, options: int = 20, epsilon: float | None = 1.0, growth: str = "log_squared",
     rounds: int = 10_000,
-) -> Config:
+) -> Config:  # fmt: skip
     """One setting of section 6, played by agents."""
     params = {
-        "num_agents": num_agents,
-        "qualities": qualities(options),
-        "copies": copies_of_paper(num_agents, growth),
-        "dissemination": "aggregated",
-        "horizon": rounds,
-    }
+        "num_agents": num_agents, "qualities": qualities(options), "copies": copies_of_paper(num_agents, growth),
+        "dissemination": "aggregated", "horizon": rounds,
+    }  # fmt: skip
     found = config("social_bandit_v0", AGENTS, {"beta": BETA, "mu": MU}, bitwise(epsilon), **params)
     return found | {"options": options, "growth": growth}
 

@@ -9,25 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from taciturn.bench import statistics
-from taciturn.bench.papers.tao2023.settings import (
-    AGENTS,
-    BOUND,
-    GROWTH,
-    LEVELS,
-    LIMIT,
-    READINGS,
-    SHARES,
-    SIZES,
-    Setting,
-    level_text,
-    qualities,
-    reading_name,
-    reading_of,
-    society,
-    uniform_regret,
-)
-from taciturn.bench.papers.tao2023.share_dynamics import agents_needed, lift, sigma, theorem
-from taciturn.bench.papers.tao2023.tables import power_of_ten
+from taciturn.bench.papers.base import bitwise
+from taciturn.bench.papers.tao2023 import settings
+from taciturn.bench.papers.tao2023.settings import AGENTS, BOUND, LEVELS, SHARES, SIZES, Setting, reading_of
+from taciturn.bench.papers.tao2023.share_dynamics import agents_needed, lift, power_of_ten, sigma, theorem
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import AGREES, DIFFERS, Verdict
@@ -57,11 +42,12 @@ def bounded(results: Results, claim: str, setting: Setting, *, above: bool = Fal
     mean, low, high = statistics.mean(values)
     holds = mean <= BOUND
     verdict = (VACUOUS if not holds else DIFFERS) if above else (AGREES if holds else DIFFERS)
-    reason = f"{share_text(setting.final_regret(results, SHARES))}; without learning: {uniform_regret(m):.3f}. "
+    shares = share_text(setting.final_regret(results, SHARES))
+    reason = f"{shares}; without learning: {settings.uniform_regret(m):.3f}. "
     if epsilon is None:
         reason += "A run that loses the best option early depends on mu to recover it: a few do, with several times the regret"
     else:
-        lifted, _ = lift(qualities(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
+        lifted, _ = lift(settings.qualities(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
         end = "so that no option can lead" if lifted >= 1 else "and makes the leader's share fluctuate"
         reason += f"Noise sustains a total share of {lifted:.2f} on the inferior options, {end}"
     paper = f"above {BOUND:.2f}" if above else f"at most {BOUND:.2f}"
@@ -130,7 +116,7 @@ def options(results: Results) -> Iterator[Verdict]:
     for m in (10, 20, 30):
         claim = f"Figure 3: bounded by 6 delta (N = 10,000, M = {m})"
         yield from bounded(results, claim, Setting(10_000, m))
-    started = uniform_regret(30) - uniform_regret(10)
+    started = settings.uniform_regret(30) - settings.uniform_regret(10)
     for n in SIZES:
         claim = f"Figure 3: larger regret with more options (M = 30 minus M = 10, N = {n:,})"
         reason = f"without learning: {started:+.3f}, since the best of 30 draws is better than the best of 10"
@@ -143,7 +129,7 @@ def privacy(results: Results) -> Iterator[Verdict]:
         claim = f"Figure 4: above 6 delta (N = 3,000, epsilon = {few:g})"
         yield from bounded(results, claim, Setting(3000, epsilon=few), above=True)
     for e in LEVELS:
-        claim = f"Figure 4: bounded by 6 delta (N = 10,000, epsilon = {level_text(e)})"
+        claim = f"Figure 4: bounded by 6 delta (N = 10,000, epsilon = {settings.level_text(e)})"
         yield from bounded(results, claim, Setting(10_000, epsilon=e))
     for n in SIZES:
         claim = f"Figure 4: larger regret with smaller epsilon (0.5 minus 2, N = {n:,})"
@@ -166,18 +152,15 @@ def longest_run(
     results: Results, own: Config, num_agents: int = 10_000, options: int = 20, epsilon: float | None = 1.0
 ) -> Group | None:
     """The longest computation of one reading (see `READINGS`) in one setting."""
-    wanted = society(num_agents, options, epsilon)
-    found = [
-        g
-        for g in results.select(policy=SHARES, options=options, privacy=wanted["privacy"], growth="log_squared")
-        if g.config["env_params"]["num_agents"] == num_agents and reading_of(g.config) == own
-    ]
+    wanted = {"options": options, "privacy": bitwise(epsilon), "growth": "log_squared"}
+    played = results.select(policy=SHARES, env_params={"num_agents": num_agents}, **wanted)
+    found = [group for group in played if reading_of(group.config) == own]
     return max(found, key=lambda g: g.config["env_params"]["horizon"], default=None)
 
 
 def variants(results: Results) -> Iterator[Verdict]:
     """Which of the paper's statements hold under each reading; how many agents it takes; and share dynamics against agents."""
-    for name, own in READINGS:
+    for name, own in settings.READINGS:
         groups = [longest_run(results, own, **one) for one in COMPARED]
         if groups[2] is None:
             continue
@@ -209,12 +192,10 @@ def statements(ends: list[float]) -> str:
 
 def large_societies(results: Results) -> Iterator[Verdict]:
     """How many agents the algorithm as written takes."""
-    for growth, name in GROWTH.items():
-        large = [
-            (g.config["env_params"]["num_agents"], g.mean("regret"))
-            for g in results.select(policy=SHARES, growth=growth)
-            if g.config["env_params"]["num_agents"] >= 10**5
-        ]
+    for growth, name in settings.GROWTH.items():
+        every = results.select(policy=SHARES, growth=growth)
+        sizes = [(g.config["env_params"]["num_agents"], g.mean("regret")) for g in every]
+        large = [one for one in sizes if one[0] >= 10**5]
         if not large:
             continue
         enough = next((n for n, mean in large if mean <= BOUND), None)
@@ -241,7 +222,7 @@ def agents_and_shares(results: Results) -> Iterator[Verdict]:
         near = abs(apart.mean()) <= 0.01 + 3 * apart.std() / math.sqrt(max(len(apart) - 1, 1))
         mean, low, high = statistics.mean(group.metrics["regret"])
         yield Verdict(
-            f"Our own check, {params['num_agents']:,} agents, {params['horizon']:,} rounds: {reading_name(own)}",
+            f"Our own check, {params['num_agents']:,} agents, {params['horizon']:,} rounds: {settings.reading_name(own)}",
             f"{SHARES}: {second.mean('regret'):.3f}", mean, AGREES if near else DIFFERS,
             f"largest loss of any agent: epsilon = {group.mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5)", (low, high),
         )  # fmt: skip
@@ -255,11 +236,11 @@ def fast(results: Results) -> Iterator[Verdict]:
         if not values.size:
             continue
         mean, low, high = statistics.mean(values)
-        without = uniform_regret(setting.m)
-        limit = next((g.mean("regret") for g in results.select(policy=LIMIT)), math.nan)
-        lifted, _ = lift(qualities(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
+        without = settings.uniform_regret(setting.m)
+        limit = next((g.mean("regret") for g in results.select(policy=settings.LIMIT)), math.nan)
+        lifted, _ = lift(settings.qualities(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
         yield Verdict(
-            f"Regret at epsilon = {level_text(epsilon)}; without learning: {without:.3f}", "not reported", mean,
+            f"Regret at epsilon = {settings.level_text(epsilon)}; without learning: {without:.3f}", "not reported", mean,
             "learns" if mean < without - 0.05 else "does not learn",
             f"{share_text(second)}; equation 34: {limit:.3f}. Noise sustains a total share of {lifted:.2f} on the inferior options",
             (low, high),

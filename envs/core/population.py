@@ -158,6 +158,13 @@ class Population(ABC, Generic[S]):
         """The actions that have an effect now, int8[B, rows, n]; None if all do."""
         return None
 
+    def private(self, drawn: Array, agents: Array | None = None) -> Array:
+        """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was drawn.
+
+        A world passes all such data through this hook, so that an audit can play two worlds that differ in the data of one agent.
+        """
+        return drawn
+
     def can_jump(self, until: float) -> bool:
         """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
         return True

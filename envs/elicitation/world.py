@@ -348,7 +348,7 @@ class Elicitation(Population[State]):
         budget = actions["individual"][:, :, 0].astype(np.float64)
         joins = budget >= 0
         spent = np.where(joins, budget, 0.0)
-        data = draw_values(state.theta, self.params.num_individuals, self.stream("data"))
+        data = self.private(draw_values(state.theta, self.params.num_individuals, self.stream("data")))
         sent = self.reporting.sample(data, spent, self.stream("reports"))
         levels = np.log1p(spent)
         received, delivered = self.channels["report"].send_levels(sent, levels, None if joins.all() else joins)

@@ -233,7 +233,7 @@ class FederatedBandit(Population[State]):
         at = self._agent + arms
         alike = state.quality.shape[1] == 1
         mu = state.quality.reshape(-1)[self._replica + arms if alike else at]
-        drawn = self.stream("rewards").random(arms.shape) < mu
+        drawn = self.private(self.stream("rewards").random(arms.shape) < mu)
         state.counts.reshape(-1)[at] += 1
         state.sums.reshape(-1)[at] += drawn
         if np.count_nonzero(state.phase_left):
@@ -246,7 +246,7 @@ class FederatedBandit(Population[State]):
         """Every agent pulls many times, `pulls` int64[B, M, K]: a sum of n Bernoulli(mu) rewards is Binomial(n, mu)."""
         # Agents last: neighbouring entries then have equal n and mu, for which NumPy need not set up its sampler again.
         n = np.ascontiguousarray(pulls.transpose(0, 2, 1))
-        mu = np.broadcast_to(state.quality, pulls.shape).transpose(0, 2, 1)
+        mu = self.private(np.broadcast_to(state.quality, pulls.shape)).transpose(0, 2, 1)
         drawn = self.stream("rewards").binomial(n, mu).transpose(0, 2, 1)
         state.counts[:] += pulls
         state.sums[:] += drawn

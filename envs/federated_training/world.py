@@ -166,7 +166,9 @@ class FederatedTraining(RoundStopping):
         loss, accuracy = self.classifier.evaluate(parameters, self.data.test_x, self.data.test_y)
         fresh = super().initial()
         session = {f.name: getattr(fresh, f.name) for f in fields(fresh)}
-        return State(**session, samples=np.stack(samples), parameters=parameters, loss=loss, accuracy=accuracy)
+        return State(
+            **session, samples=self.private(np.stack(samples)), parameters=parameters, loss=loss, accuracy=accuracy
+        )
 
     def upload(self, state: State, who: Bools) -> tuple[Array, Bools]:
         """Train the clients whose updates arrived in the current round of the replicas `who` bool[B], and send their updates.

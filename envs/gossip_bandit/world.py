@@ -227,7 +227,9 @@ class GossipBandit(SocialPopulation[State]):
     def initial(self) -> State:
         p, size = self.params, self.num_envs
         rng = self.stream("preferences")
-        options = preferences.initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
+        options = self.private(
+            preferences.initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
+        )
         preference = np.where(options < p.num_options, options, -1).astype(np.int16)
         holders = count_holders(options, p.num_options)
         agreed = holders.max(1) == p.num_agents
@@ -272,7 +274,8 @@ class GossipBandit(SocialPopulation[State]):
     def tick(self, state: State, action: Array, happens: Bools) -> tuple[State, Ints, Bools]:
         """The state after the next tick with plans `action` [B, ...] where it `happens` [B], the options pulled, and their signals."""
         option, on_zero, on_one = preferences.split_plan(action, self.params.flat_actions)
-        signal = draw_signal(option, state.qualities, self.stream("pulls"))
+        drawn = draw_signal(option, state.qualities, self.stream("pulls"))
+        signal = self.private(drawn[:, None], state.ticker)[:, 0]
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         all_zero_ticks = state.all_zero_ticks + (happens & all_zero(state, self.reply_law[1]))
         return replace(after, all_zero_ticks=all_zero_ticks), option, signal

@@ -251,7 +251,7 @@ class SocialBandit(SocialPopulation[State]):
         rng = self.stream("preferences")
         nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         state = State(
-            preference=preferences.initial_options(p.initial_preferences, p.num_agents, self.num_options, self.num_envs, rng),
+            preference=self.private(preferences.initial_options(p.initial_preferences, p.num_agents, self.num_options, self.num_envs, rng)),
             counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
             signals=np.zeros((self.num_envs, self.num_options)), total_reward=nothing, expected_reward=nothing, hops=nothing, slots=none,
             time=none,
@@ -343,7 +343,7 @@ class SocialBandit(SocialPopulation[State]):
         p = self.params
         option, on_zero, on_one = preferences.split_plan(plan, p.flat_actions)
         phi, signals = self.draw_signals()
-        reward, signal = signals(state.preference), signals(option)
+        reward, signal = signals(state.preference), self.private(signals(option))
         adopts = np.where(signal, on_one, on_zero) == 1
         adopters = np.maximum((state.preference < self.num_options).sum(1), 1)
         new = replace(

@@ -1,0 +1,130 @@
+"""What runs leak: a certified lower bound on epsilon beside the total of the ledger, by world, policy and mechanism."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taciturn.auditing import parse_mechanism
+from taciturn.bench.results import Cell, Config, Progress, Result, Results
+from taciturn.bench.study import Score, Study, Table, register
+from taciturn.bench.tables import number
+from taciturn.registry import make_policy, make_world
+from taciturn.wrappers import Privatize, audit
+
+BITS = "BitwiseRandomizedResponse"
+GOSSIP: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
+SOCIAL: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
+FEDERATED: Config = {"num_agents": 4, "num_arms": 3, "horizon": 300}
+TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
+QUICK, FULL = 2_000, 40_000
+CONFIDENCE = 0.999
+DELTA = 1e-5
+
+
+def row(env: str, policies: Config, mechanism: str | None, params: Config, *change: Any) -> Config:
+    """A configuration: `policies` {name: parameters}, and the agent's data in the two worlds (0 and 1 unless given)."""
+    return {
+        "env": env,
+        "env_params": params,
+        "policies": policies,
+        "privacy": mechanism,
+        "change": list(change or (0, 1)),
+    }
+
+
+def rows() -> list[Config]:
+    """Every world with a channel."""
+    found = []
+    for level in (0.01, 0.1, 1):
+        found += [row("gossip_bandit_v0", {name: {}}, f"{BITS}:{level}", GOSSIP) for name in ("PPCL", "CopyOnReward")]
+        found.append(row("gossip_bandit_v0", {"PPCL": {}}, f"Memoized:{BITS}:{level}", GOSSIP))
+        found += [
+            row("social_bandit_v0", {"PrivateSocialLearning": {"beta": beta}}, f"{BITS}:{level}", SOCIAL)
+            for beta in (0.65, 0.95)
+        ]
+        found += [
+            row("federated_bandit_v0", {name: {}}, f"Laplace:{level}", FEDERATED) for name in ("CDPMAB", "DDPMAB")
+        ]
+        found.append(row("arm_elimination_v0", {"EliminationSchedule": {}}, f"Laplace:{level}", FEDERATED))
+    elicitation: Config = {"num_individuals": 6, "horizon": 3}
+    for individual in ("BestResponse", "TargetQuality"):
+        found.append(row("elicitation_v0", {"Wintall": {}, individual: {}}, None, elicitation))
+    for level in (1, 8):
+        found.append(row("federated_training_v0", {"FixedCount": {"k": 5}}, f"Gaussian:{level},delta=1e-6", TRAINING))
+    return found
+
+
+@register
+class Leakage(Study):
+    name = "leakage"
+    title = "What whole runs leak"
+    description = (
+        "Two worlds that differ in everything that one agent privately observes (its first option and its signals, its rewards, its value, "
+        "or the classes of its samples), and an attacker that reads every message, who sent it and when. Half of the runs fit the attack; "
+        "on the other half its share of correct guesses certifies a lower bound on epsilon, with confidence 99.9% in each row. The total "
+        "is the ledger's for that agent at user level, over all channels, in the run in which it is largest. A bound above the total would "
+        "refute it. A bound far below it says only that this attack is weak, or that the composition theorem is."
+    )
+    score = Score("certified", higher_is_better=False, label="certified epsilon of the whole run")
+    facets: ClassVar[tuple[str, ...]] = ("env",)
+    color = "privacy"
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep(({**one, "trials": QUICK if quick else FULL} for one in rows()), [0])
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        setting, trials = cell.config, cell.config["trials"]
+        env = make_world(setting["env"]).population(1, **setting["env_params"])
+        if setting["privacy"] is not None:
+            env = Privatize(env, next(iter(env.channels)), parse_mechanism(setting["privacy"]))
+        made = [make_policy(name, **given) for name, given in setting["policies"].items()]
+        change = setting["change"]
+        if setting["env"] == "federated_training_v0":
+            change = [rows_of_class(env, kind) for kind in change]
+            trials //= 5  # the agent trains a model in each
+        found = audit(
+            env,
+            policy=dict(zip(env.roles, made, strict=True)),
+            change=tuple(change),
+            trials=trials,
+            confidence=CONFIDENCE,
+            seed=cell.seed,
+            delta=DELTA,
+            progress=None if progress is None else lambda done: progress(done / trials),
+        )
+        return Result({"certified": found.certified, "total": found.claimed, "cap": found.cap, "trials": float(trials)})
+
+    def tables(self, results: Results) -> list[Table]:
+        lines = []
+        for group in results:
+            certified, total = group.metrics["certified"].max(), group.metrics["total"].max()
+            verdict = "no total" if np.isinf(total) else "refuted" if certified > total else "holds"
+            policies = ", ".join(
+                name + "".join(f", {key} = {value}" for key, value in given.items())
+                for name, given in group.config["policies"].items()
+            )
+            lines.append(
+                [
+                    group.config["env"].removesuffix("_v0"),
+                    policies,
+                    group.config["privacy"] or "chosen by the agent",
+                    number(certified),
+                    number(total),
+                    number(group.metrics["cap"].max()),
+                    verdict,
+                ]
+            )
+        columns = ("world", "policy", "mechanism", "certified", "total", "cap", "total")
+        note = (
+            f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would certify from as "
+            f"many runs. Confidence {CONFIDENCE:.1%} in each of {len(lines)} rows: all hold together with {1 - (1 - CONFIDENCE) * len(lines):.1%}."
+        )
+        return [
+            Table("Certified leakage beside the accounted total", columns, lines, note, words=frozenset({0, 1, 2, 6}))
+        ]
+
+
+def rows_of_class(env: Any, kind: int) -> Any:
+    """Samples of one class for a client of federated training, int64[n]."""
+    labels = env.data.train_y
+    return np.resize(np.flatnonzero(labels == kind), -(-len(labels) // env.params.num_clients))

@@ -1,0 +1,166 @@
+"""Audits of whole runs: two worlds that differ in the private data of one agent, and an attacker that reads everything the observer reads.
+
+The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here its data is replaced, and the world decides what follows:
+which messages are sent, when, and by whom. What is certified stands beside the ledger's total for that agent, at user level.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, begin, integer, join
+from taciturn.envs.core.channel import Fault
+from taciturn.wrappers.channels import population_of
+
+__all__ = ["ChangedRuns", "Transcript"]
+
+SENDS = 16  # whether the agent spoke is a feature of its own for this many sends
+WIDE = 16  # longer messages are projected on the line between the two worlds
+PILOT = 32  # noiseless runs that find this line
+
+
+class Transcript(Fault):
+    """Records what passes on a channel, after all faults: a summary of every replica, in numbers.
+
+    Attributes:
+        spoke: for the first sends, whether the agent's message arrived, float64[B, SENDS].
+        number: the agent's messages, and those of the others, float64[B, 2].
+        last: the last send with a message of the agent, counted from 1, float64[B].
+        first: the first message of the agent, float64[B, D].
+        sums: the sums of its messages, and of the others', float64[B, 2, D].
+    """
+
+    order: ClassVar[int] = 5
+
+    def __init__(self, agent: int) -> None:
+        self.agent, self.sends = agent, 0
+
+    def deliver(
+        self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        messages, own = y.reshape(*y.shape[:2], -1).astype(np.float64), sent[:, self.agent]
+        if not self.sends:
+            size = messages.shape[2]
+            self.spoke, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, 2, 1))
+            self.first, self.sums = np.zeros((len(y), size)), np.zeros((len(y), 2, size))
+        mine = messages[:, self.agent]
+        self.first = np.where(((self.number[:, 0] == 0) & own)[:, None], mine, self.first)
+        self.sums[:, 0] += mine
+        self.sums[:, 1] += messages.sum(1) - mine
+        self.number[:, 0] += own
+        self.number[:, 1] += sent.sum(1) - own
+        self.sends += 1
+        if self.sends <= SENDS:
+            self.spoke[:, self.sends - 1] = own
+        self.last[own] = self.sends
+        return y, sent
+
+    def means(self) -> Array:
+        """The mean of the agent's messages, float64[B, D]."""
+        return self.sums[:, 0] / np.maximum(self.number[:, :1], 1)
+
+    def features(self, direction: Array | None) -> Array:
+        """All of it as features, float64[B, F]; messages are projected on `direction` [D], if given."""
+        others = self.sums[:, 1] / np.maximum(self.number[:, 1:], 1)
+        messages = [m if direction is None else m @ direction[:, None] for m in (self.first, self.means(), others)]
+        return np.concatenate([self.spoke, self.number, self.last, *messages], 1)
+
+
+@dataclass
+class ChangedRuns:
+    """Makes transcripts of runs in which the private data of `agent` is `change[0]` in one world and `change[1]` in the other.
+
+    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas of that world.
+
+    Attributes:
+        env: the population that is played, without wrappers; `Population.private` says what its agents' data is.
+        channel_configs: what is installed on its channels.
+        policies: who acts, `{role: policy}`.
+        change: the data in the two worlds.
+        steps: turns to play; None: until the end.
+        agent: whose data differs, by its place among the senders.
+        delta: of the claim.
+        claimed: the largest total of the agent so far, at user level, over all channels on which its role sends; inf if one is bare.
+    """
+
+    env: Population[Any]
+    channel_configs: dict[str, ChannelConfig]
+    policies: dict[str, Any]
+    change: tuple[Any, Any]
+    steps: int | None
+    agent: int
+    delta: float
+    claimed: float = 0.0
+    _directions: dict[str, Array | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, env: Any, policy: Any, change: Any, steps: int | None, agent: int, delta: float) -> "ChangedRuns":
+        """Check the arguments of `audit`; ValueError if they cannot be played."""
+        population = population_of(env)
+        if population is None:
+            raise ValueError(
+                f"change must be None unless an environment of this suite is audited, and it is {change!r}"
+            )
+        policies = as_policies(population, policy)
+        configs = join(population.channel_configs, getattr(env, "added_configs", {}))
+        if isinstance(population, Controlled):
+            policies, population = {**population.others, **policies}, population.inner
+            configs = join(population.channel_configs, configs)
+        if not population.channels:
+            raise ValueError(f"env must have a channel, and {population.name!r} has none")
+        if not isinstance(change, tuple | list) or len(change) != 2:
+            raise ValueError(f"change must be the agent's data in the two worlds, (x0, x1), not {change!r}")
+        most = min(channel.num_senders for channel in population.channels.values()) - 1
+        integer("agent", agent, at_least=0, at_most=most)
+        if steps is not None:
+            steps = integer("steps", steps, at_least=1)
+        return cls(population, configs, policies, (change[0], change[1]), steps, agent, delta)
+
+    def __call__(self, world: int, rng: np.random.Generator, count: int) -> Array:
+        if not self._directions:
+            self._find_directions(rng)
+        population, heard = self._play(world, count, int(rng.integers(2**63)), self.channel_configs)
+        self.claimed = max(self.claimed, self._claim(population))
+        return np.concatenate([transcript.features(self._directions[name]) for name, transcript in heard.items()], 1)
+
+    def _play(
+        self, world: int, count: int, seed: int, configs: dict[str, ChannelConfig]
+    ) -> tuple[Population[Any], dict[str, Transcript]]:
+        kind, agent, data = type(self.env), self.agent, np.asarray(self.change[world])
+
+        def private(_: Any, drawn: Array, agents: Array | None = None) -> Array:
+            changed = drawn.copy()
+            if agents is None:
+                changed[:, agent] = data
+            else:
+                changed[agents == agent] = data
+            return changed
+
+        population = type(kind.__name__, (kind,), {"private": private})(self.env.params, count)
+        heard = {name: Transcript(agent) for name in population.channels}
+        faults = {name: ChannelConfig(faults=(one,)) for name, one in heard.items()}
+        population.reset(seed=seed, options={"channels": join(configs, faults)})
+        begin(population, self.policies)
+        population.advance(self.policies, steps=self.steps)
+        silent = [name for name, one in heard.items() if not one.sends]
+        if silent:
+            raise ValueError(f"steps must be enough for a message on channel {silent[0]!r}, not {self.steps!r}")
+        return population, heard
+
+    def _find_directions(self, rng: np.random.Generator) -> None:
+        """For long messages, the line between their means in the two worlds, which an attacker who knows the data can compute."""
+        seed = int(rng.integers(2**63))
+        first, second = (self._play(world, PILOT, seed, {})[1] for world in (0, 1))
+        for name, transcript in first.items():
+            difference = (second[name].means() - transcript.means()).mean(0)
+            wide = difference.size > WIDE
+            self._directions[name] = difference / (np.linalg.norm(difference) or 1.0) if wide else None
+
+    def _claim(self, population: Population[Any]) -> float:
+        if population.ledger is None:
+            return np.inf
+        totals: Callable[..., Array] = population.ledger.total
+        roles = {channel.sender for channel in population.channels.values()}
+        return float(max(totals(self.delta, unit="user", role=role)[:, self.agent].max() for role in roles))

@@ -1,8 +1,9 @@
 """The auditor: it certifies a lower bound on the epsilon of a mechanism, a function, or runs of an environment.
 
-For an environment the claim is the ledger's total after a run, and a transcript is everything that the observer receives from one agent
-during the run. That agent is a canary: its own messages are replaced, before they reach the mechanism, by those of the first or of the
-second of two adjacent worlds. The statistics are those of `taciturn.privacy.auditing`.
+For an environment the claim is the ledger's total after a run. Two things can differ between the two worlds. With `pair` it is what one
+agent sends: that agent is a canary, whose messages are replaced before they reach the mechanism, and the transcript is what arrives of
+them. With `change` it is what one agent privately observes: the world decides what follows, and the transcript is all that passes on the
+channels, with who sent and when. The statistics are those of `taciturn.privacy.auditing`.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from taciturn.privacy.auditing import Ratio, audit_transcripts, trials_for
 from taciturn.privacy.channels import Unit
 from taciturn.wrappers.canary import CanaryRuns
 from taciturn.wrappers.channels import population_of
+from taciturn.wrappers.run_audit import ChangedRuns
 
 __all__ = ["AuditResult", "audit", "audit_table", "plot_audits", "trials_for"]
 
@@ -22,7 +24,7 @@ RUNS = 10_000
 
 def audit(
     mechanism: Any,
-    pair: tuple[Any, Any] | Mapping[str, tuple[Any, Any]],
+    pair: tuple[Any, Any] | Mapping[str, tuple[Any, Any]] | None = None,
     trials: int = 10_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -37,6 +39,7 @@ def audit(
     name: str | None = None,
     progress: Callable[[int], None] | None = None,
     policy: Any = None,
+    change: tuple[Any, Any] | None = None,
     steps: int | None = None,
     agent: int = 0,
     unit: Unit = "user",
@@ -67,6 +70,8 @@ def audit(
         name: the name in tables.
         progress: called with the number of trials scored so far.
         policy: who acts in an environment, a policy or `{role: policy}`.
+        change: for an environment, in place of `pair`: what the agent privately observes in the two worlds, wherever the world draws it
+            (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
         steps: turns of a run of an environment. Default: until it ends.
         agent: the canary in an environment, by its place among the senders; in `one-run` all senders are canaries.
         unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in all, and the claim is
@@ -79,18 +84,29 @@ def audit(
     Raises:
         ValueError: a parameter is out of bounds, `white` has no log-likelihood ratio, or transcripts have a wrong shape or are not finite.
 
-    An environment is audited message by message on its channels. Leaks through rewards, visible actions or timing take a function. The
-    caller must know that the two messages are adjacent: messages further apart than the sensitivity that the world states refute nothing.
-    `white` relies on the mechanism's own law and cannot see noise that is used for two messages; `black` with `unit="event"` can.
+    With `pair` an environment is audited message by message; only `change` shows what silence and timing tell, and it certifies at user
+    level. Leaks through rewards and visible actions take a function. The caller must know that the two messages are adjacent: messages
+    further apart than the sensitivity that the world states refute nothing. `white` relies on the mechanism's own law and cannot see
+    noise that is used for two messages; `black` with `unit="event"` can.
     """
-    runs = None
-    if population_of(mechanism) is not None:
+    runs: CanaryRuns | ChangedRuns | None = None
+    if change is not None:
+        if pair is not None or unit != "user" or method not in (None, "black"):
+            raise ValueError(
+                f"change must be None with a pair, at event level or with method {method!r}, not {change!r}"
+            )
+        runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta)
+        method, batch, name = "black", RUNS // 10 if batch is None else batch, name or f"{runs.env.name}: whole runs"
+        mechanism, pair = runs, (0, 1)
+    elif population_of(mechanism) is not None:
         runs = CanaryRuns(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta)
         if method == "one-run" and trials != runs.senders:
             raise ValueError(f"trials must be the number of senders, {runs.senders}, in one run, not {trials!r}")
         log_likelihood_ratio = log_likelihood_ratio or (runs.log_likelihood_ratio if runs.memoryless else None)
         batch, name = RUNS if batch is None else batch, name or f"{runs.env.name}: {', '.join(runs.pair)}"
         mechanism, pair = runs, (0, 1)
+    elif pair is None:
+        raise ValueError("pair must be two adjacent worlds (x0, x1), or change be given for an environment, not None")
     found = audit_transcripts(
         mechanism, pair, trials, confidence, seed, method, claimed=claimed, delta=delta, sensitivity=sensitivity,
         log_likelihood_ratio=log_likelihood_ratio, held_out=held_out, batch=batch, name=name, progress=progress,

@@ -114,10 +114,11 @@ class Leakage(Study):
                     verdict,
                 ]
             )
-        columns = ("world", "policy", "mechanism", "certified", "total", "cap", "total")
+        columns = ("world", "policy", "mechanism", "certified", "total", "cap", "verdict")
         note = (
             f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would certify from as "
-            f"many runs. Confidence {CONFIDENCE:.1%} in each of {len(lines)} rows: all hold together with {1 - (1 - CONFIDENCE) * len(lines):.1%}."
+            f"many runs. Each row has confidence {CONFIDENCE:.1%}; all {len(lines)} hold together with confidence "
+            f"{1 - (1 - CONFIDENCE) * len(lines):.1%}."
         )
         return [
             Table("Certified leakage beside the accounted total", columns, lines, note, words=frozenset({0, 1, 2, 6}))

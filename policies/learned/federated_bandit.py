@@ -8,7 +8,8 @@ import numpy as np
 from taciturn.envs.core import Array, Layout, PublicView, integer
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
 from taciturn.envs.federated_bandit.world import FederatedBandit
-from taciturn.policies.learned.training import PPOLearner, needs_stable_baselines, one_thread
+from taciturn.policies.learned.shared import PPOLearner
+from taciturn.policies.learned.training import needs_stable_baselines, one_thread
 
 __all__ = ["LearnedElimination", "LearnedPulls"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, PublicView, integer, number
+from taciturn.policies.base import Learner
 from taciturn.policies.learned.training import (
-    PPOLearner,
     Ranking,
     has_individual_params,
     needs_stable_baselines,
@@ -17,7 +17,7 @@ from taciturn.policies.learned.training import (
     practice,
 )
 
-__all__ = ["DEFAULTS", "SETTINGS", "SharedPPO"]
+__all__ = ["DEFAULTS", "SETTINGS", "PPOLearner", "SharedPPO"]
 
 DEFAULTS: dict[str, Any] = {
     "steps": 500_000, "num_envs": 16, "gamma": 0.95, "learning_rate": 1e-3, "n_steps": 32, "n_epochs": 8, "batch_size": 4096,
@@ -35,6 +35,36 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "ent_coef": 0.005, "options": ("counts", "own"), "overrides": {"num_agents": 100, "horizon": 50},
     },
 }  # fmt: skip
+
+
+class PPOLearner(Learner):
+    """Base of the learners that are trained by PPO. `history` is the mean reward per step in each rollout."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = integer("seed", seed, at_least=0)
+        self._history: list[float] = []
+        self._model: Any = None
+
+    @property
+    def history(self) -> list[float]:
+        return self._history
+
+    def learn(self, ppo: Any, env: Any, steps: int, *, learning_rate: float, batch_size: int, **settings: Any) -> None:
+        """Train a new model of the class `ppo`; the learning rate falls linearly to 0, and `batch_size` is an upper limit."""
+        from taciturn.policies.learned.stable_baselines import TrainingMonitor
+
+        self._model = ppo(
+            env=env,
+            # In the last rollout, which may exceed the number of steps, Stable-Baselines3 passes a negative fraction.
+            learning_rate=lambda left: learning_rate * max(left, 0.0),
+            batch_size=min(batch_size, settings["n_steps"] * env.num_envs),
+            seed=self.seed,
+            device="cpu",
+            **settings,
+        )
+        self._history = []
+        with one_thread():
+            self._model.learn(steps, callback=TrainingMonitor(self._history, steps, self.progress))
 
 
 class SharedPPO(PPOLearner):

@@ -1,4 +1,4 @@
-"""Training of learners: options sorted by rank, rewards, practice worlds, PPO, tables, and threads."""
+"""Training of learners: options sorted by rank, rewards, practice worlds, tables, and threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, Population, PublicView, integer
+from taciturn.envs.core import Array, Layout, Population, PublicView
 from taciturn.envs.social_bandit.world import SocialBandit, State
-from taciturn.policies.base import Learner
 from taciturn.validation import Floats, Ints, missing_extra
 
 __all__ = [
-    "ImmediateReward", "PPOLearner", "Ranking", "has_individual_params", "needs_stable_baselines", "one_thread", "practice",
-    "update_table",
+    "ImmediateReward", "Ranking", "has_individual_params", "needs_stable_baselines", "one_thread", "practice", "update_table",
 ]  # fmt: skip
 
 
@@ -105,36 +103,6 @@ def needs_stable_baselines(policy: Any) -> Iterator[None]:
         yield
     except ImportError as error:
         raise missing_extra(f"{type(policy).__name__} needs stable-baselines3", "rl") from error
-
-
-class PPOLearner(Learner):
-    """Base of the learners that are trained by PPO. `history` is the mean reward per step in each rollout."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = integer("seed", seed, at_least=0)
-        self._history: list[float] = []
-        self._model: Any = None
-
-    @property
-    def history(self) -> list[float]:
-        return self._history
-
-    def learn(self, ppo: Any, env: Any, steps: int, *, learning_rate: float, batch_size: int, **settings: Any) -> None:
-        """Train a new model of the class `ppo`; the learning rate falls linearly to 0, and `batch_size` is an upper limit."""
-        from taciturn.policies.learned.stable_baselines import TrainingMonitor
-
-        self._model = ppo(
-            env=env,
-            # In the last rollout, which may exceed the number of steps, Stable-Baselines3 passes a negative fraction.
-            learning_rate=lambda left: learning_rate * max(left, 0.0),
-            batch_size=min(batch_size, settings["n_steps"] * env.num_envs),
-            seed=self.seed,
-            device="cpu",
-            **settings,
-        )
-        self._history = []
-        with one_thread():
-            self._model.learn(steps, callback=TrainingMonitor(self._history, steps, self.progress))
 
 
 def update_table(values: Floats, visits: Floats, where: tuple[Ints, ...], targets: Floats) -> None:

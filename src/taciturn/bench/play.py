@@ -47,5 +47,4 @@ def play(
     privacy = spec if spec in (None, "paper") else {next(iter(population.channels)): parse_mechanism(spec)}
     run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
     metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
-    curves = {name: (run.times, run.trace[name].mean(axis=1)) for name in names}
-    return Result(metrics, curves)
+    return Result(metrics, {name: (run.times, run.trace[name].mean(axis=1)) for name in names})

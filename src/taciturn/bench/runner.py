@@ -210,10 +210,9 @@ def _ray(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell,
 
 def _get(ray: ModuleType, ready: Any) -> tuple[Result, float]:
     try:
-        outcome: tuple[Result, float] = ray.get(ready)
+        return ray.get(ready)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from error
-    return outcome
 
 
 BACKENDS = {"serial": _serial, "process": _process, "ray": _ray}

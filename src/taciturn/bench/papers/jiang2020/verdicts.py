@@ -164,8 +164,7 @@ def reduction(
 def geometric(results: Results) -> Iterator[Verdict]:
     """Section 3.4.1: the exact numbers, then those of the runs."""
     exact = solve()
-    lower, upper = exact.bounds
-    best_k, best_rate = exact.best_fixed
+    (lower, upper), (best_k, best_rate) = exact.bounds, exact.best_fixed
     share = {name: f"{100 * rate / exact.optimal_rate:.1f}% of the optimum" for name, rate in exact.rates.items()}
     yield Verdict(
         "lambda, lower bound", 0.01203, lower, DIFFERS,

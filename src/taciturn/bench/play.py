@@ -1,6 +1,6 @@
 """Run a cell whose configuration names a world and a policy: `{"env", "env_params", "policy", "policy_params", "privacy"}`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from taciturn.auditing import parse_mechanism
 from taciturn.bench.results import Cell, Config, Progress, Result
 from taciturn.policies import Learner, Policy
 from taciturn.registry import make_policy, make_world, policies
-from taciturn.simulation import simulate
+from taciturn.simulation import Run, simulate
 
 
 def learns(policy: str) -> bool:
@@ -27,10 +27,11 @@ def config(
 
 def play(
     cell: Cell, *, replicas: int = 1, record: Iterable[str] = (), until: float | None = None, points: int = 60,
-    progress: Progress | None = None,
+    progress: Progress | None = None, also: Callable[[Run], Mapping[str, float]] | None = None,
 ) -> Result:  # fmt: skip
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
+    `also` computes further metrics from the whole run.
     What was spent is in the metrics that every run has (`taciturn.privacy.spending`).
     Learners are trained first, with the cell's seed; training is not part of the result.
     """
@@ -47,4 +48,5 @@ def play(
     privacy = spec if spec in (None, "paper") else {next(iter(population.channels)): parse_mechanism(spec)}
     run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
     metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
+    metrics |= also(run) if also else {}
     return Result(metrics, {name: (run.times, run.trace[name].mean(axis=1)) for name in names})

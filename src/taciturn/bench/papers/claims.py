@@ -5,6 +5,7 @@ An interval that lies across the edge does not decide. A claim about several num
 beside a verdict and do not decide it.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class Claim:
         try:
             found = self.estimates(self.measure(results))
         except NotRunError:
-            return Verdict(self.statement, self.stated, "–", NOT_TESTED, "not run yet")
+            return Verdict(self.statement, self.stated, "–", NOT_TESTED, "not run in full")
         try:
             reason = self.explanation if isinstance(self.explanation, str) else self.explanation(results)
         except NotRunError:
@@ -120,7 +121,9 @@ class Claim:
             reason = ". ".join(filter(None, ["Too few seeds: the interval does not decide", reason]))
         if len(found) == 1:
             (x,) = found
-            return Verdict(self.statement, self.stated, x.value, judged, reason, (x.low, x.high) if x.low < x.high else None)
+            return Verdict(
+                self.statement, self.stated, x.value, judged, reason, (x.low, x.high) if x.low < x.high else None
+            )
         ours = "; ".join(
             f"{label}: {number(x.value)}" + (f" {interval(x[1:])}" if x.low < x.high else "")
             for label, x in zip(self.labels, found, strict=True)
@@ -160,7 +163,7 @@ def ratio_of(results: Results, one: Config, other: Config, metric: str) -> Estim
 def steps_of(results: Results, configs: Sequence[Config], metric: str) -> list[Estimate]:
     """By how much a metric falls from the first setting to the last, and from each to the next, paired by seed."""
     groups = [group_of(results, one) for one in configs]
-    pairs = [(groups[0], groups[-1]), *zip(groups, groups[1:], strict=False)]
+    pairs = [(groups[0], groups[-1]), *itertools.pairwise(groups)]
     return [statistics.difference(*a.paired(b, metric)) for a, b in pairs]
 
 
@@ -173,7 +176,7 @@ def falling(
     explanation: Callable[[Results], str] | str = "",
 ) -> Claim:  # fmt: skip
     """A claim that a metric falls along the settings."""
-    labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in zip(names, names[1:], strict=False)))
+    labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names)))
     steps = len(names) - 1
     return Claim(
         statement, stated, lambda results: steps_of(results, configs, metric), (FALLING[0], *(FALLING[1],) * steps),

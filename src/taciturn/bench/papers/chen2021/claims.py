@@ -14,7 +14,17 @@ from taciturn.bench import statistics
 from taciturn.bench.papers.base import flip_probability
 from taciturn.bench.papers.chen2021 import settings
 from taciturn.bench.papers.chen2021.mean_field import extinction_leak, first_passage, lemma_2
-from taciturn.bench.papers.chen2021.settings import LEVEL, LEVELS, LONG, QUALITIES, TAUS, cbl, ladder, mean_field_of, ppcl
+from taciturn.bench.papers.chen2021.settings import (
+    LEVEL,
+    LEVELS,
+    LONG,
+    QUALITIES,
+    TAUS,
+    cbl,
+    ladder,
+    mean_field_of,
+    ppcl,
+)
 from taciturn.bench.papers.claims import Claim, about, at_least, at_most, group_of, mean, number_of
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate, Floats
@@ -85,7 +95,8 @@ def levels_off(statement: str, epsilon: float, setting: Config) -> Claim:
         leak, bound = extinction_leak(options, params["num_agents"], epsilon)
         field = "" if limit is None else f"mean field: {limit.metrics['best'][0]:.3f}; "
         return (
-            f"{field}(K-1) sigma/sqrt(2 pi) = {leak:.3f} against 1/(2K-1) = {bound:.3f}: options without supporters keep estimates above 0, "
+            f"{field}(K-1) sigma/sqrt(2 pi) = {leak:.3f} against 1/(2K-1) = {bound:.3f}: options without supporters keep estimates "
+            f"above 0, "
             "so that holders of the best option may see less than the threshold, and try another one"
         )
 
@@ -150,7 +161,8 @@ def replies(results: Results) -> str:
     """What a run spends."""
     runs = group_of(results, BASE)
     return (
-        f"per message, not per run: every agent replies at every tick of every agent, {runs.mean('replies'):,.0f} times by t=50, which makes "
+        f"per message, not per run: every agent replies at every tick of every agent, {runs.mean('replies'):,.0f} times by t=50, which "
+        f"makes "
         f"{runs.mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5). A single requester learns at most "
         f"{runs.mean('epsilon_per_requester'):,.0f} about one agent (basic composition)"
     )
@@ -196,7 +208,10 @@ def gap_duration(gap: float, rounds: float) -> Claim:
     variants = {"as stated": ppcl(ladder(0.95, gap, 4), horizon=LONG)} | settings.small_gap_variants(gap)
     why = "No reading of the text takes as long"
     return duration(
-        f"Figure 4: rounds to converge, gap {gap}", rounds, variants["as stated"], lambda r: f"{why}: {listed(r, variants)}"
+        f"Figure 4: rounds to converge, gap {gap}",
+        rounds,
+        variants["as stated"],
+        lambda r: f"{why}: {listed(r, variants)}",
     )
 
 

@@ -5,7 +5,18 @@ from taciturn.bench.papers.base import PaperStudy, epsilon_of
 from taciturn.bench.papers.chen2021 import settings
 from taciturn.bench.papers.chen2021.claims import AGENTS, COMPARISON, GAPS, OPTIONS, PRIVACY
 from taciturn.bench.papers.chen2021.mean_field import first_passage, mean_field
-from taciturn.bench.papers.chen2021.settings import LEVEL, LEVELS, LIMIT, LONG, QUALITIES, TAUS, cbl, ladder, mean_field_of, ppcl
+from taciturn.bench.papers.chen2021.settings import (
+    LEVEL,
+    LEVELS,
+    LIMIT,
+    LONG,
+    QUALITIES,
+    TAUS,
+    cbl,
+    ladder,
+    mean_field_of,
+    ppcl,
+)
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register

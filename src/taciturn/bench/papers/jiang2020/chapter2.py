@@ -138,8 +138,17 @@ class CrowdStudy(PaperStudy):
         counts = rng.multinomial(WORKERS // TASKS, scores(*fitted(), bonus), TASKS)
         score, payment = counts @ np.arange(6) / counts.sum(1), base + bonus * counts[:, 5] / counts.sum(1)
         workers = counts.sum(0)
-        found = {"mean_score": score.mean(), "mean_payment": payment.mean(), "good": workers[4:].sum(), "best": workers[5]}
-        curves = {"workers": (np.arange(6), workers), "score": (np.arange(TASKS), score), "payment": (np.arange(TASKS), payment)}
+        found = {
+            "mean_score": score.mean(),
+            "mean_payment": payment.mean(),
+            "good": workers[4:].sum(),
+            "best": workers[5],
+        }
+        curves = {
+            "workers": (np.arange(6), workers),
+            "score": (np.arange(TASKS), score),
+            "payment": (np.arange(TASKS), payment),
+        }
         return Result({name: float(value) for name, value in found.items()}, curves)
 
     def plots(self, results: Results) -> list[Plot]:

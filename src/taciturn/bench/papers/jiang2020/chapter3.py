@@ -14,6 +14,7 @@ from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.federated_training.world import federated_training_v0, fit_hyperbolic
 
+
 @register
 class RewardCurveStudy(PaperStudy):
     name = "jiang2020-3-2"

@@ -155,7 +155,8 @@ CROWD = (
         Claim(
             f"Figure 2.4: payment below Flat, {name} (%), from the paper's own counts", PAYMENT_CUT[name],
             lambda r, name=name: cut(name, BEST[name]), about(PAYMENT_CUT[name], 0.01), PAYMENT_CUT[name], 0.0,
-            f"if the bonus was paid for score 5 only, and the base to all: {BEST[name]} of {WORKERS}. Paid for all 'good' answers, scores 4 "
+            f"if the bonus was paid for score 5 only, and the base to all: {BEST[name]} of {WORKERS}. Paid for all 'good' answers, "
+            f"scores 4 "
             f"and 5, it would be {cut(name, GOOD[name]):.1f}%",
         )
         for name in BONUS
@@ -180,7 +181,9 @@ def fit_note(results: Results, setting: Config) -> str:
     group = group_of(results, setting)
     shifted = group.mean("r_squared_shifted")
     if group.mean("r_squared") > 0.9:
-        return f"c - a/k fits better (R² = {shifted:.3f}): averaging k of M updates leaves a variance proportional to 1/k"
+        return (
+            f"c - a/k fits better (R² = {shifted:.3f}): averaging k of M updates leaves a variance proportional to 1/k"
+        )
     return f"a single client's update does harm, R(1) < 0, which no such curve with a small a produces; c - a/k: R² = {shifted:.3f}"
 
 
@@ -201,11 +204,21 @@ REWARD_CURVE = tuple(
 
 
 def exactly(
-    statement: str, stated: float, value: Callable[[Exact], float], why: Callable[[Exact], str], tolerance: float = 0.002
+    statement: str,
+    stated: float,
+    value: Callable[[Exact], float],
+    why: Callable[[Exact], str],
+    tolerance: float = 0.002,
 ) -> Claim:
     """A claim about an exact number of the stated model; its null is half of the paper's number."""
     return Claim(
-        statement, stated, lambda r: value(solve()), about(stated, tolerance), stated, stated / 2, lambda r: why(solve())
+        statement,
+        stated,
+        lambda r: value(solve()),
+        about(stated, tolerance),
+        stated,
+        stated / 2,
+        lambda r: why(solve()),
     )
 
 
@@ -232,7 +245,8 @@ def paired_losses(one: Group, other: Group) -> list[Floats]:
 
 
 def reduction(figure: str, law: str, label: str, least: float, policy: str, own: Config, why: str) -> Claim:
-    """(loss of another rule - loss of the paper's rule) / loss of the paper's rule: at the end, and where it is smallest from a quarter on."""
+    """(loss of another rule - loss of the paper's rule) / loss of the paper's rule: at the end, and where it is smallest from a "
+    "quarter on."""
 
     def measured(results: Results) -> Numbers:
         ours = group_of(results, learning(law, "OptimalStopping", {"thresholds": list(PAPER_RULE)}))
@@ -250,7 +264,9 @@ def over_k_10(text: str, own: Config) -> Claim:
     """Section 3.4.2: a rule earns more per second than k=10."""
 
     def measured(results: Results) -> Numbers:
-        one, base = (group_of(results, timing("pareto", p, o)) for p, o in (("OptimalStopping", own), ("FixedCount", {"k": 10})))
+        one, base = (
+            group_of(results, timing("pareto", p, o)) for p, o in (("OptimalStopping", own), ("FixedCount", {"k": 10}))
+        )
         reward, other = one.paired(base, "reward")
         seconds, others = one.paired(base, "mean_duration")
         return statistics.ratio(reward / seconds, other / others)
@@ -268,21 +284,27 @@ def bounds_hold(results: Results) -> Numbers:
     return [exact.bounds[0] / exact.optimal_rate, exact.optimal_rate / exact.bounds[1]]
 
 
-LEARNS_FASTER = "the order of the rules' rewards per second; by how much that lowers the loss depends on the data and on the time"
+LEARNS_FASTER = (
+    "the order of the rules' rewards per second; by how much that lowers the loss depends on the data and on the time"
+)
 K_10: Config = {"k": 10}
 PAPERS: Config = {"thresholds": list(PAPER_RULE)}
 
 
 def share(exact: Exact) -> str:
     """The rates of the rules beside the optimum."""
-    return ", ".join(f"{name}: {rate:.6f} ({100 * rate / exact.optimal_rate:.1f}%)" for name, rate in exact.rates.items())
+    return ", ".join(
+        f"{name}: {rate:.6f} ({100 * rate / exact.optimal_rate:.1f}%)" for name, rate in exact.rates.items()
+    )
 
 
 GEOMETRIC = (
     exactly(
         "Section 3.4.1: lambda, lower bound", 0.01203, lambda x: x.bounds[0],
-        lambda x: f"Corollary 1 is R(1)/((1/mu + 1/p) tau + t0); 0.01203 exceeds the optimal rate itself. With R(k) = c - a/k, clients that are "
-        f"always ready, and the corollary's bound for k updates, max R(k)/(t0 + (k+1) tau/mu) = {x.later_rate:.5f}: a fit, not a derivation",
+        lambda x: f"Corollary 1 is R(1)/((1/mu + 1/p) tau + t0); 0.01203 exceeds the optimal rate itself. With R(k) = c - a/k, clients "
+        f"that are "
+        f"always ready, and the corollary's bound for k updates, max R(k)/(t0 + (k+1) tau/mu) = {x.later_rate:.5f}: a fit, not a "
+        f"derivation",
     ),
     exactly(
         "Section 3.4.1: lambda, upper bound", 0.01234, lambda x: x.bounds[1],
@@ -301,7 +323,8 @@ GEOMETRIC = (
     ),
     exactly(
         "Section 3.4.1: the best fixed k", 10, lambda x: float(x.best_fixed[0]),
-        lambda x: f"rate {x.best_fixed[1]:.6f}, {100 * x.best_fixed[1] / x.optimal_rate:.1f}% of the optimum: the paper took 10% from McMahan "
+        lambda x: f"rate {x.best_fixed[1]:.6f}, {100 * x.best_fixed[1] / x.optimal_rate:.1f}% of the optimum: the paper took 10% from "
+        f"McMahan "
         "et al. (2016), who chose it for other computing and upload times", 0.0,
     ),
     round_time("geometric", "(10, 8)", 3.45, "OptimalStopping", PAPERS, exact=True),
@@ -314,7 +337,8 @@ GEOMETRIC = (
     reduction("3.4", "geometric", "k=10", 0.07, "FixedCount", K_10, LEARNS_FASTER),
     Claim(
         "Corollaries 1 and 2: bounds of the optimal rate", "at most 1", bounds_hold, at_most(1), 1.0, 1.1,
-        "the corollaries hold for the stated model; the numbers reported for them do not follow from it", ("lower / optimal", "optimal / upper"),
+        "the corollaries hold for the stated model; the numbers reported for them do not follow from it", ("lower / optimal",
+        "optimal / upper"),
     ),
     Claim(
         "Corollary 3: k* < sqrt(a/(c - a/2) (1 + mu/p + mu t0/tau)) (k* over the bound, largest of 36 models)", "below 1",

@@ -99,7 +99,11 @@ def best_values(model: dict[str, Any], price: float) -> Floats:
             done = [math.comb(left, i) * p**i * (1 - p) ** (left - i) for i in range(left + 1)]
             success = mu if beta else 0.0
             wait = sum(
-                chance * (success * (values[k + 1, beta - 1 + i] if beta else 0.0) + (1 - success) * (values[k, beta + i] if i else 0.0))
+                chance
+                * (
+                    success * (values[k + 1, beta - 1 + i] if beta else 0.0)
+                    + (1 - success) * (values[k, beta + i] if i else 0.0)
+                )
                 for i, chance in enumerate(done)
             )
             stay = (1 - success) * done[0]
@@ -163,7 +167,12 @@ def corollary_3() -> float:
     found = []
     for clients, mu, p, a in itertools.product((10, 100), (0.2, 0.625, 1.0), (0.002, 0.1, 1.0), (0.018, 0.035)):
         solution = OptimalStopping.solve(
-            num_clients=clients, upload_probability=mu, compute_probability=p, reward=Hyperbolic(0.04, a), broadcast_time=3.0, slot_time=0.01
+            num_clients=clients,
+            upload_probability=mu,
+            compute_probability=p,
+            reward=Hyperbolic(0.04, a),
+            broadcast_time=3.0,
+            slot_time=0.01,
         )
         bound = math.sqrt(a / (0.04 - a / 2) * (1 + mu / p + mu * 3.0 / 0.01))
         found.append(solution.thresholds[0] / bound)

@@ -19,9 +19,11 @@ from taciturn.bench.papers.tao2023.settings import uniform_regret
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_TESTED, VERDICTS, Verdict
+from taciturn.envs import elicitation_v0
 from taciturn.envs.core.graph import random_graph
+from taciturn.envs.elicitation.costs import LogCost
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
-from taciturn.policies import OptimalStopping
+from taciturn.policies import OptimalStopping, Wintall
 
 STUDIES: dict[str, Any] = {name: study for name, study in load_studies().items() if getattr(study, "claims", ())}
 CLAIMS = [(name, claim) for name, study in STUDIES.items() for claim in study.claims]
@@ -280,3 +282,13 @@ def test_tasks_are_counted_by_hand() -> None:
     ]
     higher, gain = jiang.by_task(Results(groups), "WINTALL-40", "Flat", "score")
     assert (higher.value, gain.value) == (2.0, pytest.approx((100 * (1 + 0 - 0.5) / 3 + 100) / 2))
+
+
+def test_which_targets_a_logarithmic_cost_keeps() -> None:
+    """As README says: in the limit log(1 + e) against e (e + M) / ((1 + e) M); here exactly, with 3,000 individuals."""
+    for theta, target, kept in (((0.5, 0.25, 0.25), 2.0, True), ((0.4, 0.3, 0.2, 0.1), 1.0, False)):
+        values, cost = len(theta), LogCost(1.0)
+        bound = elicitation_v0.payment_lower_bound(theta, target, cost)
+        gain = elicitation_v0.exploitability(Wintall(target), np.full(3000, target), theta=theta, cost=cost) / bound
+        assert (math.log(1 + target) < target * (target + values) / ((1 + target) * values)) == kept
+        assert (gain < 1e-3) == kept

@@ -68,7 +68,8 @@ class AgentsStudy(Convergence):
     title = "Chen et al. 2021, Figures 1 and 2: number of agents"
     description = (
         "PPCL with epsilon = 3 per reply and uniform initial preferences. The text of the paper does not give the N of Figure 2; here 50 "
-        "to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150."
+        "to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150. The paper does not say when a curve has converged: here, in all "
+        "figures, when the share reaches 0.9."
     )
     figures = ("chen2021/1", "chen2021/2")
     claims = AGENTS

@@ -219,7 +219,9 @@ class StructuresStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 12: heterogeneous rewards in three structures"
     description = (
         "100 agents and 10 arms, with a server, on one ring, or on five rings of 20 with a server; epsilon = 1. The paper does not specify "
-        "the graphs of its figure: rings have the longest delays. Regret is measured by the means averaged over agents."
+        "the graphs of its figure (rings have the longest delays), nor its arms: 10 as in Figure 8. With 100, the means over 100 agents "
+        "would "
+        "lie too close together to be told apart by T. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/12",)
     claims = claims.HETEROGENEOUS

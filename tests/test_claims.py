@@ -1,8 +1,12 @@
 """The papers' claims can fail: fed the paper's own numbers each says that they agree, fed a null it does not."""
 
+import json
 import math
+import re
+import runpy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,7 @@ from taciturn.envs.elicitation.costs import LogCost
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
 from taciturn.policies import OptimalStopping, Wintall
 
+ROOT = Path(__file__).parent.parent
 STUDIES: dict[str, Any] = {name: study for name, study in load_studies().items() if getattr(study, "claims", ())}
 CLAIMS = [(name, claim) for name, study in STUDIES.items() for claim in study.claims]
 
@@ -296,3 +301,43 @@ def test_which_targets_a_logarithmic_cost_keeps() -> None:
         gain = elicitation_v0.exploitability(Wintall(target), np.full(3000, target), theta=theta, cost=cost) / bound
         assert (math.log(1 + target) < target * (target + values) / ((1 + target) * values)) == kept
         assert (gain < 1e-3) == kept
+
+
+# Stored full results.
+
+STORED = runpy.run_path(str(ROOT / "benchmarks/paper_verdicts.py"))
+FILES = sorted(STORED["RESULTS"].glob("*.json"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_stored_verdicts_are_those_of_the_claims(file: Path) -> None:
+    """The tolerances of today give the stored verdicts on the stored numbers."""
+    about = json.loads(file.read_text(encoding="utf-8"))
+    assert {"command", "commit", "taciturn", "python", "libraries", "seeds", "hours"} <= set(about)
+    for claim, row in zip(STUDIES[file.stem].claims, about["verdicts"], strict=True):
+        assert claim.statement == row["claim"]
+        numbers = row["numbers"] and [Estimate(*x) for x in row["numbers"]]
+        assert row["verdict"] == (claim.judge(numbers) if numbers else NOT_TESTED)
+
+
+def test_the_page_of_verdicts_is_made_from_what_is_stored() -> None:
+    assert FILES
+    assert (ROOT / "docs/verdicts.md").read_text(encoding="utf-8") == STORED["page"]()
+
+
+def test_the_readme_has_no_verdict_that_the_stored_results_contradict() -> None:
+    """The numbers of README's summary of Jiang 2020, chapter 2, are those stored."""
+    rows = json.loads((STORED["RESULTS"] / "jiang2020-2.json").read_text(encoding="utf-8"))["verdicts"]
+    paid = next(
+        row
+        for row in rows
+        if row["claim"].startswith("Theorem 2: WINTALL") and "four values, quadratic" in row["claim"]
+    )
+    sizes = dict(re.findall(r"([\d.]+) \(N = ([\d,]+)\)", paid["reason"]))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(
+        r"WINTALL pays ([\d.]+) times the bound at 1,000 individuals\s+and ([\d.]+) times at 30,000", text
+    )
+    assert found
+    by_size = {size: float(value) for value, size in sizes.items()}
+    assert [float(x) for x in found.groups()] == pytest.approx([by_size["1,000"], by_size["30,000"]], abs=0.005)

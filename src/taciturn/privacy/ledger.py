@@ -23,7 +23,7 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, num
 __all__ = ["Ledger"]
 
 NOTES: dict[type, str] = {
-    Memoized: "not counted: an answer that changes reveals that the value changed",
+    Memoized: "an answer that changes reveals that the value changed: user-level totals are infinite",
     TreeAggregation: "a message is a whole stream",
 }
 
@@ -192,7 +192,8 @@ class Ledger:
                 `pld` also that of `rdp`.
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a `disjoint` channel. `user`:
                 an agent's whole history; a message then costs as much as a change of all its `events`, and inf if their number was not
-                stated and the mechanism is not local. None: each message counts at its own channel's unit.
+                stated and the mechanism is not local, or if answers are memoized (one that changes shows that the value did). None: each
+                message counts at its own channel's unit.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of all channels.
             channel: count only this channel.
             role: the role whose agents are counted, if several roles send; None: each role.
@@ -310,6 +311,8 @@ class Ledger:
             size: int | None = 1
             if unit == "user" and self.channels[a.channel].unit == "event":
                 size = a.events or (1 if a.kind in LOCAL else None)
+            if unit == "user" and isinstance(self.channels[a.channel].config.mechanism, Memoized):
+                size = None  # a history in which the value changes shows in the answers
             if isinstance(a, Account):
                 loss = NOTHING_HIDDEN if size is None else group(a.loss, size)
                 messages = a.most_sent()[:, None] if top else a.messages()

@@ -256,7 +256,7 @@ class SocialBandit(SocialPopulation[State]):
             )
 
     def initial(self) -> State:
-        p, size = self.params, (self.num_envs, self.params.num_agents)
+        size = (self.num_envs, self.params.num_agents)
         nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         state = State(
             preference=self.first_preferences(), counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),

@@ -192,7 +192,8 @@ class Ledger:
                 `pld` also that of `rdp`.
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a `disjoint` channel. `user`:
                 an agent's whole history; a message then costs as much as a change of all its `events`, and inf if their number was not
-                stated, or the mechanism is not local, or is `Memoized`. All is inf where a channel's `silence_tells`, even without messages. None: each message counts at its own channel's unit.
+                stated, or the mechanism is not local, or is `Memoized`. All is inf where a channel's `silence_tells`, even without
+                messages. None: each message counts at its own channel's unit.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of all channels.
             channel: count only this channel.
             role: the role whose agents are counted, if several roles send; None: each role.

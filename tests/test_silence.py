@@ -8,12 +8,13 @@ import pytest
 from laws import fits, same_law
 
 import taciturn
-from taciturn.envs import gossip_bandit_v0, social_bandit_v0
+from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import ChannelConfig
-from taciturn.policies import CBL, PPCL, PrivateSocialLearning, Voter
+from taciturn.policies import CBL, CDPMAB, DDPMAB, PPCL, UCB1, EliminationSchedule, PrivateSocialLearning, Random, Voter
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
+    Laplace,
     LossyChannel,
     Memoized,
     NoPrivacy,
@@ -228,3 +229,50 @@ def test_memoised_answers_reveal_that_a_preference_changed() -> None:
     assert given.max() > 1, "new answers"
     assert (run.ledger.total(delta=0.0, method="basic", unit="user") == math.inf).all()
     np.testing.assert_allclose(run.ledger.total(delta=0.0, method="basic", unit="event")[:, 0], 0.01 * given)
+
+
+class UploadsWhatItLikes(Random):
+    """Pulls arm 0, and uploads in the slots after which its mean of that arm is above a half."""
+
+    def begin(self, view: Any) -> None:
+        super().begin(view)
+        self._layout, self._arms = view.roles[self.role].layout, view.params.arms
+
+    def act(self, obs: Any, mask: Any = None) -> Any:
+        return self._arms * (self._layout.unpack(obs)["means"][..., 0] > 0.5)
+
+
+def test_who_uploads_reveals_rewards_and_the_total_says_so() -> None:
+    """Noise of epsilon 0.01 on each mean, and agents that upload by their own rewards; the audit's false-alarm rate is 1e-4."""
+    env = federated_bandit_v0.population(1, num_agents=3, qualities=(0.5, 0.5), horizon=10)
+    private = Privatize(env, "means", Laplace(0.01))
+    found = audit(private, policy=UploadsWhatItLikes(), change=(0, 1), trials=1000, confidence=0.9999, seed=0)
+    assert found.certified > 3
+    assert found.claimed == math.inf
+
+
+def test_uploads_that_follow_from_what_was_sent_reveal_nothing_more() -> None:
+    def spent(world: Any, policy: Any, fast: bool = True, **params: Any) -> Any:
+        env = world.population(1, num_agents=3, num_arms=3, horizon=300, **params)
+        run = taciturn.simulate(env, policy, seed=0, privacy={"means": Laplace(0.01)}, fast=fast)
+        return run.ledger.total(delta=0.0, method="basic", unit="user", channel="means").max()
+
+    class Overridden(CDPMAB):
+        def plan(self, knowledge: Any, room: Any) -> Any:
+            return super().plan(knowledge, room)
+
+    for fast in (True, False):
+        assert 0 < spent(federated_bandit_v0, CDPMAB(), fast) < math.inf
+        assert 0 < spent(federated_bandit_v0, DDPMAB(), fast, topology="ring") < math.inf
+    assert spent(federated_bandit_v0, UCB1()) == 0
+    assert spent(federated_bandit_v0, Overridden()) == math.inf, "who knows what it does"
+    assert spent(federated_bandit_v0, Random()) == math.inf
+    assert 0 < spent(arm_elimination_v0, EliminationSchedule()) < math.inf
+
+
+def test_a_reset_forgets_who_played() -> None:
+    env = federated_bandit_v0.population(1, num_agents=3, num_arms=3, horizon=300)
+    taciturn.simulate(env, CDPMAB(), seed=0)
+    assert not env.channels["means"].silence_tells
+    env.reset(seed=0)
+    assert env.channels["means"].silence_tells

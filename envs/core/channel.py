@@ -102,7 +102,7 @@ class Channel:
         disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the mean of its own
             epoch, and affects later ones only through what was sent.) The ledger then uses parallel composition at event level.
         silence_tells: whether it depends on an agent's private data whether, or when, it sends a message. No mechanism hides that, so the
-            ledger's totals at user level are then infinite. A world may set the attribute as a run begins.
+            ledger's totals at user level are then infinite. A world that knows better may set the attribute as a run begins.
 
     Raises:
         ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
@@ -122,7 +122,7 @@ class Channel:
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
-        self.silence_tells = silence_tells
+        self.silence_tells = self._silence_tells = silence_tells
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.live: Array = np.zeros(0, np.bool_)
@@ -141,7 +141,7 @@ class Channel:
 
     def install(self, config: ChannelConfig, ledger: Any) -> None:
         """Begin a run with `config`, charging messages to `ledger`."""
-        self.config, self.ledger = config, ledger
+        self.config, self.ledger, self.silence_tells = config, ledger, self._silence_tells
         self._memory, self._losses = None, {}
         self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
         self._fault_memory = []

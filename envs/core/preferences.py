@@ -12,7 +12,8 @@ from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.validation import Array, Floats, Ints, choice
 
 __all__ = [
-    "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory", "SocialPopulation", "count_holders", "draw_history", "initial_options",
+    "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
+    "SocialPopulation", "count_holders", "draw_history", "initial_options",
     "join_plan", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
 ]  # fmt: skip
 

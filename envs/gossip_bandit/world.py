@@ -393,11 +393,11 @@ class GossipBandit(SocialPopulation[State]):
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer the best option; `wrong_option`: whether more agents prefer another one; `consensus`: whether all agents agree; `agreed_on_best`: whether the first
-        consensus was on the best option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
-        `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks; `reward`: number of
-        pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent most; `epsilon_per_requester`: the
-        largest privacy loss of one agent to a single requester.
+        `best`: share of the agents that prefer the best option; `wrong_option`: whether more agents prefer another one; `consensus`:
+        whether all agents agree; `agreed_on_best`: whether the first consensus was on the best option; `agreed_at`, `departed_at`: when a
+        consensus first began and first ended (inf: never); `departures`: number of consensuses that ended; `regret` of the pulls;
+        `popularity_regret`, mean over ticks; `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the
+        agent that sent most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}

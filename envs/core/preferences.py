@@ -9,12 +9,12 @@ import numpy as np
 from taciturn.envs.core.channel import Channel, ChannelConfig
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.replies import reply_law, require_bits
-from taciturn.validation import Array, Floats, Ints, choice
+from taciturn.validation import Array, Bools, Floats, Ints, choice
 
 __all__ = [
     "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
     "SocialPopulation", "count_holders", "draw_history", "initial_options",
-    "join_plan", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
+    "join_plan", "led_by_wrong", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, which most people can tell apart.
@@ -136,6 +136,11 @@ def draw_history(axes: Any, times: Floats, shares: Floats, qualities: Floats, ho
     axes.spines[["top", "right"]].set_visible(False)
     if few:
         axes.legend(loc="lower right", fontsize="small", framealpha=0.85)
+
+
+def led_by_wrong(support: Array, best: Bools) -> Bools:
+    """Whether an option that is not `best` bool[B or 1, K] has more `support` [B, K] than every best one, bool[B]."""
+    return np.asarray(np.where(best, -1, support).max(1) > np.where(best, support, -1).max(1))
 
 
 class SocialPopulation(Population[S]):

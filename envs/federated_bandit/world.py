@@ -94,7 +94,7 @@ Version history
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -189,6 +189,14 @@ class FederatedBandit(Population[State]):
         # Where a replica's and an agent's arms begin in a flattened array.
         self._replica = np.arange(self.num_envs)[:, None] * arms
         self._agent = np.arange(self.num_envs * agents).reshape(self.num_envs, agents) * arms
+
+    def practice_params(self) -> Params:
+        """Means that are the same in every run move on by one arm: who learns the number of the best arm by heart is wrong here."""
+        p = self.params
+        if isinstance(p.qualities, str) and p.qualities != "grid":
+            return p
+        means = (np.arange(p.arms) + 0.5) / p.arms if isinstance(p.qualities, str) else p.qualities
+        return replace(p, qualities=np.roll(means, 1, axis=-1))
 
     def make_roles(self) -> tuple[Role, ...]:
         arms, longest = self.params.arms, float(self.params.horizon)
@@ -428,13 +436,15 @@ class FederatedBandit(Population[State]):
             "cost": lambda: self.cost(s)[1], "cost_bound": lambda: self.cost_bound(s),
             "transmissions": lambda: self.cost(s)[0], "rounds": lambda: s.rounds,
             "active_arms": lambda: self.playing(s).sum(-1), "identified": lambda: model.identified(s),
+            "wrong_option": lambda: model.wrong_option(s),
         }  # fmt: skip
 
     def outcome(self) -> dict[str, Array]:
         """All measures, and the transmissions by kind.
 
         `identified` is 1 if best arms have nine tenths of the pulls since the last round (without a round, since the start);
-        `active_arms` is the number of arms that are still played.
+        `wrong_option` is 1 if the arm with the most of these pulls is not a best one; `active_arms` is the number of arms that are still
+        played.
         """
         values = {name: value() for name, value in self.measures().items()} | self.transmissions(self.state)
         return {name: np.asarray(value, np.float64) for name, value in values.items()}

@@ -82,7 +82,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select
-from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
@@ -389,6 +389,7 @@ class GossipBandit(SocialPopulation[State]):
         return {
             "popularity": lambda: popularity(s.holders, n),
             "best": lambda: s.holders[np.arange(self.num_envs), s.qualities.argmax(1)] / n,
+            "wrong_option": lambda: led_by_wrong(s.holders, s.qualities == s.qualities.max(1, keepdims=True)),
             "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
             "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
             "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),
@@ -401,11 +402,11 @@ class GossipBandit(SocialPopulation[State]):
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer the best option; `consensus`: whether all agents agree; `agreed_on_best`: whether the first
-        consensus was on the best option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
-        `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks; `reward`: number of
-        pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent most; `epsilon_per_requester`: the
-        largest privacy loss of one agent to a single requester.
+        `best`: share of the agents that prefer the best option; `wrong_option`: whether more agents prefer another one; `consensus`:
+        whether all agents agree; `agreed_on_best`: whether the first consensus was on the best option; `agreed_at`, `departed_at`: when a
+        consensus first began and first ended (inf: never); `departures`: number of consensuses that ended; `regret` of the pulls;
+        `popularity_regret`, mean over ticks; `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the
+        agent that sent most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}

@@ -91,7 +91,7 @@ import numpy as np
 
 from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
@@ -239,6 +239,10 @@ class SocialBandit(SocialPopulation[State]):
     def num_options(self) -> int:
         """K."""
         return self.params.num_options
+
+    def practice_params(self) -> Params:
+        """The qualities move on by one option: who learns the number of the best option by heart is wrong here."""
+        return replace(self.params, qualities=np.roll(self.params.eta, 1))
 
     def public(self) -> dict[str, Any]:
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
@@ -413,6 +417,9 @@ class SocialBandit(SocialPopulation[State]):
         s, p = self.state, self.params
         return {
             "popularity": lambda: popularity(s.preference, self.num_options),
+            "wrong_option": lambda: led_by_wrong(
+                popularity(s.preference, self.num_options), p.eta[None] == p.eta.max()
+            ),
             "adopters": lambda: (s.preference < self.num_options).mean(1),
             "regret": lambda: regret(s.total_reward, s.time, p.eta),
             "pseudo_regret": lambda: regret(s.expected_reward, s.time, p.eta),
@@ -421,10 +428,11 @@ class SocialBandit(SocialPopulation[State]):
         }
 
     def outcome(self) -> dict[str, Array]:
-        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options), `adopters`, `hops`."""
+        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options), `wrong_option`
+        (whether more agents hold some other option than any best one), `adopters`, `hops`."""
         p = self.params
         best = self.measure("popularity")[:, p.eta == p.eta.max()].sum(1)
-        names = ("regret", "pseudo_regret", "adopters", "hops")
+        names = ("regret", "pseudo_regret", "wrong_option", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 
     describe, draw = drawing.describe, drawing.draw

@@ -107,8 +107,9 @@ SOUND = (
 def test_what_mechanisms_claim(spec: str) -> None:
     mechanism = parse_mechanism(spec)
     pair = adjacent_pair(mechanism)
-    assert audit(mechanism, pair, 200_000, 0.999, sensitivity=1.0).share > 0.75
-    found = [audit(mechanism, pair, 4_000, 0.999, seed, sensitivity=1.0) for seed in range(200)]
+    told = getattr(mechanism, "sensitivity", None) or 1.0
+    assert audit(mechanism, pair, 200_000, 0.999, sensitivity=told).share > 0.75
+    found = [audit(mechanism, pair, 4_000, 0.999, seed, sensitivity=told) for seed in range(200)]
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 200, 1e-3)
 
 
@@ -286,6 +287,10 @@ OPINIONS = {"opinion": (0.0, 1.0)}
 
 def consensus(ledger: Any = Ledger, num_agents: int = 4, **laws: Any) -> Any:
     class Charged(Consensus):
+        def make_channels(self) -> tuple[Channel, ...]:
+            payload: Any = "stream" if isinstance(laws.get("opinion"), mechanisms.TreeAggregation) else "bounded"
+            return Channel("opinion", payload, observer="neighbour", unit="event"), super().make_channels()[1]
+
         def make_ledger(self) -> Ledger:
             made: Ledger = ledger(self.num_envs, num_agents, self.channels.values())
             return made
@@ -641,13 +646,13 @@ def test_the_command_names_mistakes(spec: str, named: str) -> None:
 
 def test_the_command_audits_an_environment(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     site = Site(consensus_v0.population(), Outspoken(), "opinion", steps=3)
-    specs = ["Laplace:0.5", "Laplace:0.5,sensitivity=0.5", "TreeAggregation:2.0,horizon=12", "NoPrivacy"]
+    specs = ["Laplace:0.5", "Laplace:0.5,sensitivity=2", "Gaussian:2.0,delta=1e-5", "NoPrivacy"]
     found = audit_command(specs, site=site, trials=20_000, confidence=0.999, plot=tmp_path / "audit.svg")
     assert capsys.readouterr().out.rstrip("\n") == audit_table(found)
     assert [one.name for one in found] == [f"opinion={spec}" for spec in specs]
     assert [one.verdict for one in found] == ["consistent"] * 3 + ["no claim"]
     assert [one.claimed for one in found[:2]] == pytest.approx([1.5, 1.5])
-    assert found[0].certified == pytest.approx(found[1].certified)
+    assert found[0].certified > 1.5 * found[1].certified, "noise for more than the world states"
     assert found[0].share > 0.6
     (site_of_votes,) = audit_command(["UnaryEncoding:2.0"], site=Site(consensus_v0.population(), Random(), "vote", 1))
     assert (site_of_votes.trials, site_of_votes.verdict) == (10_000, "consistent")

@@ -204,8 +204,7 @@ class CanaryRuns:
             counts = part[:, :, 0] == 1
             if self.unit == "event":
                 counts[:, 1:] = False
-            norm: Any = {"laplace": 1, "exponential": np.inf}.get(law.kind, 2)
-            reach = float(np.linalg.norm((two[1] - 1.0 * two[0]).ravel(), norm)) or 1.0
+            reach = float(np.linalg.norm((two[1] - 1.0 * two[0]).ravel(), law.norm)) or 1.0
             worlds = (np.broadcast_to(x, (len(part), kept, *x.shape)) for x in (two[first], two[second]))
             ratios = law.log_likelihood_ratio(part[:, :, 1:].reshape(-1, kept, *shape).astype(dtype), *worlds, reach)
             with np.errstate(invalid="ignore"):

@@ -899,6 +899,44 @@ def test_budgets_of_other_channels_are_their_own() -> None:
     assert budget.spent(ledger).tolist() == [[1.5, 1.0]]
 
 
+@pytest.mark.parametrize("method", ["basic", "zcdp", "rdp"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_budget_over_all_channels_counts_all_of_them(method: Any, bare: bool) -> None:
+    """Who may send is told from sums over single messages, kept here; charges on one channel close the others too."""
+    rng, orders = np.random.default_rng(3), ORDERS
+    budget = Budget(3.0, 0.0 if method == "basic" else 1e-5, method=method)
+    ledger, lines = make(2, 3), np.zeros((2, 3))
+    kinds = {"vote": bitwise(0.3), "mean": laplace(0.2), "profile": kary(0.25, 4)}
+
+    def cost(loss: PrivacyLoss) -> float:
+        if method == "rdp":
+            return float(loss.rdp(orders[orders == budget.order])[0])
+        return loss.epsilon if method == "basic" else loss.rho
+
+    for name, loss in kinds.items():
+        if not (bare and name == "profile"):
+            ledger.charge(name, loss)
+    refused = 0
+    for turn in range(120):
+        name = ("vote", "mean", "profile")[turn % (2 if bare else 3)]
+        senders = rng.random((2, 3)) < 0.8
+        admitted, ended = budget.admit(ledger, kinds[name], senders)
+        np.testing.assert_array_equal(admitted, senders & (lines + cost(kinds[name]) <= budget.limit * (1 + 1e-9)))
+        assert not ended.any()
+        ledger.charge(name, kinds[name], each=admitted)
+        lines += cost(kinds[name]) * admitted
+        refused += int((senders & ~admitted).sum())
+    assert refused > 20
+    ledger.charge_levels("vote", np.array([[9.0, 0.0, 0.0]] * 2))
+    assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0][:, 0].any(), "chosen levels count"
+    if bare:
+        ledger.channels["profile"].everyone = np.array([0, 1])
+        open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0]
+        assert not open_[1].any(), "one message without a mechanism spends any budget"
+        with pytest.raises(BudgetSpent, match="cannot send on any channel"):
+            Budget(1.0, when_spent="raise").admit(ledger, laplace(0.1), np.ones((2, 3), np.bool_))
+
+
 def test_when_a_budget_is_spent() -> None:
     ledger = make(2, 2)
     ledger.charge("vote", bitwise(0.5), each=np.array([[2, 1], [0, 0]]))
@@ -988,7 +1026,9 @@ def test_the_odometer_by_hand(delta: float, tightest_at: float) -> None:
         r = math.exp(log_r)
         return v / 2 + math.sqrt((v + r) * (2 * math.log(1 / delta) + math.log((v + r) / r)))
 
-    best = lambda v: minimize_scalar(lambda x: bound(v, x), bounds=(-25, 10), method="bounded")  # noqa: E731
+    def best(v: float) -> Any:
+        return minimize_scalar(lambda log_r: bound(v, log_r), bounds=(-25, 10), method="bounded")
+
     low, high = 1e-12, 1e3
     for _ in range(80):
         middle = math.sqrt(low * high)
@@ -1052,8 +1092,9 @@ def test_the_odometer_against_opendp() -> None:
 def test_a_budget_holds_whenever_a_sender_stops() -> None:
     """Delta, E[max(0, 1 - e^(epsilon - L))], of a sender who stops where its loss exceeds a level: 20,000 runs at 0.1, as above."""
     epsilon, delta = 2.0, 0.05
-    for method in ("zcdp", "rdp"):
-        admitted = int(Budget(epsilon, delta, method=method).messages(kary(0.1, 2)))  # type: ignore[arg-type]
+    methods: tuple[Any, ...] = ("zcdp", "rdp")
+    for method in methods:
+        admitted = int(Budget(epsilon, delta, method=method).messages(kary(0.1, 2)))
         assert 50 < admitted < 300
         losses = realised_losses(0.1, np.arange(1, admitted + 1), 20_000, 2)
         for level in (epsilon, 1.5 * epsilon, math.inf):

@@ -69,7 +69,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
     standing = join(population.channel_configs, getattr(env, "added_configs", {}))
-    population.check_channel(channel, join(standing, {channel: config})[channel])
+    population.check_config(channel, join(standing, {channel: config})[channel])
     if isinstance(env, Population):
         wrapped = copy.copy(env)
         wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}

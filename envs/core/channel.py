@@ -139,6 +139,19 @@ class Channel:
         self._fault_memory: list[dict[str, Array]] = []
         self._shape: tuple[int, int] = (0, 0)
 
+    def check_mechanism(self, mechanism: Mechanism | None) -> None:
+        """Raise ValueError if the claim of `mechanism` does not hold for the messages of this channel."""
+        if mechanism is None:
+            return
+        fits = self.payload in mechanism.payloads
+        if not fits or (mechanism.per_stream and self.unit == "user"):
+            carried = f"{self.payload!r} messages" if not fits else "every user's whole data in all of its messages"
+            raise ValueError(
+                f"mechanism must fit channel {self.name!r}, which carries {carried}, and {mechanism!r} is made for "
+                f"{' or '.join(map(repr, sorted(mechanism.payloads)))} messages"
+                f"{', each event in one of them' * mechanism.per_stream}"
+            )
+
     def install(self, config: ChannelConfig, ledger: Any) -> None:
         """Begin a run with `config`, charging messages to `ledger`."""
         self.config, self.ledger, self.silence_tells = config, ledger, self._silence_tells
@@ -225,10 +238,13 @@ class Channel:
                 self.ledger.charge_levels(self.name, np.where(senders, self._levels, 0.0), kind=self.chosen)
             self._count(senders, x.shape[:2])
             return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
-        if mechanism.kind == "laplace" and norm == 2 and sensitivity is not None:
+        if mechanism.norm == 1 and norm == 2 and sensitivity is not None:
             sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
         loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
         who = self._admit(senders, x.shape[:2], loss)
+        if isinstance(sensitivity, np.ndarray) and not mechanism.stateful:
+            sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
+        mechanism.check_sensitivity(sensitivity)
         self._count(who, x.shape[:2])
         assert self.rng is not None
         if mechanism.stateful:
@@ -236,10 +252,9 @@ class Channel:
                 self._memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
             y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
             # A repeated answer, or the next one of a stream that has been charged as a whole, costs nothing.
+            events = None if mechanism.per_stream else events  # the charge for a stream covers one event
             self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
             return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
-        if isinstance(sensitivity, np.ndarray):
-            sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
         message = mechanism.perturb(x[who], self.rng, sensitivity)
         if senders is None and self.config.budget is None:
             self.ledger.charge(self.name, loss, self.live, events=events)

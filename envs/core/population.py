@@ -221,6 +221,11 @@ class Population(ABC, Generic[S]):
 
     # What is written once.
 
+    def check_config(self, channel: str, config: ChannelConfig) -> None:
+        """Raise ValueError if `config` cannot stand on that channel: what a world says of it, and whether the mechanism fits."""
+        self.check_channel(channel, config)
+        self.channels[channel].check_mechanism(config.mechanism)
+
     @property
     def state(self) -> S:
         if self._state is None:
@@ -379,7 +384,7 @@ class Population(ABC, Generic[S]):
                 raise ValueError(f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {name!r}")
         configs = join(self.channel_configs, asked or {})
         for name in asked or {}:
-            self.check_channel(name, configs[name])
+            self.check_config(name, configs[name])
         return configs
 
     def _begin_run(self, horizon: Any) -> None:

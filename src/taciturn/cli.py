@@ -70,6 +70,7 @@ def _app() -> Any:
     Quick = Annotated[bool, Option("--quick", help="Few seeds and short runs.")]
     Backend = Annotated[str, Option(help="serial, process or ray.")]
     Workers = Annotated[int | None, Option(help="Processes (default: one per core).")]
+    Timeout = Annotated[float | None, Option(help="Seconds that a cell may take (backend process).")]
     Resume = Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
     set_help = "A parameter, key=value: of the environment, or of the policy as policy.key=value."
     Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
@@ -168,6 +169,7 @@ def _app() -> Any:
             quick: Quick = False,
             backend: Backend = "process",
             workers: Workers = None,
+            timeout: Timeout = None,
             resume: Resume = False,
             as_json: Json = False,
         ) -> None:
@@ -179,8 +181,8 @@ def _app() -> Any:
             if backend not in BACKENDS:
                 raise UnknownName("backend", backend, BACKENDS)
             store = Store(out)
-            how: dict[str, Any] = {"quick": quick, "backend": backend, "workers": workers, "resume": resume}
-            summary = run_study(studies, store, progress=not as_json, **how)
+            how: dict[str, Any] = {"quick": quick, "backend": backend, "workers": workers, "timeout": timeout}
+            summary = run_study(studies, store, progress=not as_json, resume=resume, **how)
             failed = [str(file) for file in summary.failed]
             _report(store, studies, as_json, {"cells": summary.planned, "reused": summary.reused, "failed": failed})
             if failed:

@@ -132,7 +132,7 @@ def _app() -> Any:
         from taciturn.bench.progress import bar, stderr
         from taciturn.bench.tables import estimate
 
-        integer("--seeds", seeds, at_least=1)
+        integer("--seeds", seeds, at_least=1, at_most=2**63 - 1)
         population, actor, given = _population(env, policy, settings or [])
         mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
         runs = []
@@ -292,8 +292,14 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, d
         if not equals or not key:
             raise ValueError(f"--set must be key=value, not {setting!r}")
         where = own if key.startswith("policy.") else others
-        where[key.removeprefix("policy.")] = parsed(text)
-    population = make_world(env).population(**others)
+        try:
+            where[key.removeprefix("policy.")] = parsed(text)
+        except ValueError as error:
+            raise ValueError(f"--set {key}: {error}") from error
+    try:
+        population = make_world(env).population(**others)
+    except TypeError as error:
+        raise ValueError(f"{env} cannot take {others}: {error}") from error
     actor = _actors(policy, own, list(population.roles))
     return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
 

@@ -101,11 +101,19 @@ def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
 
 
 def parsed(text: str) -> Any:
-    """A value on the command line: JSON if it parses as such, else the text itself."""
+    """A value on the command line: JSON if it parses as such, else the text itself. Raises ValueError for JSON that is too large."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_int64)
     except json.JSONDecodeError:
         return text
+    except RecursionError as error:
+        raise ValueError(f"{text[:20]}... is nested too deeply") from error
+
+
+def _int64(digits: str) -> int:
+    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError(f"{digits[:20]}{'...' * (len(digits) > 20)} is beyond 64 bits")
+    return int(digits)
 
 
 def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:

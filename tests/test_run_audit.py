@@ -52,6 +52,7 @@ def test_who_speaks_tells_who_adopted() -> None:
         env, policy=policies.PrivateSocialLearning(beta=0.95), change=(0, 1), trials=1000, confidence=CONFIDENCE
     )
     assert found.certified > 2 > 10 * 0.01
+    assert found.claimed == np.inf
 
 
 def test_an_agent_that_always_answers_reveals_no_more_than_its_answers() -> None:

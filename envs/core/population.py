@@ -74,6 +74,7 @@ class Population(ABC, Generic[S]):
         channels: `{name: Channel}`, where private data leaves the agents.
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
+        purpose: of the runs; runs of another purpose share no random number with these, whatever their seeds (`Streams`).
         done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
         ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is private.
@@ -111,6 +112,7 @@ class Population(ABC, Generic[S]):
             channel.sender = channel.sender or next(iter(self.roles))
             channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
         self.streams: Streams | None = None
+        self.purpose = ""
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
@@ -164,6 +166,9 @@ class Population(ABC, Generic[S]):
         A world passes all such data through this hook, so that an audit can play two worlds that differ in the data of one agent.
         """
         return drawn
+
+    def played_by(self, policies: Mapping[str, Acts]) -> None:
+        """Learn who plays, as a run begins: what it tells when an agent sends may depend on how its policy decides."""
 
     def can_jump(self, until: float) -> bool:
         """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
@@ -252,7 +257,7 @@ class Population(ABC, Generic[S]):
     def stream(self, name: str) -> np.random.Generator:
         """The random generator of that name."""
         if self.streams is None:
-            self.streams = Streams()
+            self.streams = Streams(None, self.purpose)
         return self.streams[name]
 
     def measure(self, name: str) -> Array:
@@ -304,6 +309,7 @@ class Population(ABC, Generic[S]):
     def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Population[Any]":
         """See `PublicView.practice`."""
         world: Population[Any] = (kind or type(self))(replace(self.practice_params(), **changes), num_envs)
+        world.purpose = "training"
         world.channel_configs = {name: c.config for name, c in self.channels.items() if c.config.mechanism is not None}
         return world
 
@@ -340,7 +346,7 @@ class Population(ABC, Generic[S]):
                 raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
             before = self.state
         if seed is not None or self.streams is None:
-            self.streams = Streams(seed)
+            self.streams = Streams(seed, self.purpose)
         if where is None:
             self._install(configs)
         self._sent = None
@@ -516,6 +522,7 @@ def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own."""
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
+    env.played_by(policies)
 
 
 class Rollout:

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from taciturn.envs.core.preferences import led_by_wrong
 from taciturn.validation import Array, Bools, Floats, Ints, integer
 
 __all__ = [
     "QUALITIES", "State", "average", "communication_cost", "draw_quality", "eliminate", "gaps", "historical_mean",
     "identified", "in_play", "local_gaps", "local_regret", "mean_sensitivity", "own_copy", "read_means", "regret",
-    "renewed", "round_robin", "smallest_gap",
+    "renewed", "round_robin", "smallest_gap", "wrong_option",
 ]  # fmt: skip
 
 QUALITIES = ("grid", "uniform", "heterogeneous")
@@ -195,6 +196,14 @@ def in_play(state: State) -> Bools:
     """
     last, pulled = renewed(state), state.counts.sum(1) > state.counts_at_round
     return np.where((state.time - state.round_time >= last.sum(-1))[:, None], pulled, last)
+
+
+def wrong_option(state: State) -> Bools:
+    """Replicas in which an arm that is not best has more pulls since the last round (without any: in all) than every best one, bool[B]."""
+    total = state.counts.sum(1)
+    recent = total - state.counts_at_round
+    pulls = np.where(recent.any(1, keepdims=True), recent, total)
+    return led_by_wrong(pulls, gaps(state.quality) <= 1e-12)
 
 
 def identified(state: State) -> Bools:

@@ -1,5 +1,6 @@
 """What runs leak: a certified lower bound on epsilon beside the total of the ledger, by world, policy and mechanism."""
 
+import itertools
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ GOSSIP: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
 SOCIAL: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
 FEDERATED: Config = {"num_agents": 4, "num_arms": 3, "horizon": 300}
 TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
-QUICK, FULL = 1_000, 40_000
+QUICK, FULL = 1_000, 20_000
 CONFIDENCE = 0.999
 EDGE = 1000.0  # infinite totals are drawn here
 DELTA = 1e-5
@@ -41,10 +42,9 @@ def rows(levels: tuple[float, ...]) -> list[Config]:
     for level in levels:
         found += [row("gossip_bandit_v0", {name: {}}, f"{BITS}:{level}", GOSSIP) for name in ("PPCL", "CopyOnReward")]
         found.append(row("gossip_bandit_v0", {"PPCL": {}}, f"Memoized:{BITS}:{level}", GOSSIP))
-        found += [
-            row("social_bandit_v0", {"PrivateSocialLearning": {"beta": beta}}, f"{BITS}:{level}", SOCIAL)
-            for beta in (0.65, 0.95)
-        ]
+        for beta, silence in itertools.product((0.65, 0.95), ("silent", "zeros")):
+            params = {**SOCIAL, "without_preference": silence}
+            found.append(row("social_bandit_v0", {"PrivateSocialLearning": {"beta": beta}}, f"{BITS}:{level}", params))
         found.append(row("federated_bandit_v0", {"CDPMAB": {}}, f"Laplace:{level}", FEDERATED))
         found.append(row("federated_bandit_v0", {"DDPMAB": {}}, f"Laplace:{level}", {**FEDERATED, "topology": "ring"}))
         found.append(row("arm_elimination_v0", {"EliminationSchedule": {}}, f"Laplace:{level}", FEDERATED))
@@ -139,6 +139,8 @@ def described(group: Group) -> list[str]:
     )
     mechanism = str(group.config["privacy"] or "chosen by the agent")
     world = group.config["env"].removesuffix("_v0").replace("_", " ")
+    silence = group.config["env_params"].get("without_preference")
+    world += {"silent": " (silent without a preference)", "zeros": " (zeros without a preference)"}.get(silence, "")
     return [world, policies, mechanism.replace("BitwiseRandomizedResponse", "bitwise response")]
 
 

@@ -101,6 +101,8 @@ class Channel:
             mechanism can be installed on such a channel.
         disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the mean of its own
             epoch, and affects later ones only through what was sent.) The ledger then uses parallel composition at event level.
+        silence_tells: whether it depends on an agent's private data whether, or when, it sends a message. No mechanism hides that, so the
+            ledger's totals at user level are then infinite. A world that knows better may set the attribute as a run begins.
 
     Raises:
         ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
@@ -114,12 +116,13 @@ class Channel:
 
     def __init__(
         self, name: str, payload: Payload, *, observer: Observer, unit: Unit, sender: str = "", num_senders: int = 0,
-        chosen: str = "", disjoint: bool = False,
+        chosen: str = "", disjoint: bool = False, silence_tells: bool = False,
     ) -> None:  # fmt: skip
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
+        self.silence_tells = self._silence_tells = silence_tells
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.live: Array = np.zeros(0, np.bool_)
@@ -138,7 +141,7 @@ class Channel:
 
     def install(self, config: ChannelConfig, ledger: Any) -> None:
         """Begin a run with `config`, charging messages to `ledger`."""
-        self.config, self.ledger = config, ledger
+        self.config, self.ledger, self.silence_tells = config, ledger, self._silence_tells
         self._memory, self._losses = None, {}
         self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
         self._fault_memory = []
@@ -246,8 +249,15 @@ class Channel:
         y[who] = message
         return y, who
 
-    def tally(self, histogram: Array, messages: Callable[[], Array] | None = None) -> tuple[Array, Array]:
-        """Send everyone's one-hot messages as counts [B, K]; `messages` makes the vectors [B, N, K] if single messages are needed.
+    def tally(
+        self, histogram: Array, messages: Callable[[], Array] | None = None, zeros: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Send everyone's one-hot messages as counts [B, K].
+
+        Args:
+            histogram: the number of messages that name each option, [B, K].
+            messages: makes the vectors [B, N, K] if single messages are needed.
+            zeros: the number of messages that name no option, int64[B] (None: there are none).
 
         Returns:
             (sums, received): the sum of the messages, [B, K], and the number that arrived, int64[B].
@@ -266,9 +276,13 @@ class Channel:
         self.everyone += self.live
         if mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), self.live)
+        if zeros is not None:
+            histogram = np.concatenate([histogram, zeros[:, None]], 1)
         for fault, rng in zip(self._faults, self._fault_rngs, strict=True):
             histogram = fault.thin(histogram, rng)
         received = histogram.sum(-1)
+        if zeros is not None:
+            histogram = histogram[:, :-1]
         if mechanism is None:
             return histogram, received
         assert self.rng is not None

@@ -167,6 +167,9 @@ class Population(ABC, Generic[S]):
         """
         return drawn
 
+    def played_by(self, policies: Mapping[str, Acts]) -> None:
+        """Learn who plays, as a run begins: what it tells when an agent sends may depend on how its policy decides."""
+
     def can_jump(self, until: float) -> bool:
         """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
         return True
@@ -519,6 +522,7 @@ def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own."""
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
+    env.played_by(policies)
 
 
 class Rollout:

@@ -1,7 +1,7 @@
 """What the worlds of social learning share: preferences, plans to change them, their channel, and pictures of their popularity."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import gymnasium
 import numpy as np
@@ -12,12 +12,16 @@ from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.validation import Array, Bools, Floats, Ints, choice
 
 __all__ = [
-    "COLOURS", "InitialPreferences", "PopularityHistory", "SocialPopulation", "count_holders", "draw_history", "initial_options",
+    "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
+    "SocialPopulation", "count_holders", "draw_history", "initial_options",
     "join_plan", "led_by_wrong", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, which most people can tell apart.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
+
+# What agents without a preference do.
+SILENT, ZEROS = "silent", "zeros"
 
 InitialPreferences = str | Sequence[int] | Array
 S = TypeVar("S")
@@ -140,8 +144,13 @@ def led_by_wrong(support: Array, best: Bools) -> Bools:
 
 
 class SocialPopulation(Population[S]):
-    """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity for pictures."""
+    """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity for pictures.
 
+    Class attributes:
+        forgets: whether agents can lose their preference.
+    """
+
+    forgets: ClassVar[bool] = True
     history: PopularityHistory
 
     def make_channels(self) -> tuple[Channel, ...]:
@@ -149,6 +158,31 @@ class SocialPopulation(Population[S]):
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         require_bits(channel, config)
+        mechanism = config.mechanism
+        if self.zeros and mechanism is not None:
+            try:
+                mechanism.perturb(np.zeros((1, self.params.num_options), np.bool_), np.random.default_rng(0))
+            except ValueError as error:
+                raise ValueError(
+                    f"mechanism on channel {channel!r} must be able to answer a vector of zeros if without_preference is "
+                    f"{ZEROS!r}, not {mechanism!r}"
+                ) from error
+
+    @property
+    def zeros(self) -> bool:
+        """Whether agents without a preference send perturbed vectors of zeros, instead of nothing."""
+        return bool(self.params.without_preference == ZEROS)
+
+    def first_preferences(self) -> Ints:
+        """The preferences with which a run begins, [B, N], K for none.
+
+        If nobody can ever be without one, nobody is ever silent.
+        """
+        p, options = self.params, self.params.num_options
+        drawn = initial_options(p.initial_preferences, p.num_agents, options, self.num_envs, self.stream("preferences"))
+        found = self.private(drawn)
+        self.channels["preference"].silence_tells = not self.zeros and (self.forgets or bool((found == options).any()))
+        return found
 
     @property
     def reply_law(self) -> tuple[float, float]:

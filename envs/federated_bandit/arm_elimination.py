@@ -36,7 +36,8 @@ Info
     As in the federated bandit (`regret`, `cost`, `transmissions` and so on), and `slots` of the epoch and `pulls` of each active arm.
 
 Privacy channels
-    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n.
+    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The coordinator decides, by what it was sent, how
+    many pulls a mean is about and how many agents upload; which ones is drawn at random. Neither tells anything more.
 
 Arguments
     Those of the federated bandit with other defaults: 5 agents, 10 arms drawn anew at each reset, 10,000 slots, c1 = 25. The only topology
@@ -117,6 +118,7 @@ class ArmElimination(FederatedBandit):
     params: Params
     clock_unit = "slot"
     jumps: Mapping[str, type[Fast]] = {}
+    agents_decide = False
 
     def make_roles(self) -> tuple[Role, ...]:
         arms = self.params.arms

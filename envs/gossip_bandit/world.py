@@ -38,8 +38,14 @@ Info
 
 Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including the one that
-    ticks; with `asks="one"`, only the peer that is asked. Agents without preference stay silent. Mechanisms: those that answer bit by
-    bit, and `Memoized`, with which agents repeat an answer until their preference changes.
+    ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and `Memoized`, with which agents
+    repeat an answer until their preference changes.
+
+    In the paper's form, "silent", agents without preference do not reply. Who replies, and how many do, then reveals who has one, so
+    totals at user level are infinite, unless all agents begin with a preference, which they can change but not lose. With "zeros" all
+    reply. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ in two, so epsilon of a message is
+    still an upper bound. Who ticks, when, and whom it asks depends on no preference, and an agent receives nothing but its own reward and
+    the replies to it. `info` is for evaluation and shows hidden truth (`popularity`, `consensus`).
 
 Arguments
     - num_agents: N >= 2.
@@ -48,6 +54,8 @@ Arguments
     - horizon: length of a run in units of time, > 0; `options={"horizon": x}` at reset replaces it.
     - asks: "all" or "one" (one uniformly random agent, which may be the requester).
     - initial_preferences: "even" (agent i prefers option i mod K), "random", "none", or the N options (K: none).
+    - without_preference: what agents without a preference reply: nothing ("silent", the paper's form) or, like everyone else, a message,
+      which names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
     - shuffle: whether each run permutes the qualities; otherwise a learner could learn by heart which option is best.
@@ -94,6 +102,7 @@ class Params:
     horizon: float = 50.0
     asks: str = "all"
     initial_preferences: InitialPreferences = "even"
+    without_preference: str = preferences.SILENT
     reward: str = "pull"
     flat_actions: bool = False
     shuffle: bool = False
@@ -109,6 +118,7 @@ class Params:
         number("rate", self.rate, above=0)
         number("horizon", self.horizon, above=0)
         choice("asks", self.asks, ("all", "one"))
+        choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("reward", self.reward, ("pull", "preference"))
         choice("flat_actions", self.flat_actions, (False, True))
         choice("shuffle", self.shuffle, (False, True))
@@ -209,6 +219,7 @@ class GossipBandit(SocialPopulation[State]):
     name = "gossip_bandit"
     params: Params
     clock_unit = "time"
+    forgets = False
     hidden = frozenset({"qualities"})
     jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
 
@@ -226,10 +237,7 @@ class GossipBandit(SocialPopulation[State]):
 
     def initial(self) -> State:
         p, size = self.params, self.num_envs
-        rng = self.stream("preferences")
-        options = self.private(
-            preferences.initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
-        )
+        options = self.first_preferences()
         preference = np.where(options < p.num_options, options, -1).astype(np.int16)
         holders = count_holders(options, p.num_options)
         agreed = holders.max(1) == p.num_agents
@@ -263,12 +271,13 @@ class GossipBandit(SocialPopulation[State]):
     def ask(self, state: State) -> tuple[Ints, Ints]:
         """The replies to the next ticker: number with each bit set, [B, K], and number received, [B]."""
         channel, p = self.channels["preference"], self.params
-        replies = state.preference >= 0
+        replies = (state.preference >= 0) | self.zeros
         if p.asks == "one":
             peer = self.stream("peers").integers(0, p.num_agents, (self.num_envs, 1))
             replies &= np.arange(p.num_agents) == peer
         elif (replies.all(1) | ~channel.live).all():
-            return channel.tally(state.holders, lambda: one_hot(state.preference, p.num_options))
+            zeros = p.num_agents - state.holders.sum(1) if self.zeros else None
+            return channel.tally(state.holders, lambda: one_hot(state.preference, p.num_options), zeros)
         return add_replies(*channel.send(one_hot(state.preference, p.num_options), replies))
 
     def tick(self, state: State, action: Array, happens: Bools) -> tuple[State, Ints, Bools]:
@@ -324,8 +333,8 @@ class GossipBandit(SocialPopulation[State]):
         )
 
     def can_jump(self, until: float) -> bool:
-        """Agents without preference stay silent, and then the replies do not all have the same law."""
-        heard_by_all = self.params.asks == "one" or self.state.holders.sum(1) == self.params.num_agents
+        """Where agents without preference stay silent, the replies do not all have the same law."""
+        heard_by_all = self.zeros or self.params.asks == "one" or self.state.holders.sum(1) == self.params.num_agents
         return bool(np.all(self.done | heard_by_all))
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
@@ -347,7 +356,7 @@ class GossipBandit(SocialPopulation[State]):
         noisy = channel.config.mechanism is not None and law != (1.0, 0.0)
         changes, asked = many_ticks(
             state, ticks, until, forms["agent"], reply_sums(replies, *law) if noisy else None, one_peer=p.asks == "one",
-            chance=int(law[1] * replies), streams=(clock, channel.rng, policy.rng, self.stream("pulls")),
+            zeros=self.zeros, chance=int(law[1] * replies), streams=(clock, channel.rng, policy.rng, self.stream("pulls")),
         )  # fmt: skip
         state = replace(state, **changes)
         channel.live = happens

@@ -19,6 +19,7 @@ class SendingChannel(Protocol):
         observer: who reads the messages.
         unit: what two adjacent worlds differ in, one event or a user's whole local history.
         disjoint: whether each event enters at most one message, so that messages compose in parallel at event level.
+        silence_tells: whether it depends on an agent's private data whether, or when, it sends a message.
         everyone: int64[B], messages that every sender has sent.
         each: int64[B, N], messages beyond those, by sender; None if there are none.
         config: what is installed on the channel; its `mechanism` is None if there is no privacy mechanism.
@@ -33,6 +34,8 @@ class SendingChannel(Protocol):
     def unit(self) -> Unit: ...
     @property
     def disjoint(self) -> bool: ...
+    @property
+    def silence_tells(self) -> bool: ...
     @property
     def everyone(self) -> Ints: ...
     @property

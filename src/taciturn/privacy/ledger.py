@@ -23,7 +23,7 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, num
 __all__ = ["Ledger"]
 
 NOTES: dict[type, str] = {
-    Memoized: "not counted: an answer that changes reveals that the value changed",
+    Memoized: "infinite at user level, and else not counted: an answer that changes reveals that the value changed",
     TreeAggregation: "a message is a whole stream",
 }
 
@@ -192,7 +192,8 @@ class Ledger:
                 `pld` also that of `rdp`.
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a `disjoint` channel. `user`:
                 an agent's whole history; a message then costs as much as a change of all its `events`, and inf if their number was not
-                stated and the mechanism is not local. None: each message counts at its own channel's unit.
+                stated and the mechanism is not local, or if it is `Memoized`. All is inf where a channel's `silence_tells`, even without
+                messages. None: each message counts at its own channel's unit.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of all channels.
             channel: count only this channel.
             role: the role whose agents are counted, if several roles send; None: each role.
@@ -302,6 +303,9 @@ class Ledger:
         With `top`, only the largest total of each replica is needed. Totals grow with the counts, so where agents differ on a single
         account, the agent that has sent most there has spent most: [B, 1].
         """
+        read = [self.channels[a.channel] for a in accounts]
+        if any(channel.silence_tells and "user" in (unit, channel.unit) for channel in read):
+            return np.full((self.num_envs, 1), math.inf)
         top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
         counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
         chosen: list[tuple[Floats, ...]] = []
@@ -310,6 +314,8 @@ class Ledger:
             size: int | None = 1
             if unit == "user" and self.channels[a.channel].unit == "event":
                 size = a.events or (1 if a.kind in LOCAL else None)
+            if unit == "user" and isinstance(self.channels[a.channel].config.mechanism, Memoized):
+                size = None  # a history in which the value changes shows in the answers
             if isinstance(a, Account):
                 loss = NOTHING_HIDDEN if size is None else group(a.loss, size)
                 messages = a.most_sent()[:, None] if top else a.messages()
@@ -343,6 +349,7 @@ def _note(channel: SendingChannel, kind: str) -> str:
         return "nothing is hidden"
     notes = [NOTES.get(type(channel.config.mechanism), "")]
     notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
+    notes += ["infinite at user level: whether an agent sends depends on its private data"] * channel.silence_tells
     return "; ".join(filter(None, notes))
 
 

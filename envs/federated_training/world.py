@@ -81,7 +81,7 @@ from taciturn.envs.federated_training.reward_curve import (
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, shown
 
 __all__ = [
     "Classifier", "Dataset", "FederatedTraining", "HyperbolicFit", "Params", "RewardCurve", "SmallCNN", "Softmax",
@@ -108,7 +108,7 @@ class Params(round_stopping.Params):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.data, str | Path | Dataset):
-            raise ValueError(f"data must be 'digits', the path of MNIST files, or a Dataset, not {self.data!r}")
+            raise ValueError(f"data must be 'digits', the path of MNIST files, or a Dataset, not {shown(self.data)}")
         if self.concentration is not None:
             number("concentration", self.concentration, above=0)
         choice("model", self.model, ("softmax", "cnn"))

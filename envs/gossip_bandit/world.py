@@ -87,7 +87,7 @@ from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
 from taciturn.privacy.spending import basic_cost
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, vector
 
 __all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
 
@@ -108,7 +108,7 @@ class Params:
     shuffle: bool = False
 
     def __post_init__(self) -> None:
-        integer("num_agents", self.num_agents, at_least=2)
+        integer("num_agents", self.num_agents, at_least=2, at_most=MOST_NUMBERS)
         qualities = vector("qualities", self.qualities)
         if not 2 <= qualities.size <= 1000:
             raise ValueError(f"qualities must be 2 to 1000 numbers, not {qualities.size}")
@@ -117,6 +117,11 @@ class Params:
         object.__setattr__(self, "qualities", tuple(qualities.tolist()))
         number("rate", self.rate, above=0)
         number("horizon", self.horizon, above=0)
+        number(
+            "num_agents * rate * horizon, the ticks of a run,",
+            self.num_agents * self.rate * self.horizon,
+            at_most=2.0**53,
+        )
         choice("asks", self.asks, ("all", "one"))
         choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("reward", self.reward, ("pull", "preference"))

@@ -53,7 +53,10 @@ Info
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
     log(1 + eps); no other mechanism is allowed on it. The ledger records the levels that they choose. Each value enters one
-    report, so at event level the largest level counts, and at user level the composition of all.
+    report, so at event level the largest level counts, and at user level the composition of all. An individual chooses whether to take
+    part, and its budget, before it holds a value, and sees no value of its own or of others in any observation; payments, and with them the
+    rewards that all see in the standard views, follow from the reports. So nothing but the reports depends on the values. Budgets
+    and participation do depend on costs and beliefs, which the channel does not hide. `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.

@@ -32,7 +32,9 @@ Info
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The updates of a
     round are sent when it closes, or when the session ends. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping
-    it is unbounded, and no mechanism is allowed.
+    it is unbounded, and no mechanism is allowed. How long a client takes does not depend on its data, and the server's decisions depend on
+    what it received and on held-out data, so who sends, how many, and when a round ends tell nothing more. Numbers of samples are public:
+    with weighting "samples" the server uses them, and adjacent clients have equally many.
 
 Arguments
     Those of round stopping, and:

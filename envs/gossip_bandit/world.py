@@ -377,6 +377,15 @@ class GossipBandit(SocialPopulation[State]):
         """Privacy loss of `replies` replies of one agent under basic composition, of their shape."""
         return basic_cost(self.channels["preference"].config.mechanism, replies)
 
+    def best_options(self, state: State) -> Bools:
+        """The options of the best quality, bool[B, K]."""
+        return np.asarray(state.qualities == state.qualities.max(1, keepdims=True))
+
+    def agreed_on_best(self, state: State) -> Bools:
+        """Whether the first consensus was on such an option, bool[B]."""
+        on_best = np.take_along_axis(self.best_options(state), np.maximum(state.agreed_on, 0)[:, None], 1)[:, 0]
+        return np.asarray(on_best & (state.agreed_on >= 0))
+
     def regret(self, state: State) -> Floats:
         """Sum over pulls of (best quality - quality), [B]."""
         return (state.pulls * (state.qualities.max(1, keepdims=True) - state.qualities)).sum(1)
@@ -393,8 +402,8 @@ class GossipBandit(SocialPopulation[State]):
         s, n = self.state, self.params.num_agents
         return {
             "popularity": lambda: popularity(s.holders, n),
-            "best": lambda: s.holders[np.arange(self.num_envs), s.qualities.argmax(1)] / n,
-            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
+            "best": lambda: (s.holders * self.best_options(s)).sum(1) / n,
+            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: self.agreed_on_best(s),
             "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
             "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),
             "reward": lambda: s.successes, "ticks": lambda: s.ticks, "pulls": lambda: s.pulls.sum(1),
@@ -406,8 +415,8 @@ class GossipBandit(SocialPopulation[State]):
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer the best option; `consensus`: whether all agents agree; `agreed_on_best`: whether the first
-        consensus was on the best option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
+        `best`: share of the agents that prefer the best option, or one of several; `consensus`: whether all agents agree;
+        `agreed_on_best`: whether the first consensus was on such an option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
         `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks; `reward`: number of
         pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent most; `epsilon_per_requester`: the
         largest privacy loss of one agent to a single requester.

@@ -416,10 +416,10 @@ class GossipBandit(SocialPopulation[State]):
         """The result of a run, [B].
 
         `best`: share of the agents that prefer the best option, or one of several; `consensus`: whether all agents agree;
-        `agreed_on_best`: whether the first consensus was on such an option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
-        `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks; `reward`: number of
-        pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent most; `epsilon_per_requester`: the
-        largest privacy loss of one agent to a single requester.
+        `agreed_on_best`: whether the first consensus was on such an option; `agreed_at`, `departed_at`: when a consensus first began and
+        first ended (inf: never); `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over
+        ticks; `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent most;
+        `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}

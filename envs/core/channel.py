@@ -9,9 +9,9 @@ import numpy as np
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism
-from taciturn.validation import Array
+from taciturn.validation import Array, mapping, shown
 
-__all__ = ["Channel", "ChannelConfig", "Fault", "join"]
+__all__ = ["Channel", "ChannelConfig", "Fault", "asked_channels", "join"]
 
 
 class Fault:
@@ -68,13 +68,18 @@ class ChannelConfig:
             raise ValueError(f"faults must be a tuple of taciturn.wrappers' faults, not {self.faults!r}")
 
 
+def asked_channels(options: Mapping[str, Any]) -> Mapping[str, ChannelConfig]:
+    """What the options of a reset ask for on the channels; ValueError if it is no mapping."""
+    return mapping("options['channels']", options.get("channels"), "a dict {channel: ChannelConfig}")
+
+
 def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig]) -> dict[str, ChannelConfig]:
     """Combine two `{channel: ChannelConfig}`; ValueError if a channel would get two mechanisms."""
     joined = dict(standing)
     for name, config in more.items():
         if not isinstance(config, ChannelConfig):
             raise ValueError(
-                f"options['channels'][{name!r}] must be a ChannelConfig, as Privatize makes it, not {config!r}"
+                f"options['channels'][{name!r}] must be a ChannelConfig, as Privatize makes it, not {shown(config)}"
             )
         if name in standing:
             first = standing[name]
@@ -316,12 +321,12 @@ class Channel:
             everyone: messages of every agent, int64[B].
             each: messages by agent, int64[B, N].
         """
+        if self.config.mechanism is not None:
+            self.ledger.charge(self.name, self._loss(None), everyone, each)
         if everyone is not None:
             self.everyone += everyone
         if each is not None:
             self.each = each.copy() if self.each is None else self.each + each
-        if self.config.mechanism is not None:
-            self.ledger.charge(self.name, self._loss(None), everyone, each)
 
     def messages(self) -> Array:
         """The number of messages that each agent has sent so far, int64[B, N], read-only."""

@@ -34,7 +34,9 @@ def number(
     if not (math.isfinite(found) and above < found < below and at_least <= found <= at_most):
         allowed = [f"> {above:g}"] * (above > -math.inf) + [f">= {at_least:g}"] * (at_least > -math.inf)
         allowed += [f"< {below:g}"] * (below < math.inf) + [f"<= {at_most:g}"] * (at_most < math.inf)
-        raise ValueError(f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {value!r}")
+        raise ValueError(
+            f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {_shown(value)}"
+        )
     return found
 
 
@@ -43,8 +45,13 @@ def integer(name: str, value: Any, *, at_least: int, at_most: int | None = None)
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < at_least or (at_most is not None and value > at_most):
         upper = "" if at_most is None else f" and <= {at_most}"
-        raise ValueError(f"{name} must be an integer >= {at_least}{upper}, not {value!r}")
+        raise ValueError(f"{name} must be an integer >= {at_least}{upper}, not {_shown(value)}")
     return int(value)
+
+
+def _shown(value: Any) -> str:
+    """`value` in an error message; Python refuses to write integers of many digits."""
+    return f"one of {value.bit_length()} bits" if isinstance(value, int) and abs(value) >= 2**256 else repr(value)
 
 
 def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:

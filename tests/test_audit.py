@@ -586,7 +586,9 @@ def test_one_run_in_which_everyone_is_a_canary() -> None:
         ({"pair": {"vote": (0, 1)}}, r"pair must hold messages of shape \(3,\), not \(\)"),
         ({"pair": OPINIONS, "policy": Mute()}, "steps must be enough for a message of agent 0 on channel 'opinion'"),
         ({"method": "one-run"}, "trials must be the number of senders, 4, in one run, not 100"),
-        ({"trials": 3}, "trials must be an integer >= 4, not 3"),
+        ({"trials": 3}, "trials must be an integer >= 4 and <= 1000000000, not 3"),
+        ({"trials": 10**400}, "trials must be an integer >= 4 and <= 1000000000"),
+        ({"references": True, "method": "white"}, "method must be 'black' with references, not 'white'"),
     ],
 )
 def test_mistakes_about_environments_are_named(change: dict[str, Any], named: str) -> None:
@@ -752,7 +754,15 @@ def test_progress_counts_trials() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"trials": 3}, "trials must be an integer >= 4, not 3"),
+        ({"trials": 3}, "trials must be an integer >= 4 and <= 1000000000, not 3"),
+        ({"trials": 10**400}, "trials must be an integer >= 4 and <= 1000000000, not one of 1329 bits"),
+        ({"sensitivity": 1e300, "mechanism": mechanisms.Laplace(1.0)}, "sensitivity must lie between"),
+        ({"claimed": 10**400}, "claimed must be"),
+        (
+            {"method": "both", "mechanism": lambda x, rng, trials: np.zeros(trials)},
+            "method must be 'black' or 'one-run'",
+        ),
+        ({"method": "white", "references": True}, "method must be 'black' with references, not 'white'"),
         ({"confidence": 1.0}, "confidence must be a finite number > 0 and < 1, not 1.0"),
         ({"delta": -0.1}, "delta"),
         ({"held_out": 0}, "held_out"),
@@ -760,7 +770,7 @@ def test_progress_counts_trials() -> None:
         ({"claimed": math.nan}, "claimed"),
         ({"seed": -1}, "seed"),
         ({"batch": 0}, "batch"),
-        ({"method": "grey"}, "method must be one of 'white', 'black', 'one-run', not 'grey'"),
+        ({"method": "grey"}, "method must be one of None, 'white', 'black', 'one-run', 'both', not 'grey'"),
         ({"pair": (0.0,)}, "pair must be two adjacent worlds"),
         ({"mechanism": 3}, "mechanism must have"),
         (

@@ -45,7 +45,7 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         shown = {score.metric, *privacy(group), *messages(group)}
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
-    means = "Means over seeds; 95% bootstrap intervals in brackets"
+    means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
     paired = f"{means}; comparisons with the reference are paired by seed."
     tables = [

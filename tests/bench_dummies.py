@@ -60,8 +60,8 @@ class Noise(Study):
         best = results.one(policy="Clever", privacy={"epsilon": None}, world={"agents": 100}).metrics["reward"]
         return [
             Verdict("reward of Clever, 100 agents", 2.13, best.mean(), "agrees", interval=(best.min(), best.max())),
-            Verdict("thresholds", "(10, 8)", "(9, 7)", "does not follow", "the <model> as stated gives smaller ones"),
-            Verdict("Table 3", "–", "–", "not computed", "the paper does not give the parameters"),
+            Verdict("thresholds", "(10, 8)", "(9, 7)", "differs", "the <model> as stated gives smaller ones"),
+            Verdict("Table 3", "–", "–", "not tested", "the paper does not give the parameters"),
         ]
 
 

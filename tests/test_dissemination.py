@@ -318,6 +318,23 @@ def fresh_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Ge
     return drawn[1:].T, drawn[0]
 
 
+def zeros_tokens(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """`fresh_tokens`, where the holders of the first option hold none."""
+    law = BitwiseRandomizedResponse(1.0)
+    counts, received = dissemination.spread_uniform(np.eye(len(holders), dtype=bool), holders * copies, num_agents, rng)
+    return law.perturb_counts(counts[:, 1:], rng, received), received
+
+
+def zeros_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    law, none = BitwiseRandomizedResponse(1.0), int(holders[0])
+    drawn = dissemination.spread_gaussian_fresh(holders[1:], copies, num_agents, (law.p, law.q), rng, zeros=none)
+    return drawn[1:].T.astype(np.int64), drawn[0].astype(np.int64)
+
+
+def silent_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    return fresh_normal(holders[1:], copies, num_agents, rng)
+
+
 def stale_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """The noise of `per_round` in place of fresh noise."""
     one_hot = np.repeat(np.eye(len(holders), dtype=bool), holders, axis=0)
@@ -330,6 +347,15 @@ def test_gaussian_form_of_fresh_noise_keeps_the_joint_law() -> None:
         for seed, s in enumerate((fresh_tokens, fresh_normal, stale_normal))
     )
     assert same_moments(exact, close) > ALARM > same_moments(exact, stale)
+    assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
+
+
+def test_gaussian_form_of_fresh_noise_counts_copies_for_no_option() -> None:
+    exact, close, silent = (
+        samples(s, np.array([12, 9, 0, 8]), 80, 5, 4000, seed).astype(float)
+        for seed, s in enumerate((zeros_tokens, zeros_normal, silent_normal))
+    )
+    assert same_moments(exact, close) > ALARM > same_moments(exact, silent)
     assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
 
 

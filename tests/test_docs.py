@@ -31,6 +31,15 @@ def test_the_readme_gives_the_measured_speeds() -> None:
     assert table in PAGES[0].read_text(encoding="utf-8")
 
 
+def test_pages_of_results_are_made_of_the_kept_results() -> None:
+    keep = runpy.run_path(str(ROOT / "benchmarks/keep.py"))
+    pages = [page for page in (ROOT / "docs").glob("*.md") if keep["BEGIN"] in page.read_text(encoding="utf-8")]
+    assert "leakage" in [page.stem for page in pages]
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert keep["filled"](text, page.stem) == text
+
+
 def test_the_checklist_names_every_hook_that_a_world_uses() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     kinds = [type(world.population()) for world in registry.worlds().values()]

@@ -363,8 +363,9 @@ def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
     assert two_sample_p(right.metrics["best"], wrong.metrics["best"]) < 1e-12
 
 
+@pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_leaps_give_the_same_bits_compiled_or_not(name: str) -> None:
+def test_leaps_give_the_same_bits_compiled_or_not(name: str, zeros: bool) -> None:
     pytest.importorskip("numba")
     policy, mechanism, params = CASES[name]
     env = started(policy, 40, mechanism, **params)
@@ -380,7 +381,18 @@ def test_leaps_give_the_same_bits_compiled_or_not(name: str) -> None:
         )  # fmt: skip
         streams = tuple(np.random.Generator(np.random.SFC64(i)) for i in range(4))
         sums = None if mechanism is None else ReplySums(1 if one_peer else p.num_agents, *law)
-        play(tally, ticks, rule, sums, state.qualities, one_peer=one_peer, chance=0, streams=streams, fast=fast)
+        play(
+            tally,
+            ticks,
+            rule,
+            sums,
+            state.qualities,
+            one_peer=one_peer,
+            zeros=zeros,
+            chance=0,
+            streams=streams,
+            fast=fast,
+        )
         tallies.append(tally)
     for field in dataclasses.fields(Tally):
         np.testing.assert_array_equal(getattr(tallies[0], field.name), getattr(tallies[1], field.name), field.name)

@@ -207,7 +207,7 @@ def _app() -> Any:
             int | None, Option(help="Messages of a mechanism (default: what its claim needs), or runs (10,000).")
         ] = None,
         confidence: Annotated[float, Option(help="Of what is certified.")] = 0.95,
-        method: Annotated[str | None, Option(help="white, black or one-run.")] = None,
+        method: Annotated[str | None, Option(help="white, black, both or one-run.")] = None,
         delta: Annotated[float | None, Option(help="Of the claim (default: the mechanism's own).")] = None,
         env: Annotated[
             str | None, Option(help="Audit what runs of this environment tell, not single messages.")

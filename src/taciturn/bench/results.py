@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 Config = dict[str, Any]
 Progress = Callable[[float], None]
 
+TUNING_SEEDS = range(1_000_000, 2_000_000)
+"""The seeds on which settings of policies may be tuned. No cell of a study may have one of them."""
+
+RUNS = "runs"
+"""The curve of a result that holds the score of every single run: (number of the run, score)."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -36,6 +42,11 @@ class Cell:
             canonical(self.config)
         except (TypeError, ValueError) as error:
             raise ValueError(f"config of study {self.study!r} must hold finite JSON values: {error}") from error
+        if self.seed in TUNING_SEEDS:
+            first, last = TUNING_SEEDS[0], TUNING_SEEDS[-1]
+            raise ValueError(
+                f"seed of study {self.study!r} must not be {self.seed}: settings are tuned on {first} to {last}"
+            )
         object.__setattr__(self, "config", json.loads(json.dumps(self.config)))
 
     @cached_property

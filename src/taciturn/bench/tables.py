@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.bench import statistics
-from taciturn.bench.results import Group, Results
+from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.store import LIBRARIES, Manifest, states
 from taciturn.bench.study import Study, Table
@@ -53,16 +53,37 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         _table("Statistical certainty", paired, study, results, certainty),
         _table("Other measures", f"{means}.", study, results, rest),
         _overall(study, results),
+        runs_table(study, results),
     ]
     return [table for table in tables if table.rows and len(table.columns) > len(table.words)]
 
 
+def runs_table(study: Study, results: Results) -> Table:
+    """What lies behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs, and how they end."""
+
+    def row(group: Group, reference: Group | None) -> dict[str, str]:
+        if RUNS not in group.curves:
+            return {}
+        scores = np.array([values for _, values in group.curves[RUNS]])
+        found = {"trainings or seeds": str(len(scores)), "runs of each": str(scores.shape[1])}
+        found |= {"mean": mean_text(scores.mean(1)), "median of all runs": number(float(np.median(scores)))}
+        wrong = group.metrics.get("wrong_option")
+        return found if wrong is None else found | {"runs that end on a wrong option": f"{100 * wrong.mean():.1f}%"}
+
+    note = f"{study.score.title}, run by run; the interval is over trainings (policies that do not learn: over seeds)."
+    return _table("Single runs", note, study, results, row)
+
+
 def verdict_tables(study: Study, results: Results) -> list[Table]:
     """The paper's claims beside the computed values: one table, or none."""
+    note = (
+        "Agrees: the numbers, with their 95% intervals, lie within the tolerance declared beside the claim; in kind: within a wider one "
+        "(the order, not the size); differs: outside it; not tested: the explanation says why."
+    )
     verdicts = study.verdicts(results)
     rows = [(v.quantity, _value(v.paper), _value(v.ours), interval(v.interval), v.verdict, v.reason) for v in verdicts]
     columns = ("quantity", "paper", "ours", "95% CI", "verdict")
-    return [Table("The paper's claims", columns, rows, words=frozenset({0, 4}), explained=True)] if rows else []
+    return [Table("The paper's claims", columns, rows, note, words=frozenset({0, 4}), explained=True)] if rows else []
 
 
 def origin_table(manifest: Manifest) -> Table:

@@ -1,8 +1,8 @@
 """How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs: `python benchmarks/coverage.py`.
 
-Shares of `REPEATS` samples, or `MANY`. Means, paired differences and interquartile means are of scores of four laws; ratios of means are of paired
-scores, 0.8 y + 0.3 z over y. Shares of wins and of runs above a threshold depend on how often X wins: each repeat draws that
-probability between 5% and 95%, because with few runs the coverage at one probability goes up and down with it. The four tasks of
+Shares of `REPEATS` samples, or `MANY`. Means, paired differences and interquartile means are of scores of four laws; ratios of means
+are of paired scores, 0.8 y + 0.3 z over y. Shares of wins and of runs above a threshold depend on how often X wins: each repeat draws
+that probability between 5% and 95%, because with few runs the coverage at one probability goes up and down with it. The four tasks of
 `4 tasks` share half of each run's luck. `python benchmarks/coverage.py table` prints the docs' table from what was recorded.
 """
 
@@ -23,8 +23,8 @@ from taciturn.bench import statistics
 __all__ = ["table"]
 
 Floats = NDArray[np.float64]
-REPEATS = 2000
-MANY = 16_000  # of what the intervals are meant for
+REPEATS = 1000
+MANY = 4000  # of what the intervals are meant for
 RUNS = (3, 4, 5, 7, 10, 15, 20)
 GRID = (np.arange(100_000) + 0.5) / 100_000
 

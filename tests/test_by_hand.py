@@ -205,6 +205,25 @@ def test_agents_that_receive_no_copy_draw_no_option() -> None:
     assert stats.poisson.cdf(none, mean) > ALARM
 
 
+@pytest.mark.parametrize("slots", [1, 2, 3, 9])
+def test_an_agent_forwards_as_many_copies_a_slot_as_it_may(slots: int) -> None:
+    """Five copies begin with one agent, which may forward one a slot; one step ends a walk."""
+    graph, rng = Graph.of("complete", 4), np.random.default_rng(0)
+    spread = dissemination.spread_queued(np.eye(5, dtype=bool), np.zeros(5, np.int64), 1, graph, 1, slots, rng)
+    assert spread.received.sum() == min(slots, 5)
+    assert spread.slots == min(slots, 5)
+
+
+def test_fresh_noise_of_ones_and_of_zeros_has_its_own_variance() -> None:
+    """An agent receives a Poisson number of mean 1000; bits that are 1 with probability p leave a Poisson number of mean 1000 p. Variances
+    within 5 standard errors."""
+    agents, law = 20_000, (0.5, 0.05)
+    _, *counts = dissemination.spread_gaussian_fresh(np.array([1000, 0]), agents, agents, law, np.random.default_rng(0))
+    for drawn, chance in zip(counts, law, strict=True):
+        assert drawn.mean() == pytest.approx(1000 * chance, rel=0.01)
+        assert drawn.var() == pytest.approx(1000 * chance, rel=0.05)
+
+
 def test_tied_best_options_share_the_best_share() -> None:
     world = social_bandit_v0.population(1, num_agents=5, qualities=(0.8, 0.2, 0.8), initial_preferences=[0, 2, 2, 1, 3])
     world.reset(seed=0)

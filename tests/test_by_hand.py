@@ -4,6 +4,7 @@ Random checks have fixed seeds and a false-alarm rate of at most 1e-5 each.
 """
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,11 +13,12 @@ from cases import CASES
 from scipy import stats
 
 import taciturn
-from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
+from taciturn.envs import arm_elimination_v0, elicitation_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, Layout, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.population import Rollout, begin
 from taciturn.envs.core.preferences import PopularityHistory
+from taciturn.envs.federated_bandit.model import own_copy
 from taciturn.envs.gossip_bandit.ticks import option_to_pull
 from taciturn.envs.social_bandit import dissemination
 from taciturn.policies import DDPMAB, PPCL, FollowMajority, IsolatedUCB, Random, Uniform
@@ -228,6 +230,66 @@ def test_tied_best_options_share_the_best_share() -> None:
     world = social_bandit_v0.population(1, num_agents=5, qualities=(0.8, 0.2, 0.8), initial_preferences=[0, 2, 2, 1, 3])
     world.reset(seed=0)
     assert world.metrics()["best_share"] == [0.75]
+
+
+# Rewards and messages of the federated bandits.
+
+
+def test_a_coordinator_loses_what_the_pulls_of_this_epoch_did_not_earn() -> None:
+    world = arm_elimination_v0.population(
+        4, num_agents=3, num_arms=2, qualities=[0.7, 0.4], horizon=500, server_link_cost=0.0
+    )
+    world.reset(seed=0)
+    for _ in range(3):
+        before = world.state
+        step = world.step(np.tile(arm_elimination_v0.action(0.5, 1.0, 1.0), (4, 1, 1)))
+        pulls, earned = (world.state.counts - before.counts).sum((1, 2)), (world.state.sums - before.sums).sum((1, 2))
+        np.testing.assert_allclose(step.reward[:, 0], -(pulls - earned) / (3 * 500), rtol=1e-12)
+
+
+def test_the_messages_of_a_round_are_charged_for_the_longest() -> None:
+    """Two agents upload 10 and 4 rewards."""
+    world = federated_bandit_v0.population(1, num_agents=2, num_arms=1, horizon=100)
+    world.reset(seed=0)
+    state = own_copy(world.state)
+    state.counts[:] = [[[10], [4]]]
+    with pytest.MonkeyPatch.context() as patch:
+        channel = world.channels["means"]
+        sent = Mock(wraps=channel.send)
+        patch.setattr(channel, "send", sent)
+        world.upload(state, np.ones((1, 2), np.bool_))
+    assert sent.call_args.kwargs["events"] == 10
+
+
+def test_a_share_of_agents_is_rounded_up() -> None:
+    world = arm_elimination_v0.population(2, num_agents=5, num_arms=2, qualities=[0.7, 0.4], horizon=100)
+    world.reset(seed=0)
+    world.step(np.tile(arm_elimination_v0.action(0.5, 1.0, 0.5), (2, 1, 1)))
+    assert world.state.uploads.tolist() == [3, 3]
+
+
+# Payments.
+
+
+def test_who_stays_away_is_not_counted_among_the_paid() -> None:
+    world = elicitation_v0.population(2, num_individuals=10)
+    world.reset(seed=0)
+    world.step({"platform": world.announce("flat_rate", 1.0, 0.25)})
+    budgets = np.where(np.arange(10) < 4, 1.0, -1.0)
+    world.step({"individual": np.broadcast_to(budgets[:, None], (2, 10, 1)).astype("f4")})
+    assert world.metrics()["payment"].tolist() == [0.25, 0.25]
+    assert world.metrics()["total_payment"].tolist() == [1.0, 1.0]
+
+
+def test_the_serum_divides_by_the_reports_of_all_campaigns() -> None:
+    world = elicitation_v0.population(3, num_individuals=10)
+    world.reset(seed=0)
+    counts = np.ones((3, 4))
+    for _ in range(3):
+        world.step({"platform": world.announce("peer_truth_serum", 1.0, 0.25)})
+        np.testing.assert_allclose(world.reference(world.state), counts / counts.sum(1, keepdims=True))
+        world.step({"individual": np.ones((3, 10, 1), np.float32)})
+        counts += world.state.counts
 
 
 # Ties.

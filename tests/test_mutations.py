@@ -33,7 +33,9 @@ def test_there_are_many_mistakes_over_all_modules() -> None:
     assert len(MISTAKES) >= 65
     folders = {Path(mistake["file"]).parent for mistake in MISTAKES.values()}
     for package in ("envs", "policies", "wrappers", "src/taciturn"):
-        holding = {file.parent.relative_to(ROOT) for file in (ROOT / package).rglob("*.py") if file.name != "__init__.py"}
+        holding = {
+            file.parent.relative_to(ROOT) for file in (ROOT / package).rglob("*.py") if file.name != "__init__.py"
+        }
         assert {folder for folder in holding if "envs" not in folder.parts or package == "envs"} - folders <= {
             Path("src/taciturn/bench/comparisons")
         }

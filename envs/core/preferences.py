@@ -9,7 +9,7 @@ import numpy as np
 from taciturn.envs.core.channel import Channel, ChannelConfig
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.replies import reply_law, require_bits
-from taciturn.validation import Array, Bools, Floats, Ints, choice
+from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
 __all__ = [
     "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
@@ -32,12 +32,15 @@ def require_preferences(given: InitialPreferences, num_agents: int, num_options:
     if isinstance(given, str):
         choice("initial_preferences", given, ("even", "random", "none"))
         return
-    options = np.asarray(given)
+    try:
+        options = np.asarray(given)
+    except (TypeError, ValueError, OverflowError):
+        options = np.empty(0)
     whole = options.shape == (num_agents,) and options.dtype.kind in "iu"
     if not whole or options.min() < 0 or options.max() > num_options:
         raise ValueError(
             f"initial_preferences must be 'even', 'random', 'none' or {num_agents} options from 0 to {num_options} "
-            f"({num_options}: none), not {given!r}"
+            f"({num_options}: none), not {shown(given)}"
         )
 
 

@@ -66,7 +66,7 @@ from taciturn.envs.federated_bandit.model import State as BanditState
 from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.federated_bandit.world import Params as BanditParams
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, shown
 
 __all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
 
@@ -85,7 +85,7 @@ class Params(BanditParams):
             object.__setattr__(self, "num_arms", 10)
         super().__post_init__()
         if self.components:
-            raise ValueError(f"topology must be 'server' for a coordinator, not {self.topology!r}")
+            raise ValueError(f"topology must be 'server' for a coordinator, not {shown(self.topology)}")
 
 
 @dataclass(frozen=True)

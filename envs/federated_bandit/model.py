@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from taciturn.envs.core.preferences import led_by_wrong
-from taciturn.validation import Array, Bools, Floats, Ints, integer
+from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 
 __all__ = [
     "QUALITIES", "State", "average", "communication_cost", "draw_quality", "eliminate", "gaps", "historical_mean",
@@ -67,9 +67,9 @@ def read_means(qualities: Any, num_agents: int, num_arms: int | None) -> Floats:
     """Given qualities as float64 [K] or [M, K]; ValueError if they are no such means in [0, 1]."""
     try:
         means = np.array(qualities, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"qualities must be one of {', '.join(map(repr, QUALITIES))} or means, not {qualities!r}"
+            f"qualities must be one of {', '.join(map(repr, QUALITIES))} or means, not {shown(qualities)}"
         ) from error
     wanted = "K" if num_arms is None else str(integer("num_arms", num_arms, at_least=1))
     right = means.ndim in (1, 2) and means.size > 0 and (means.ndim == 1 or len(means) == num_agents)

@@ -108,7 +108,7 @@ from taciturn.envs.federated_bandit import drawing, model
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
 from taciturn.envs.federated_bandit.model import QUALITIES, State, historical_mean, own_copy, regret
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
+from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = ["FederatedBandit", "Params", "federated_bandit_v0"]
 
@@ -141,13 +141,14 @@ class Params:
     weighting: str = "agents"
 
     def __post_init__(self) -> None:
-        integer("num_agents", self.num_agents, at_least=1)
+        integer("num_agents", self.num_agents, at_least=1, at_most=MOST_NUMBERS)
         if isinstance(self.qualities, str):
             choice("qualities", self.qualities, QUALITIES)
-            arms = 100 if self.num_arms is None else integer("num_arms", self.num_arms, at_least=1)
+            arms = 100 if self.num_arms is None else integer("num_arms", self.num_arms, at_least=1, at_most=MOST_ARMS)
         else:
             object.__setattr__(self, "qualities", model.read_means(self.qualities, self.num_agents, self.num_arms))
             arms = self.qualities.shape[-1]
+        integer("num_agents * num_arms", self.num_agents * arms, at_least=1, at_most=MOST_NUMBERS)
         object.__setattr__(self, "num_arms", arms)
         integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
         number("server_link_cost", self.server_link_cost, at_least=0)

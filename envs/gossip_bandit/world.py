@@ -87,7 +87,7 @@ from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
 from taciturn.privacy.spending import basic_cost
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, vector
 
 __all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
 
@@ -108,7 +108,7 @@ class Params:
     shuffle: bool = False
 
     def __post_init__(self) -> None:
-        integer("num_agents", self.num_agents, at_least=2)
+        integer("num_agents", self.num_agents, at_least=2, at_most=MOST_NUMBERS)
         qualities = vector("qualities", self.qualities)
         if not 2 <= qualities.size <= 1000:
             raise ValueError(f"qualities must be 2 to 1000 numbers, not {qualities.size}")
@@ -117,6 +117,11 @@ class Params:
         object.__setattr__(self, "qualities", tuple(qualities.tolist()))
         number("rate", self.rate, above=0)
         number("horizon", self.horizon, above=0)
+        number(
+            "num_agents * rate * horizon, the ticks of a run,",
+            self.num_agents * self.rate * self.horizon,
+            at_most=2.0**53,
+        )
         choice("asks", self.asks, ("all", "one"))
         choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("reward", self.reward, ("pull", "preference"))
@@ -372,6 +377,15 @@ class GossipBandit(SocialPopulation[State]):
         """Privacy loss of `replies` replies of one agent under basic composition, of their shape."""
         return basic_cost(self.channels["preference"].config.mechanism, replies)
 
+    def best_options(self, state: State) -> Bools:
+        """The options of the best quality, bool[B, K]."""
+        return np.asarray(state.qualities == state.qualities.max(1, keepdims=True))
+
+    def agreed_on_best(self, state: State) -> Bools:
+        """Whether the first consensus was on such an option, bool[B]."""
+        on_best = np.take_along_axis(self.best_options(state), np.maximum(state.agreed_on, 0)[:, None], 1)[:, 0]
+        return np.asarray(on_best & (state.agreed_on >= 0))
+
     def regret(self, state: State) -> Floats:
         """Sum over pulls of (best quality - quality), [B]."""
         return (state.pulls * (state.qualities.max(1, keepdims=True) - state.qualities)).sum(1)
@@ -388,9 +402,9 @@ class GossipBandit(SocialPopulation[State]):
         s, n = self.state, self.params.num_agents
         return {
             "popularity": lambda: popularity(s.holders, n),
-            "best": lambda: s.holders[np.arange(self.num_envs), s.qualities.argmax(1)] / n,
-            "wrong_option": lambda: led_by_wrong(s.holders, s.qualities == s.qualities.max(1, keepdims=True)),
-            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
+            "best": lambda: (s.holders * self.best_options(s)).sum(1) / n,
+            "wrong_option": lambda: led_by_wrong(s.holders, self.best_options(s)),
+            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: self.agreed_on_best(s),
             "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
             "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),
             "reward": lambda: s.successes, "ticks": lambda: s.ticks, "pulls": lambda: s.pulls.sum(1),
@@ -402,11 +416,11 @@ class GossipBandit(SocialPopulation[State]):
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer the best option; `wrong_option`: whether more agents prefer another one; `consensus`:
-        whether all agents agree; `agreed_on_best`: whether the first consensus was on the best option; `agreed_at`, `departed_at`: when a
-        consensus first began and first ended (inf: never); `departures`: number of consensuses that ended; `regret` of the pulls;
-        `popularity_regret`, mean over ticks; `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the
-        agent that sent most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
+        `best`: share of the agents that prefer the best option, or one of several; `wrong_option`: whether more agents prefer another
+        one; `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on such an option; `agreed_at`,
+        `departed_at`: when a consensus first began and first ended (inf: never); `departures`: number of consensuses that ended; `regret`
+        of the pulls; `popularity_regret`, mean over ticks; `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks;
+        `replies`: of the agent that sent most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}

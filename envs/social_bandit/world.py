@@ -94,7 +94,7 @@ from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown, vector
 
 __all__ = ["Params", "SocialBandit", "State", "copies_of_paper", "multiplicative_weights", "social_bandit_v0"]
 
@@ -124,26 +124,27 @@ class Params:
     horizon: int = 500
 
     def __post_init__(self) -> None:
-        agents = integer("num_agents", self.num_agents, at_least=3)
+        agents = integer("num_agents", self.num_agents, at_least=3, at_most=MOST_NUMBERS)
+        rounds = integer("horizon", self.horizon, at_least=1, at_most=2**53)
         eta = vector("qualities", self.qualities)
         if eta.size < 2 or (eta < 0).any() or (eta > 1).any():
-            raise ValueError(f"qualities must be at least 2 probabilities, not {self.qualities!r}")
-        integer("copies", self.copies, at_least=1, at_most=2**62 // agents)
-        integer("walk_length", self.walk_length, at_least=1)
+            raise ValueError(f"qualities must be at least 2 probabilities, not {shown(self.qualities)}")
+        integer("walk_length", self.walk_length, at_least=1, at_most=2**31)
         choice("dissemination", self.dissemination, ("walk", "stationary", "aggregated"))
-        choice("perturbation", self.perturbation, ("per_round", "per_token"))
+        fresh = choice("perturbation", self.perturbation, ("per_round", "per_token")) == "per_token"
+        # All copies of a round are counted, and with fresh noise each is a message.
+        integer("copies", self.copies, at_least=1, at_most=2**62 // (agents * (rounds if fresh else 1)))
         choice("congestion", self.congestion, (False, True))
         if self.congestion and self.dissemination != "walk":
             raise ValueError(f"congestion needs dissemination 'walk', not {self.dissemination!r}")
         if self.slots is not None:
             integer("slots", self.slots, at_least=1)
             if not self.congestion:
-                raise ValueError(f"slots has no effect without congestion, but it is {self.slots!r}: leave it out")
+                raise ValueError(f"slots has no effect without congestion, but it is {shown(self.slots)}: leave it out")
         integer("exact_below", self.exact_below, at_least=0)
         choice("signals", self.signals, ("shared", "per_agent"))
         choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("flat_actions", self.flat_actions, (False, True))
-        integer("horizon", self.horizon, at_least=1)
         preferences.require_preferences(self.initial_preferences, agents, eta.size)
         self.network.require_connected()
         if self.network.bipartite():

@@ -1,6 +1,6 @@
 """Run a cell whose configuration names a world and a policy: `{"env", "env_params", "policy", "policy_params", "privacy"}`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,16 @@ def config(
 
 def play(
     cell: Cell, *, replicas: int = 1, record: Iterable[str] = (), until: float | None = None, points: int = 60,
+    also: Callable[[Run], Mapping[str, float]] | None = None,
 ) -> Result:  # fmt: skip
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
-    What was spent is in the metrics that every run has (`taciturn.privacy.spending`). Studies with learners use `evaluate`.
+    `also` computes further metrics from the whole run. What was spent is in the metrics that every run has
+    (`taciturn.privacy.spending`). Studies with learners use `evaluate`.
     """
-    return _means(_run(cell, replicas, record, until, points))
+    run = _run(cell, replicas, record, until, points)
+    found = _means(run)
+    return Result({**found.metrics, **also(run)}, found.curves) if also else found
 
 
 def evaluate(

@@ -7,10 +7,10 @@ from typing import ClassVar, TypeVar
 
 from matplotlib.figure import Figure
 
-from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, short
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, file_name, short
 from taciturn.registry import make_policy, policies
 
-AGREES, DIFFERS = "agrees", "does not follow"
+AGREES, IN_KIND, DIFFERS, NOT_TESTED = VERDICTS = ("agrees", "in kind", "differs", "not tested")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of a paper beside the computed value. `verdict`: `AGREES`, `DIFFERS` or a few words of its own."""
+    """A claim of a paper beside the computed value; `verdict` is one of `VERDICTS`, and `reason` explains it."""
 
     quantity: str
     paper: float | str
@@ -42,6 +42,10 @@ class Verdict:
     verdict: str
     reason: str = ""
     interval: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, not {self.verdict!r}")
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, the stem of its file names and its caption."""
+    """A figure, the stem of its file names (see `taciturn.bench.results.file_name`) and its caption."""
 
     name: str
     figure: Figure
     caption: str
+
+    def __post_init__(self) -> None:
+        file_name("figure", self.name)
 
 
 class Study:

@@ -76,10 +76,14 @@ def runs_table(study: Study, results: Results) -> Table:
 
 def verdict_tables(study: Study, results: Results) -> list[Table]:
     """The paper's claims beside the computed values: one table, or none."""
+    note = (
+        "Agrees: the numbers, with their 95% intervals, lie within the tolerance declared beside the claim; in kind: within a wider one "
+        "(the order, not the size); differs: outside it; not tested: the explanation says why."
+    )
     verdicts = study.verdicts(results)
     rows = [(v.quantity, _value(v.paper), _value(v.ours), interval(v.interval), v.verdict, v.reason) for v in verdicts]
     columns = ("quantity", "paper", "ours", "95% CI", "verdict")
-    return [Table("The paper's claims", columns, rows, words=frozenset({0, 4}), explained=True)] if rows else []
+    return [Table("The paper's claims", columns, rows, note, words=frozenset({0, 4}), explained=True)] if rows else []
 
 
 def origin_table(manifest: Manifest) -> Table:

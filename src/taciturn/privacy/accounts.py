@@ -48,13 +48,20 @@ class Account:
 
     def add(self, everyone: Array | None, each: Array | None) -> None:
         """Count messages sent by every agent, bool[B] or int[B], and by some agents, bool[B, N] or int[B, N]."""
+        given = {"everyone": everyone, "each": each}
+        largest = {name: _largest(counts) for name, counts in given.items() if counts is not None}
+        most = self.most + sum(largest.values())
+        if most >= 2**63:
+            names = " and ".join(largest)
+            raise ValueError(
+                f"{names} must leave the count of messages below 2**63, not bring it from {self.most} to {most}"
+            )
+        self.most = most
         if everyone is not None:
-            self.everyone += everyone
-            self.most += _largest(everyone)
+            self.everyone += everyone.astype(np.int64, copy=False) if everyone.dtype.kind == "u" else everyone
         if each is not None:
             self.each = np.zeros(each.shape, np.int64) if self.each is None else self.each
-            self.each += each
-            self.most += _largest(each)
+            self.each += each.astype(np.int64, copy=False) if each.dtype.kind == "u" else each
 
     def reset(self, where: Bools) -> None:
         """Set the counts of the replicas marked in `where` [B] to zero."""

@@ -22,6 +22,7 @@ __all__ = ["BitwiseRandomizedResponse", "KaryRandomizedResponse", "UnaryEncoding
 class _Bits(Mechanism):
     """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, with probability q if it is 0."""
 
+    payloads = frozenset({"one_hot"})
     payload_dims: ClassVar[int] = 1
     closed_counts: ClassVar[bool] = True
     kind: ClassVar[str] = "randomized_response"
@@ -186,6 +187,7 @@ class KaryRandomizedResponse(Mechanism):
         sampler: "fast", "exact" or "opendp".
     """
 
+    payloads = frozenset({"categorical"})
     kind: ClassVar[str] = "k_ary_randomized_response"
     closed_counts: ClassVar[bool] = True
     budget: float

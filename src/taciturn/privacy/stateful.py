@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
-from taciturn.privacy.calibrated_noise import Calibrated, Laplace, laplace_loss
+from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
 from taciturn.validation import Array, Bools, Ints, integer
 
 __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
@@ -56,10 +56,14 @@ class TreeAggregation(Calibrated):
     Args:
         epsilon: of the whole stream, > 0.
         horizon: length of the longest stream; None uses the horizon passed to `start`, or the length of the streams in `perturb`.
-        sensitivity: the largest change of one value, constant over a stream; None uses the one passed to `start` or `perturb`.
+        sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream, at least the one
+            passed to `start` or `perturb`; None uses the latter.
         sampler: "fast" or "exact".
     """
 
+    payloads = frozenset({"stream"})
+    per_stream = True
+    norm = 1
     kind: ClassVar[str] = "tree"
     payload_dims: ClassVar[int] = 1
     stateful: ClassVar[bool] = True
@@ -119,16 +123,23 @@ class TreeAggregation(Calibrated):
     ) -> Array:
         """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
 
-        The sensitivity is the one passed to `start`.
+        The sensitivity is the one passed to `start`; a larger one is refused.
         """
         if not isinstance(state, TreeState):
             raise ValueError(f"state must come from TreeAggregation.start, not be {state!r}")
+        self.check_sensitivity(sensitivity)
         x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
         payload = x.shape[len(state.shape) :]
         if x.shape[: len(state.shape)] != state.shape or (state.total is not None and x.shape != state.total.shape):
             raise ValueError(f"x must be of the shape of the streams {state.shape}, not {x.shape}")
         if (state.time[chosen] >= state.horizon).any():
             raise ValueError(f"a stream has had its {state.horizon} values: reset it, or start with a longer horizon")
+        if sensitivity is not None and state.sensitivity is not None:
+            given, began = (checks.aligned("sensitivity", each, x) for each in (sensitivity, state.sensitivity))
+            if self.sensitivity is None and (given > began * (1 + ROUNDING)).any():
+                raise ValueError(
+                    f"sensitivity must be at most {began.min():g}, with which the stream began, not {given.max():g}"
+                )
         block, levels = self._block(state.horizon), state.horizon.bit_length()
         unit, scale, (x,) = block.units(state.sensitivity, x, x=x)
         if state.total is None or state.noise is None:
@@ -211,7 +222,11 @@ class Memoized(Mechanism):
         inner: Any = self.mechanism
         if not isinstance(inner, Mechanism) or inner.stateful:
             raise ValueError(f"mechanism must be one without state, not {inner!r}")
-        self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
+        for name in ("epsilon", "kind", "payload_dims", "payloads", "norm"):
+            self._set(**{name: getattr(inner, name)})
+
+    def check_sensitivity(self, stated: Given) -> None:
+        self.mechanism.check_sensitivity(stated)
 
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         return self.mechanism.perturb(x, rng, sensitivity)

@@ -1,32 +1,25 @@
-"""What the papers' studies have in common: settings, seeds, and verdicts once every setting has been run."""
+"""What the papers' studies have in common: settings, seeds and claims."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from taciturn.bench.papers.claims import Claim
 from taciturn.bench.results import Cell, Config, Results
 from taciturn.bench.study import Study, Verdict
-
-IN_KIND = "in kind, not in size"
 
 
 class PaperStudy(Study):
     """Published figures: a curve per setting, and the paper's claims about them.
 
     `configs` are the configurations of the figures; a study that has others in quick runs overrides `settings`. `seeds` and `runs`
-    hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of every configuration. Unless
-    `partial`, `claims` needs results of every setting.
+    hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of every configuration.
     """
 
     configs: ClassVar[tuple[Config, ...]]
     seeds: ClassVar[tuple[int, int]] = (5, 20)
     runs: ClassVar[tuple[int, int] | None] = None
-    partial: ClassVar[bool] = False
-
-    @staticmethod
-    def claims(results: Results) -> Iterable[Verdict]:
-        """The paper's claims beside the computed values."""
-        return ()
+    claims: ClassVar[Sequence[Claim]] = ()
 
     def settings(self, quick: bool) -> list[Config]:
         """The configurations of the figures, without "runs"."""
@@ -41,8 +34,7 @@ class PaperStudy(Study):
         return [{**config, **own} for config in configs]
 
     def verdicts(self, results: Results) -> list[Verdict]:
-        ready = self.partial or all(results.find(one) is not None for one in self.settings(quick=False))
-        return list(self.claims(results)) if ready else []
+        return [claim.verdict(results) for claim in self.claims]
 
 
 def bitwise(epsilon: float | None) -> str:

@@ -66,3 +66,23 @@ def first_passage(curves: Sequence[tuple[Floats, Floats]], level: float) -> Floa
         if y[i] >= level:
             times[curve] = x[i - 1] + (level - y[i - 1]) / (y[i] - y[i - 1]) * (x[i] - x[i - 1])
     return times
+
+
+def lemma_2(
+    qualities: Sequence[float], epsilon: float, num_agents: int | None = None, draws: int = 20_000
+) -> tuple[float, int, float]:
+    """Lemma 2 with mu = 1 - phi_2/phi_1: its bound 1 - 2K exp(-2 R^2 N), N, and how often an estimate at uniform shares is within delta.
+
+    None: the N at which the bound is 0.9.
+    """
+    options, mu = len(qualities), 1 - qualities[1] / qualities[0]
+    delta = mu / (2 * options) / (2 * options * (2 - mu) + mu)
+    q = flip_probability(epsilon)
+    precision = (1 - 2 * q) * delta / (2 * options + 1)
+    size = num_agents or options * math.ceil(math.log(20 * options) / (2 * precision**2) / options)
+    rng, held = np.random.Generator(np.random.PCG64(4)), np.full(options, size // options)
+    heard = (rng.binomial(held, 1 - q, (draws, options)) + rng.binomial(size - held, q, (draws, options))) / size
+    estimate = np.clip((heard - q) / (1 - 2 * q), 0, 1)
+    share = estimate[:, 0] / estimate.sum(1)
+    near = float((np.abs(share - 1 / options) <= delta).mean())
+    return 1 - 2 * options * math.exp(-2 * precision**2 * size), size, near

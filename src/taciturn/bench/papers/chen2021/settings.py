@@ -13,6 +13,9 @@ QUALITIES: dict[int, tuple[float, ...]] = {
 }
 LIMIT = "mean field"
 SHORT, LONG = 50.0, 150.0
+LEVEL = 0.9  # a curve has converged at this share
+LEVELS = (0.5, 1.0, 2.0, 3.0, 5.0, None)
+TAUS = (0.1, 0.5, 1.0)
 
 
 def ladder(best: float, gap: float, num_options: int) -> list[float]:

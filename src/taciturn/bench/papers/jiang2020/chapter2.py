@@ -12,20 +12,15 @@ import numpy as np
 
 from taciturn.bench.figures import COLORS, LINES, panels, shared_legend
 from taciturn.bench.papers.base import PaperStudy
-from taciturn.bench.papers.jiang2020 import verdicts
-from taciturn.bench.papers.jiang2020.crowd import PAYMENTS, WORKERS, fitted, scores
+from taciturn.bench.papers.jiang2020.claims import CROWD, THEOREMS
+from taciturn.bench.papers.jiang2020.crowd import PAYMENTS, TASKS, WORKERS, fitted, scores
+from taciturn.bench.papers.jiang2020.settings import COSTS, SIZES, THETAS, crowd_of
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.envs import elicitation_v0
-from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
 from taciturn.policies import FiniteBestResponse, TargetQuality, Wintall
 from taciturn.simulation import simulate
 
-THETAS: dict[str, tuple[float, ...]] = {"two values": (0.7, 0.3), "four values": (0.4, 0.3, 0.2, 0.1)}
-COSTS: dict[str, Cost] = {
-    "quadratic": QuadraticCost(1.0), "linear": LinearCost(1.0), "exponential": ExponentialCost(1.0), "logarithmic": LogCost(1.0),
-}  # fmt: skip
-SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 TARGET = 1.0
 
 
@@ -60,8 +55,7 @@ class WintallStudy(PaperStudy):
     color = "cost"
     facets = ("theta", "num_individuals")
     figures = ("jiang2020/2.theorems",)
-    claims = staticmethod(verdicts.theorems)
-    partial = True
+    claims = THEOREMS
 
     def settings(self, quick: bool) -> list[Config]:
         return [
@@ -128,24 +122,34 @@ class CrowdStudy(PaperStudy):
         "or 40 if the translation is good. Here a sentence is correct with log-odds a + x, where a is normally distributed over workers "
         "and x is effort, which costs price times x^2. Workers expect the bonus for a score of 4 or 5 and maximise what they keep; the "
         "bonus is paid for a score of 5, as the paper's payments imply (below). Mean and spread of a are fitted to Flat's two counts, the "
-        "price to WINTALL-20's count of good answers; everything else is predicted. A cell is one draw of the experiment: 180 workers per "
-        "payment rule."
+        "price to WINTALL-20's count of good answers; everything else is predicted. A cell is one draw of the experiment: 9 tasks, all "
+        "alike, of 20 workers per payment rule."
     )
     score = Score("mean_score", label="mean score (0 to 5)")
     reference: ClassVar[Config] = {"payment": "Flat"}
     color = "payment"
     figures = ("jiang2020/2.1", "jiang2020/2.2", "jiang2020/2.3", "jiang2020/2.4")
-    claims = staticmethod(verdicts.crowd)
-    partial = True
-    configs = tuple({"payment": name} for name in PAYMENTS)
+    claims = CROWD
+    configs = tuple(map(crowd_of, PAYMENTS))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         base, bonus = PAYMENTS[cell.config["payment"]]
         rng = np.random.Generator(np.random.PCG64([cell.seed, list(PAYMENTS).index(cell.config["payment"])]))
-        counts = rng.multinomial(WORKERS, scores(*fitted(), bonus))
-        score, payment = counts @ np.arange(6) / WORKERS, base + bonus * counts[5] / WORKERS
-        found = {"mean_score": score, "mean_payment": payment, "good": counts[4:].sum(), "best": counts[5]}
-        return Result({name: float(value) for name, value in found.items()}, {"workers": (np.arange(6), counts)})
+        counts = rng.multinomial(WORKERS // TASKS, scores(*fitted(), bonus), TASKS)
+        score, payment = counts @ np.arange(6) / counts.sum(1), base + bonus * counts[:, 5] / counts.sum(1)
+        workers = counts.sum(0)
+        found = {
+            "mean_score": score.mean(),
+            "mean_payment": payment.mean(),
+            "good": workers[4:].sum(),
+            "best": workers[5],
+        }
+        curves = {
+            "workers": (np.arange(6), workers),
+            "score": (np.arange(TASKS), score),
+            "payment": (np.arange(TASKS), payment),
+        }
+        return Result({name: float(value) for name, value in found.items()}, curves)
 
     def plots(self, results: Results) -> list[Plot]:
         figure, (left, right) = panels(["scores", "mean score and payment"])

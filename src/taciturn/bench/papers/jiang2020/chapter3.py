@@ -6,20 +6,13 @@ import numpy as np
 
 from taciturn.bench.figures import draw_band, panels, plot_curves, shared_legend
 from taciturn.bench.papers.base import PaperStudy
-from taciturn.bench.papers.jiang2020 import verdicts
-from taciturn.bench.papers.jiang2020.model import PAPER_RULE
-from taciturn.bench.play import config, play
+from taciturn.bench.papers.jiang2020.claims import GEOMETRIC, PARETO, REWARD_CURVE, paired_losses
+from taciturn.bench.papers.jiang2020.settings import CLIENTS, RULES, learning, timing
+from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.federated_training.world import federated_training_v0, fit_hyperbolic
-
-RULES: tuple[tuple[str, Config], ...] = (
-    ("OptimalStopping", {}),
-    ("OptimalStopping", {"thresholds": list(PAPER_RULE)}),
-    ("FixedCount", {"k": 10}),
-    ("WaitForAll", {}),
-)
 
 
 @register
@@ -34,9 +27,8 @@ class RewardCurveStudy(PaperStudy):
     score = Score("r_squared", label="R² of c - a/(k+1)")
     facets = ("concentration",)
     figures = ("jiang2020/3.2",)
-    claims = staticmethod(verdicts.reward_curve)
-    partial = True
-    configs = ({"concentration": None}, {"concentration": 3.0})
+    claims = REWARD_CURVE
+    configs = tuple(CLIENTS.values())
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env = federated_training_v0.population(concentration=cell.config["concentration"])
@@ -47,7 +39,7 @@ class RewardCurveStudy(PaperStudy):
         return Result(metrics, {"reward": (k, curve[1:])})
 
     def plots(self, results: Results) -> list[Plot]:
-        figure, axes = panels([verdicts.clients_of(group) for group in results])
+        figure, axes = panels([name for name, one in CLIENTS.items() if results.find(one) is not None])
         for ax, group in zip(axes, results, strict=True):
             k, runs = group.curves["reward"][0][0], np.array([y for _, y in group.curves["reward"]])
             draw_band(ax, k, runs, "measured", "#0072b2")
@@ -66,16 +58,15 @@ class LossStudy(PaperStudy):
     """Figures 3.3 to 3.6: training under one distribution of computing and upload times, and the times alone."""
 
     time_law: ClassVar[str]
-    partial = True
     score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
     reference: ClassVar[Config] = {"env": "federated_training_v0", "policy": "OptimalStopping", "policy_params": {}}
 
     def settings(self, quick: bool) -> list[Config]:
-        law, budget = self.time_law, 150.0 if quick else 300.0
-        train = [config("federated_training_v0", name, own, time_law=law, horizon=budget) for name, own in RULES]
-        # One round per replica, so that no long round is cut off by the end of a session.
-        clock: Config = {"time_law": law, "horizon": 1e6, "objective": "lagrangian", "lambda_": 0.01}
-        return train + [config("round_stopping_v0", name, own, **clock) for name, own in RULES]
+        budget = 150.0 if quick else 300.0
+        return [
+            *(learning(self.time_law, *rule, budget) for rule in RULES),
+            *(timing(self.time_law, *rule) for rule in RULES),
+        ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         if cell.config["env"] == "round_stopping_v0":
@@ -94,13 +85,13 @@ class LossStudy(PaperStudy):
         whole = plot_curves(self, trained, "test_loss", **labels)
         first, second = (name.partition("/")[2] for name in self.figures)
         plots = [Plot(f"{self.name}_all", whole.figure, f"Figure {first}. {whole.caption}")]
-        base = verdicts.rule(results, "federated_training_v0", "FixedCount", k=10)
+        base = next(iter(trained.select(policy="FixedCount")), None)
         if base is None:
             return plots
         figure, (ax,) = panels()
         for group in trained:
             if group is not base and group.config["policy"] != "WaitForAll":
-                loss, of_base = verdicts.paired_losses(group, base)
+                loss, of_base = paired_losses(group, base)
                 relative, label = 100 * (loss / of_base - 1), self.row_label(group, trained)
                 draw_band(ax, base.curves["test_loss"][0][0], relative, label)
         ax.axhline(0, color="#888888", linestyle="--", linewidth=1)
@@ -120,7 +111,7 @@ class GeometricStudy(LossStudy):
         "that agree: the solver's dynamic programme, and evaluation of the Markov chain under the rule."
     )
     figures = ("jiang2020/3.3", "jiang2020/3.4")
-    claims = staticmethod(verdicts.geometric)
+    claims = GEOMETRIC
     time_law = "geometric"
 
 
@@ -133,5 +124,5 @@ class ParetoStudy(LossStudy):
         "Computing times have infinite variance, so that means over few rounds vary widely."
     )
     figures = ("jiang2020/3.5", "jiang2020/3.6")
-    claims = staticmethod(verdicts.pareto)
+    claims = PARETO
     time_law = "pareto"

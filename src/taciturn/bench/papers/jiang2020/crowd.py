@@ -11,7 +11,7 @@ import numpy as np
 
 from taciturn.bench.statistics import Floats
 
-WORKERS = 180  # per payment rule: 9 tasks of 20 workers
+WORKERS, TASKS = 180, 9  # per payment rule: 20 workers for each task
 # The payment and the bonus, in cents.
 PAYMENTS: dict[str, tuple[float, float]] = {"Flat": (30, 0), "WINTALL-20": (20, 20), "WINTALL-40": (20, 40)}
 GOOD = {"Flat": 16, "WINTALL-20": 28, "WINTALL-40": 37}  # answers with scores 4 and 5

@@ -14,8 +14,8 @@ from taciturn.bench.figures import (
     shared_legend,
 )
 from taciturn.bench.papers.base import PaperStudy
-from taciturn.bench.papers.li2022 import cells, settings, verdicts
-from taciturn.bench.papers.li2022.settings import LEVELS, ROUNDS, SHARES, UNBOUNDED, at_epsilon, constrained
+from taciturn.bench.papers.li2022 import cells, claims, settings
+from taciturn.bench.papers.li2022.settings import BOTH, LEVELS, ROUNDS, SHARES, UNBOUNDED, at_epsilon, constrained
 from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
 
@@ -65,15 +65,15 @@ class PrivacyStudy(FederatedFigure):
         "all of its rewards may change (user level)."
     )
     figures = ("li2022/4",)
-    claims = staticmethod(verdicts.privacy)
+    claims = claims.PRIVACY
     configs = tuple(
         setting
-        for qualities in verdicts.BOTH
+        for qualities in BOTH
         for setting in (*(at_epsilon(e, qualities) for e in LEVELS), at_epsilon(0.1, qualities, noise=False))
     )
 
     def plots(self, results: Results) -> list[Plot]:
-        shown = [at_epsilon(e, qualities) for qualities in verdicts.BOTH for e in (0.1, 0.3, 0.5, 1.0, UNBOUNDED)]
+        shown = [at_epsilon(e, qualities) for qualities in BOTH for e in (0.1, 0.3, 0.5, 1.0, UNBOUNDED)]
         few = Results(group for one in shown if (group := results.find(one)) is not None)
         plots = super().plots(few)
         return [*plots, self.plot_levels(results)] if len(results) else []
@@ -106,8 +106,8 @@ class ParticipationStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 5: participation"
     description = "CDP-MAB with epsilon = 1; N = ceil(pM) of 50 agents upload in a round, drawn anew each time."
     figures = ("li2022/5",)
-    claims = staticmethod(verdicts.participation)
-    configs = tuple(constrained(p, None, qualities) for qualities in verdicts.BOTH for p in SHARES)
+    claims = claims.PARTICIPATION
+    configs = tuple(constrained(p, None, qualities) for qualities in BOTH for p in SHARES)
 
 
 @register
@@ -119,8 +119,8 @@ class RoundsStudy(FederatedFigure):
         "limit on rounds."
     )
     figures = ("li2022/6",)
-    claims = staticmethod(verdicts.rounds)
-    configs = tuple(constrained(None, r, qualities) for qualities in verdicts.BOTH for r in (*ROUNDS, None))
+    claims = claims.ROUND_LIMITS
+    configs = tuple(constrained(None, r, qualities) for qualities in BOTH for r in (*ROUNDS, None))
 
     def row_label(self, group: Group, results: Results) -> str:
         return rounds_of(group)
@@ -132,12 +132,10 @@ class ConstraintsStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 7: participation and rounds together"
     description = "CDP-MAB with epsilon = 1 and every pair (p, R), and without a limit on R. An upload costs c1 = 25."
     figures = ("li2022/7",)
-    claims = staticmethod(verdicts.constraints)
+    claims = claims.CONSTRAINTS
     runs = (5, 10)
     points = 0
-    configs = tuple(
-        constrained(p, r, qualities) for qualities in verdicts.BOTH for p in SHARES for r in (*ROUNDS, None)
-    )
+    configs = tuple(constrained(p, r, qualities) for qualities in BOTH for p in SHARES for r in (*ROUNDS, None))
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
@@ -158,7 +156,7 @@ class RewardsStudy(FederatedFigure):
         "communication. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/8",)
-    claims = staticmethod(verdicts.heterogeneity)
+    claims = claims.HETEROGENEITY
     rows = ("policy",)
     runs = (20, 100)
     configs = tuple(
@@ -176,7 +174,7 @@ class GraphsStudy(FederatedFigure):
         "2 ln M / M, the regular one has degree 4."
     )
     figures = ("li2022/10", "li2022/table-1")
-    claims = staticmethod(verdicts.graphs)
+    claims = claims.GRAPHS
     color = "env_params.topology"
     rows = ("env_params.topology",)
     runs = (5, 20)
@@ -186,7 +184,7 @@ class GraphsStudy(FederatedFigure):
             "Regret against the messages of agents, 1 each (25 for an upload to the server), with the Pareto front.",
         ),
     )  # fmt: skip
-    configs = tuple(settings.on_graph(name, q) for q in verdicts.BOTH for name in ("server", *settings.GRAPHS))
+    configs = tuple(settings.on_graph(name, q) for q in BOTH for name in ("server", *settings.GRAPHS))
 
 
 @register
@@ -199,7 +197,7 @@ class ComponentsStudy(FederatedFigure):
         "and the uploads, as the proof of Theorem 4 does, `cost_bound` every edge of a component in every slot."
     )
     figures = ("li2022/11", "li2022/table-2")
-    claims = staticmethod(verdicts.components)
+    claims = claims.COMPONENTS
     color = "env_params.topology"
     rows = ("env_params.topology",)
     runs = (3, 5)
@@ -212,7 +210,7 @@ class ComponentsStudy(FederatedFigure):
         ),
         ("bound", "cost_bound", "bound", "Regret against communication cost, by the edge bound."),
     )
-    configs = tuple(settings.in_components(case, q) for q in verdicts.BOTH for case in settings.TABLE_2)
+    configs = tuple(settings.in_components(case, q) for q in BOTH for case in settings.TABLE_2)
 
 
 @register
@@ -221,10 +219,12 @@ class StructuresStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 12: heterogeneous rewards in three structures"
     description = (
         "100 agents and 10 arms, with a server, on one ring, or on five rings of 20 with a server; epsilon = 1. The paper does not specify "
-        "the graphs of its figure: rings have the longest delays. Regret is measured by the means averaged over agents."
+        "the graphs of its figure (rings have the longest delays), nor its arms: 10 as in Figure 8. With 100, the means over 100 agents "
+        "would "
+        "lie too close together to be told apart by T. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/12",)
-    claims = staticmethod(verdicts.structures)
+    claims = claims.HETEROGENEOUS
     color = "env_params.topology"
     rows = ("policy", "env_params.topology")
     runs = (20, 100)

@@ -1,6 +1,7 @@
 """The paper's formulas alone, with every estimate at its expectation: the cross-check of the simulations."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import networkx as nx
@@ -14,13 +15,12 @@ from taciturn.bench.statistics import Floats
 DRAWS = 400
 
 
-def round_cost(name: str, server: float, agent: float) -> tuple[float, float]:
-    """Cost of a round in a case of Table II: (by the proof of Theorem 4, by the bound of Theorem 3 within the components).
+def round_cost(kind: str, sizes: Sequence[int], server: float = 50.0, agent: float = 1.0) -> tuple[float, float]:
+    """Cost of a round with components of these sizes: (by the proof of Theorem 4, by the bound of Theorem 3 within the components).
 
     The first is c2 sum_q sum_i sd(i, sink) + c1 Q, with distances by breadth-first search from every node; the second counts every edge
     in every slot of the round, of which there are as many as the sink's eccentricity.
     """
-    kind, sizes = CASES[name]
     hops = edges = 0
     for seed, size in enumerate(sizes):
         component = nx.from_scipy_sparse_array(graph(kind, size, seed).matrix())
@@ -186,3 +186,39 @@ def second_eigenvalues(num_nodes: int) -> tuple[float, float, int]:
     of_laplacian = np.sort(np.linalg.eigvalsh(laplacian))[-2]
     of_adjacency = np.sort(np.abs(np.linalg.eigvalsh(adjacency / 4)))[-2]
     return float(of_laplacian), float(of_adjacency), int(whole.distances().max())
+
+
+def growth(
+    first: int, last: int, rounds: int | None = None, agents: int = 50, epsilon: float = 1.0
+) -> tuple[float, float]:
+    """How much faster regret and rounds grow with T, from `first` to `last`, than their bounds (Theorem 1; Theorem 2 with p = 1, R).
+
+    The bounds are max{sum_k log(KT log T) / Delta_k, K log T sqrt(log(KT log T)) / (sqrt(M) epsilon)} and log T; with R rounds,
+    T^(2/R) max{sum_k log(R^2 KT) / Delta_k, R sqrt(log(R^2 KT)) / (sqrt(M) epsilon)} and R.
+    """
+    means = instances("grid", ARMS)[0][0]
+    gaps = np.delete(means.max() - means, means.argmax())
+
+    def bound(horizon: int) -> float:
+        logs = math.log(horizon)
+        inside = math.log(ARMS * horizon * logs) if rounds is None else math.log(rounds**2 * ARMS * horizon)
+        private = ARMS * logs if rounds is None else rounds
+        whole = max(float((inside / gaps).sum()), private * math.sqrt(inside) / (math.sqrt(agents) * epsilon))
+        return whole if rounds is None else whole * horizon ** (2 / rounds)
+
+    early, late = (course(means, agents, epsilon, rounds=rounds, horizon=horizon) for horizon in (first, last))
+    logs = 1.0 if rounds else math.log(last) / math.log(first)
+    return late.regret / early.regret / (bound(last) / bound(first)), late.rounds / early.rounds / logs
+
+
+def equation_22(horizon: int = HORIZON) -> float:
+    """The largest S(r_k) M Delta_k^2 / log(8 K r^2 T) over gaps in (0, 1], where r_k is the first r with 2^-r < Delta_k / 2."""
+    gaps = np.linspace(1, 1e-3, 5000)
+    r = np.floor(np.log2(2 / gaps)) + 1
+    return float((8 * 4**r * gaps**2).max())
+
+
+def largest_diameter(case: str) -> int:
+    """The largest diameter of the components of a case of Table II; 0 where they are single agents."""
+    kind, sizes = CASES[case]
+    return max(int(graph(kind, size, q).distances().max()) for q, size in enumerate(sizes))

@@ -9,6 +9,7 @@ from taciturn.envs.core.graph import Graph, random_graph
 
 HORIZON = 100_000
 ARMS = 100
+BOTH = ("grid", "uniform")  # distributions of the means
 UNBOUNDED = 1e9  # an epsilon that stands for no privacy
 CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "case 1": ("complete", (20,) * 5),

@@ -20,8 +20,16 @@ BETA, MU, H = 0.505, 6.7e-5, 485.0
 DELTA = math.log(BETA / (1 - BETA))  # 0.02
 BOUND = 6 * DELTA  # on the regret, Theorem 5.2
 GROWTH = {"log_squared": "ln² N", "root": "√N"}
+ROUNDS, FAST_ROUNDS = 10_000, 500
 SIZES, LEVELS = (3000, 6000, 10_000), (0.5, 1.0, 1.5, 2.0, None)
 AGENTS, LIMIT, SHARES = "PrivateSocialLearning", "equation 34", "noisy share dynamics"
+FAST_LEVELS = (1.0, 2.0, None)
+# The settings that the paper's claims compare, as arguments of `society`.
+COMPARED: tuple[Config, ...] = (
+    *({"num_agents": n} for n in SIZES),
+    *({"epsilon": e} for e in (0.5, 2.0, None)),
+    *({"options": m} for m in (10, 30)),
+)
 READINGS: tuple[tuple[str, Config], ...] = (
     ("as written", {}),
     ("one estimate for all agents", {"estimate": "shared"}),
@@ -44,7 +52,7 @@ def uniform_regret(options: int) -> float:
 
 def society(
     num_agents: int = 10_000, options: int = 20, epsilon: float | None = 1.0, growth: str = "log_squared",
-    rounds: int = 10_000,
+    rounds: int = ROUNDS,
 ) -> Config:  # fmt: skip
     """One setting of section 6, played by agents."""
     params = {
@@ -64,15 +72,11 @@ class Setting(NamedTuple):
     growth: str = "log_squared"
 
     def find(self, results: Results, policy: str) -> Group | None:
-        """Its group under a policy, whatever the number of rounds; None if it was not run."""
+        """Its group under a policy, in full length; None if it was not run."""
         wanted = society(*self)
         entries = {name: wanted[name] for name in ("privacy", "options", "growth")}
-        return next(iter(results.select(policy=policy, env_params={"num_agents": self.n}, **entries)), None)
-
-    def final_regret(self, results: Results, policy: str) -> Floats:
-        """The final regret for each seed; empty if it was not run."""
-        group = self.find(results, policy)
-        return np.zeros(0) if group is None else group.metrics["regret"]
+        groups = results.select(policy=policy, env_params={"num_agents": self.n}, **entries)
+        return next((g for g in groups if g.config["env_params"]["horizon"] in (ROUNDS, FAST_ROUNDS)), None)
 
 
 def by_shares(setting: Config, own: Config | None = None) -> Config:

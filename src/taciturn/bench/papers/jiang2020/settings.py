@@ -1,0 +1,35 @@
+"""The experiments of Jiang 2020 as configurations."""
+
+from taciturn.bench.papers.jiang2020.model import PAPER_RULE
+from taciturn.bench.play import config
+from taciturn.bench.results import Config
+from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
+
+THETAS: dict[str, tuple[float, ...]] = {"two values": (0.7, 0.3), "four values": (0.4, 0.3, 0.2, 0.1)}
+COSTS: dict[str, Cost] = {
+    "quadratic": QuadraticCost(1.0), "linear": LinearCost(1.0), "exponential": ExponentialCost(1.0), "logarithmic": LogCost(1.0),
+}  # fmt: skip
+SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
+CLIENTS: dict[str, Config] = {"IID clients": {"concentration": None}, "clients with label skew": {"concentration": 3.0}}
+RULES: tuple[tuple[str, Config], ...] = (
+    ("OptimalStopping", {}),
+    ("OptimalStopping", {"thresholds": list(PAPER_RULE)}),
+    ("FixedCount", {"k": 10}),
+    ("WaitForAll", {}),
+)
+
+
+def crowd_of(payment: str) -> Config:
+    """Section 2.6: a rule of payment."""
+    return {"payment": payment}
+
+
+def learning(law: str, policy: str, own: Config, horizon: float = 300.0) -> Config:
+    """Figures 3.3 to 3.6: training."""
+    return config("federated_training_v0", policy, own, time_law=law, horizon=horizon)
+
+
+def timing(law: str, policy: str, own: Config) -> Config:
+    """The times alone: one round per replica, so that no long round is cut off by the end of a session."""
+    clock: Config = {"time_law": law, "horizon": 1e6, "objective": "lagrangian", "lambda_": 0.01}
+    return config("round_stopping_v0", policy, own, **clock)

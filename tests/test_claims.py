@@ -1,0 +1,294 @@
+"""The papers' claims can fail: fed the paper's own numbers each says that they agree, fed a null it does not."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taciturn.bench.catalogue import load_studies
+from taciturn.bench.papers.chen2021.mean_field import lemma_2
+from taciturn.bench.papers.claims import Claim, Range, about, above, at_most, untested
+from taciturn.bench.papers.jiang2020 import claims as jiang
+from taciturn.bench.papers.jiang2020 import model
+from taciturn.bench.papers.li2022 import formulas
+from taciturn.bench.papers.tao2023 import claims as tao
+from taciturn.bench.papers.tao2023.settings import uniform_regret
+from taciturn.bench.results import Config, Group, Results
+from taciturn.bench.statistics import Estimate
+from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_TESTED, VERDICTS, Verdict
+from taciturn.envs import elicitation_v0
+from taciturn.envs.core.graph import random_graph
+from taciturn.envs.elicitation.costs import LogCost
+from taciturn.envs.social_bandit.dissemination import metropolis_hastings
+from taciturn.policies import OptimalStopping, Wintall
+
+STUDIES: dict[str, Any] = {name: study for name, study in load_studies().items() if getattr(study, "claims", ())}
+CLAIMS = [(name, claim) for name, study in STUDIES.items() for claim in study.claims]
+
+
+@pytest.mark.parametrize(("study", "claim"), CLAIMS, ids=[f"{name}: {claim.statement}"[:90] for name, claim in CLAIMS])
+def test_the_papers_numbers_agree_and_a_null_does_not(study: str, claim: Claim) -> None:
+    if claim.measure is None:
+        assert claim.verdict(Results([])).verdict == NOT_TESTED
+        assert claim.explanation
+        return
+    assert claim.judge(claim.paper) == AGREES
+    assert claim.judge(claim.null) != AGREES
+    # Numbers without an interval, or with one that excludes nothing, decide nothing.
+    papers = claim.estimates(claim.paper)
+    for low, high in ((math.nan, math.nan), (-math.inf, math.inf)):
+        assert claim.judge([Estimate(x.value, low, high) for x in papers]) in (NOT_TESTED, IN_KIND)
+
+
+def test_every_numbered_claim_has_a_row() -> None:
+    rows: dict[str, str] = {}
+    for name, claim in CLAIMS:
+        paper = name.partition("-")[0]
+        rows[paper] = rows.get(paper, "") + "\n" + claim.statement
+    for paper, numbered in {
+        "chen2021": [*(f"Figure {n}" for n in range(1, 7)), "Theorem 1", "Theorem 2", "Lemma 2"],
+        "jiang2020": [
+            *(f"Figure {n}" for n in ("2.1", "2.2", "2.3", "2.4", "3.2", "3.3", "3.4", "3.5", "3.6")),
+            *("Theorem 1", "Theorem 2", "Theorem 3", "Theorem 4", "Corollaries 1 and 2", "Corollary 3", "Lemma 1", "Lemma 2"),
+        ],
+        "tao2023": [
+            *("Figure 2", "Figure 3", "Figure 4", "Theorem 5.1", "Theorem 5.2", "Theorem 5.3", "Remark 5.1"),
+            *("almost the same horizon", "N = 3,000 and M = 10", "N = 3,000 and epsilon = 2"),
+        ],
+        "li2022": [
+            *(f"Figure {n}:" for n in (4, 5, 6, 7, 8, 10, 11, 12)),
+            *(f"Theorem {n}:" for n in (1, 2, 3, 4)),
+            *(f"Corollary {n}:" for n in (1, 2, 3)),
+            *("Remark 2", "Table I:", "Table II:", "Equation 22"),
+        ],
+    }.items():  # fmt: skip
+        assert [one for one in numbered if f"\n{one}" not in rows[paper] and one not in rows[paper]] == []
+
+
+def test_a_range_and_an_interval() -> None:
+    wide = Range(1, 2, kind=(0, 4))
+    judged = [
+        wide.judge(Estimate(x, *bounds)) for x, *bounds in ((1.5, 1, 2), (1.5, 0.5, 2), (3, 3, 3), (4, 3, 5), (6, 5, 7))
+    ]
+    assert judged == [AGREES, IN_KIND, IN_KIND, NOT_TESTED, DIFFERS]
+    assert at_most(1).judge(Estimate(1, 1, 1)) == AGREES
+    assert above(1).judge(Estimate(1, 1, 1)) == DIFFERS
+    assert about(-10, 0.1).judge(Estimate(-10.9, -10.9, -10.9)) == AGREES
+
+
+def test_a_claim_is_as_good_as_the_worst_of_its_numbers() -> None:
+    claim = Claim("s", "p", lambda r: [1.0, 1.0], (at_most(2), at_most(2, kind=(-9, 9))), 1.0, 9.0, labels=("a", "b"))
+    cases = ((1.0, 1.0), (1.0, 5.0), (5.0, 1.0), (1.0, Estimate(1, 0, 99)), (5.0, Estimate(1, 0, 99)))
+    assert [claim.judge(numbers) for numbers in cases] == [AGREES, IN_KIND, DIFFERS, NOT_TESTED, DIFFERS]
+    assert claim.verdict(Results([])).ours == "a: 1; b: 1"
+    assert untested("s", "p", "no data").verdict(Results([])).reason == "no data"
+
+
+def test_a_verdict_has_one_vocabulary() -> None:
+    assert VERDICTS == ("agrees", "in kind", "differs", "not tested")
+    with pytest.raises(ValueError, match=r"verdict must be one of .*, not 'in the limit'"):
+        Verdict("q", 1.0, 1.0, "in the limit")
+
+
+# The claims, fed whole results.
+
+
+def fed(
+    study: str, metrics: Callable[[Config], dict[str, float]], curves: Callable[[Config], dict[str, Any]]
+) -> dict[str, str]:
+    """Verdicts on five seeds that are all alike."""
+    groups = []
+    for config in STUDIES[study].settings(False):
+        values = {name: np.full(5, value) for name, value in metrics(config).items()}
+        drawn = {name: [curve] * 5 for name, curve in curves(config).items()}
+        groups.append(Group(config, np.arange(5), values, drawn, np.zeros(5)))
+    return {v.quantity: v.verdict for v in STUDIES[study].verdicts(Results(groups))}
+
+
+def learning(final: float, reached: float) -> dict[str, Any]:
+    """A curve from 1/4 up that reaches `final` at the time `reached`."""
+    x = np.arange(1.0, 151)
+    return {"best": (x, np.minimum(final, 0.25 + (final - 0.25) * x / reached))}
+
+
+def gossip(final: float, passage: float) -> dict[str, float]:
+    done = {"best": final, "first_passage": passage, "agreed_at": passage, "consensus": float(final == 1)}
+    return done | {"replies": 2e4, "epsilon_zcdp": 9.0, "epsilon_per_requester": 9.0}
+
+
+@pytest.mark.parametrize("study", ["chen2021-2", "chen2021-3", "chen2021-4", "chen2021-5", "chen2021-6"])
+def test_curves_that_stay_at_three_tenths_agree_with_nothing_on_learning(study: str) -> None:
+    verdicts = fed(study, lambda c: gossip(0.3, math.inf), lambda c: learning(0.3, 50))
+    others = {name: one for name, one in verdicts.items() if not name.startswith(("Lemma 2", "Theorem 2"))}
+    assert others
+    assert set(others.values()) == {DIFFERS}
+
+
+def test_curves_that_take_as_long_as_in_figure_4_agree() -> None:
+    def reached(config: Config) -> float:
+        best, second, *_ = config["env_params"]["qualities"]
+        return float(np.interp(best - second, [0.1, 0.3], [110, 30]))
+
+    # The share of 0.9 is reached after 13/15 of the time from 1/4 to 1.
+    verdicts = fed("chen2021-4", lambda c: gossip(1.0, reached(c)), lambda c: learning(1.0, 15 / 13 * reached(c)))
+    assert set(verdicts.values()) == {AGREES}
+
+
+def test_the_reported_numbers_of_section_3_4_1_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_numbers() -> list[str]:
+        rows = STUDIES["jiang2020-3-3"].verdicts(Results([]))
+        return [
+            v.verdict
+            for v in rows
+            if v.quantity.startswith(("Section 3.4.1: lambda", "Section 3.4.1: th", "Section 3.4.1: the b"))
+        ]
+
+    assert of_numbers() == [DIFFERS] * 5
+    papers = replace(
+        model.solve(), bounds=(0.01203, 0.01234), optimal_rate=0.01209, thresholds=(10, 8), best_fixed=(10, 0.0121)
+    )
+    monkeypatch.setattr(jiang, "solve", lambda: papers)
+    assert of_numbers() == [AGREES] * 5
+
+
+def society_results(of_agents: Callable[[Config], float]) -> tuple[Any, Any]:
+    def metrics(config: Config) -> dict[str, float]:
+        return {"regret": of_agents(config), "epsilon_zcdp": 9.0, "messages": 9.0}
+
+    rounds = np.arange(100.0, 10_001, 100)
+
+    def curves(config: Config) -> dict[str, Any]:
+        end = of_agents(config)
+        return {"regret": (rounds, end + (uniform_regret(config["options"]) - end) * np.exp(-rounds / 500))}
+
+    return metrics, curves
+
+
+@pytest.mark.parametrize("study", ["tao2023-3", "tao2023-4"])
+def test_societies_that_learn_nothing_agree_with_no_regret(study: str) -> None:
+    verdicts = fed(study, *society_results(lambda c: uniform_regret(c["options"])))
+    others = {name: one for name, one in verdicts.items() if not name.startswith(("Theorem 5.3", "Remark 5.1"))}
+    assert others
+    assert set(others.values()) <= {IN_KIND, DIFFERS}
+
+
+def test_societies_that_learn_as_in_figure_4_agree() -> None:
+    """Regret falls with N and epsilon: .2, .1 and .08 for the sizes at epsilon = .5, less by .06 at 2."""
+
+    def regret(config: Config) -> float:
+        size, level = config["env_params"].get("num_agents", 10**9), config.get("privacy", "")
+        spent = float(level.partition(":")[2] or 9)
+        return float(
+            np.interp(size, [3000, 6000, 10_000], [0.2, 0.15, 0.1])
+            - np.interp(spent, [0.5, 1, 1.5, 2], [0, 0.02, 0.03, 0.09 if size == 3000 else 0.03])
+        )
+
+    verdicts = fed("tao2023-4", *society_results(regret))
+    assert {name for name, one in verdicts.items() if one != AGREES and not name.startswith("Remark")} == set()
+
+
+def test_what_has_not_been_run_is_not_tested() -> None:
+    for name in ("chen2021-6", "li2022-12", "tao2023-3", "jiang2020-3-5"):
+        rows = STUDIES[name].verdicts(Results([]))
+        assert {(v.verdict, v.reason) for v in rows} == {(NOT_TESTED, "not run in full")}
+
+
+# The numbers that claims compute, against independent ones.
+
+
+def test_lemma_1_holds_with_the_other_sign() -> None:
+    """V(k, k* - k) of a channel that is never idle is R(k*) less k* uploads of 1/mu slots."""
+    setting = {
+        "num_clients": 6, "upload_probability": 0.5, "compute_probability": 0.1, "broadcast_time": 3.0, "slot_time": 0.05,
+        "reward": [0.0, 1.0, 1.5, 1.75, 1.8, 1.82, 1.83],
+    }  # fmt: skip
+    solution = OptimalStopping.solve(**setting)
+    top, price = solution.thresholds[0], solution.rate
+    values = model.best_values(setting, price)
+    expected = [solution.model.rewards[top] - price * (3.0 + (top - k) * 0.1) for k in range(top + 1)]
+    assert top > 1
+    assert [values[k, top - k] for k in range(top + 1)] == pytest.approx(expected)
+    assert model.lemma_1() > 1
+
+
+def test_a_rule_without_thresholds_is_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert model.theorem_4() == pytest.approx(1, abs=1e-9)
+    worse = type(OptimalStopping.solve()).value
+    monkeypatch.setattr(type(OptimalStopping.solve()), "value", lambda self, price: worse(self, 1.01 * price))
+    assert model.theorem_4() < 0.999
+
+
+def test_corollary_3_fails_without_its_margin() -> None:
+    """k* < sqrt(a / (c - a/2) (1 + mu/p + mu t0/tau)) by hand for the stated model: 9 < 17.06."""
+    bound = math.sqrt(0.018 / 0.031 * (1 + 312.5 + 187.5))
+    assert bound == pytest.approx(17.06, abs=0.01)
+    assert 9 / bound <= model.corollary_3() < 1
+
+
+def test_lemma_2_of_chen_by_hand() -> None:
+    """At N = 400 the bound 1 - 2K exp(-2 R^2 N) is near 1 - 2K; at its own N the estimates' deviations are far below delta."""
+    mu, q = 1 - 0.65 / 0.95, 1 / (math.exp(1.5) + 1)
+    delta = mu * 0.125 / (8 * (2 - mu) + mu)
+    r = (1 - 2 * q) * mu * 0.125 / (9 * (8 * (2 - mu) + mu))
+    bound, size, near = lemma_2((0.95, 0.65, 0.35, 0.05), 3.0, 400)
+    assert (bound, size) == (pytest.approx(1 - 8 * math.exp(-800 * r**2)), 400)
+    sd = (
+        math.sqrt(q * (1 - q) / 400) / (1 - 2 * q) * math.sqrt(0.75)
+    )  # of a share of normalised estimates, to first order
+    assert near == pytest.approx(2 * delta / sd / math.sqrt(2 * math.pi), rel=0.2)
+    bound, _, near = lemma_2((0.95, 0.65, 0.35, 0.05), 3.0)
+    assert bound == pytest.approx(0.9, abs=1e-3)
+    assert near >= bound
+
+
+def test_mixing_by_the_powers_of_the_matrix() -> None:
+    """The spectral gap's count of steps is enough, and of the right size, on an odd ring of 33."""
+    psi = metropolis_hastings(random_graph("ring", 33, 1))
+    gap = 1 - math.cos(2 * math.pi / 33)
+    eigenvalues = np.sort(np.abs(np.linalg.eigvalsh(psi)))
+    assert 0 < 1 - eigenvalues[-2] <= gap
+    steps = math.log(2 * 33**4) / -math.log(eigenvalues[-2])
+    for factor, close in ((1.0, True), (0.5, False)):
+        power = np.linalg.matrix_power(psi, math.ceil(factor * steps))
+        assert bool((np.abs(power - 1 / 33) <= 33.0**-3).all()) == close
+    assert tao.mixing_growth("ring", (33, 65)) > 2 > 1 > tao.mixing_growth("erdos_renyi", (65, 129))
+
+
+def test_growth_of_bounds_by_hand() -> None:
+    """From T = 10^6 to 10^8 the first bound grows by log(KT log T), the second by the root of T as well (R = 4)."""
+    means = (np.arange(100) + 0.5) / 100
+    one, two = (formulas.course(means, 50, 1.0, horizon=10**n).regret for n in (6, 8))
+    inside = [math.log(100 * 10**n * n * math.log(10)) for n in (6, 8)]
+    assert formulas.growth(10**6, 10**8)[0] == pytest.approx(two / one / (inside[1] / inside[0]))
+    one, two = (formulas.course(means, 50, 1.0, rounds=4, horizon=10**n).regret for n in (6, 8))
+    inside = [math.log(16 * 100 * 10**n) for n in (6, 8)]
+    assert formulas.growth(10**6, 10**8, 4)[0] == pytest.approx(two / one / (10 * inside[1] / inside[0]))
+
+
+def test_equation_22_by_hand() -> None:
+    """Just below Delta = 2^-n the first target below Delta / 2 is 2^-(n+2): 8 * 16."""
+    assert formulas.equation_22() == pytest.approx(128, rel=0.01)
+
+
+def test_tasks_are_counted_by_hand() -> None:
+    """Two draws of three tasks."""
+    scores = {"WINTALL-40": [[2.0, 3, 1], [2, 2, 2]], "Flat": [[1.0, 3, 2], [1, 1, 1]]}
+    groups = [
+        Group({"payment": name}, np.arange(2), {}, {"score": [(np.arange(3), np.array(x)) for x in rows]}, np.zeros(2))
+        for name, rows in scores.items()
+    ]
+    higher, gain = jiang.by_task(Results(groups), "WINTALL-40", "Flat", "score")
+    assert (higher.value, gain.value) == (2.0, pytest.approx((100 * (1 + 0 - 0.5) / 3 + 100) / 2))
+
+
+def test_which_targets_a_logarithmic_cost_keeps() -> None:
+    """As README says: in the limit log(1 + e) against e (e + M) / ((1 + e) M); here exactly, with 3,000 individuals."""
+    for theta, target, kept in (((0.5, 0.25, 0.25), 2.0, True), ((0.4, 0.3, 0.2, 0.1), 1.0, False)):
+        values, cost = len(theta), LogCost(1.0)
+        bound = elicitation_v0.payment_lower_bound(theta, target, cost)
+        gain = elicitation_v0.exploitability(Wintall(target), np.full(3000, target), theta=theta, cost=cost) / bound
+        assert (math.log(1 + target) < target * (target + values) / ((1 + target) * values)) == kept
+        assert (gain < 1e-3) == kept

@@ -13,8 +13,10 @@ from cases import CASES
 from scipy import stats
 
 import taciturn
+from taciturn.bench import play, statistics
+from taciturn.bench.results import Cell
 from taciturn.envs import arm_elimination_v0, elicitation_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
-from taciturn.envs.core import Array, Layout, World
+from taciturn.envs.core import Array, Channel, Layout, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.population import Rollout, begin
 from taciturn.envs.core.preferences import PopularityHistory
@@ -22,7 +24,8 @@ from taciturn.envs.federated_bandit.model import own_copy
 from taciturn.envs.gossip_bandit.ticks import option_to_pull
 from taciturn.envs.social_bandit import dissemination
 from taciturn.policies import DDPMAB, PPCL, FollowMajority, IsolatedUCB, Random, Uniform
-from taciturn.wrappers import BitwiseRandomizedResponse
+from taciturn.registry import platform_side
+from taciturn.wrappers import BitwiseRandomizedResponse, Ledger
 
 ALARM = 1e-5
 
@@ -324,3 +327,42 @@ def test_a_random_policy_takes_open_actions_alike() -> None:
     counts = np.bincount(drawn.ravel(), minlength=3)
     assert counts[0] == 0
     assert even(counts[1:])
+
+
+# Totals, statistics, curves.
+
+
+def test_a_quantile_of_totals_is_one_that_an_agent_spent() -> None:
+    law = BitwiseRandomizedResponse(0.5)
+    ledger = Ledger(1, 4, [Channel("vote", "one_hot", observer="server", unit="event")])
+    ledger.charge("vote", law.loss(), each=np.array([[1, 2, 3, 4]]))
+    found = [float(ledger.total(0.0, by, "basic")[0]) for by in (0.0, 0.5, "mean", "max")]
+    assert found == pytest.approx([0.5, 1.5, 1.25, 2.0])
+
+
+def test_a_mixture_has_the_shares_that_are_given() -> None:
+    side = platform_side(1, individuals={"FreeRider": 1.0, "Truthful": 3.0}, num_individuals=8)
+    side.reset(seed=0)
+    side.step(np.full((1, 1, *side.roles["platform"].action_space.shape), 0.5, np.float32))
+    budget = side.inner.state.budget[0]
+    assert (budget == 0).sum() == 2
+    assert (budget > 0).sum() == 6
+
+
+def test_interquartile_means_are_of_all_tasks_pooled() -> None:
+    """The middle half of 0, 0, 0, 1, 2, 3, 8, 100, not the means 0 and 2.5 of the tasks."""
+    assert statistics.iqm([[0, 1], [0, 2], [0, 3], [8, 100]]).value == pytest.approx(1.5)
+
+
+def test_curves_are_means_over_replicas() -> None:
+    config = play.config("gossip_bandit_v0", "PPCL", num_agents=10, horizon=6.0)
+    found = play.play(Cell("study", config, 3), replicas=4, record=["best"], until=6.0, points=3)
+    run = taciturn.simulate(
+        gossip_bandit_v0.population(4, num_agents=10, horizon=6.0),
+        PPCL(),
+        seed=3,
+        until=[2.0, 4.0, 6.0],
+        record=["best"],
+    )
+    assert np.ptp(run.trace["best"], axis=1).max() > 0
+    np.testing.assert_allclose(found.curves["best"][1], [row.sum() / 4 for row in run.trace["best"]])

@@ -930,7 +930,8 @@ def test_a_budget_over_all_channels_counts_all_of_them(method: Any, bare: bool) 
     ledger.charge_levels("vote", np.array([[9.0, 0.0, 0.0]] * 2))
     assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0][:, 0].any(), "chosen levels count"
     if bare:
-        ledger.channels["profile"].everyone = np.array([0, 1])
+        profile: Any = ledger.channels["profile"]
+        profile.everyone = np.array([0, 1])
         open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0]
         assert not open_[1].any(), "one message without a mechanism spends any budget"
         with pytest.raises(BudgetSpent, match="cannot send on any channel"):

@@ -153,7 +153,7 @@ def _app() -> Any:
             return
         knows = any(one.needs_truth for one in (actor.values() if isinstance(actor, dict) else [actor]))
         mark = ", which knows the hidden truth" * knows
-        print(f"{env}, {actor!r}{mark}, {seeds} seeds: mean and 95% bootstrap interval")
+        print(f"{env}, {actor!r}{mark}, {seeds} seeds: mean and 95% interval")
         width = max(map(len, rows))
         for name, row in rows.items():
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"

@@ -34,20 +34,24 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         row |= {spaced(name): number(group.metrics[name].mean()) for name in messages(group)}
         return row | {"wall time": f"{group.wall_seconds.mean():.2g} s", "seeds": str(len(group.seeds))}
 
+    corrected = _p_values(study, results)
+
     def certainty(group: Group, reference: Group | None) -> dict[str, str]:
         row = {"interquartile mean": estimate_text(statistics.iqm, group.metrics[score.metric])}
         if reference is not None:
             row["difference from reference"] = compare(statistics.difference, group, reference, score.metric)
             row["P(better than reference)"] = compare(_improvement(study), group, reference, score.metric)
+            row["p of no difference (Holm)"] = p_text(corrected.get(id(group), math.nan))
         return row
 
     def rest(group: Group, reference: Group | None) -> dict[str, str]:
         shown = {score.metric, *privacy(group), *messages(group)}
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
-    means = "Means over seeds; 95% bootstrap intervals in brackets"
+    means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
-    paired = f"{means}; comparisons with the reference are paired by seed."
+    many = f"The p-values are of Student's paired test, corrected for the {len(corrected)} comparisons of this table (Holm 1979)."
+    paired = f"{means}; comparisons with the reference are paired by seed. {many if corrected else ''}".rstrip()
     tables = [
         _table("Results", note, study, results, main),
         _table("Statistical certainty", paired, study, results, certainty),
@@ -136,6 +140,20 @@ def _overall(study: Study, results: Results) -> Table:
     return Table("All panels together", ("configuration", "mean", "interquartile mean"), rows, note)
 
 
+def _p_values(study: Study, results: Results) -> dict[int, float]:
+    """For every group that is compared with a reference, by its `id`: how likely so large a difference is if there is none."""
+    found: dict[int, float] = {}
+    for _, panel in study.panels(results):
+        reference = study.reference_group(panel)
+        for group in panel if reference is not None else ():
+            if group is not reference:
+                try:
+                    found[id(group)] = statistics.p_value(*group.paired(reference, study.score.metric))
+                except ValueError:
+                    found[id(group)] = math.nan
+    return dict(zip(found, statistics.holm(list(found.values())).tolist(), strict=True))
+
+
 def compare(statistic: Callable[[Floats, Floats], Estimate], group: Group, reference: Group, metric: str) -> str:
     """A paired statistic of a group against the reference, over the seeds that both have finished."""
     return NONE if group is reference else estimate_text(statistic, *group.paired(reference, metric))
@@ -211,6 +229,11 @@ def number(value: float) -> str:
     if abs(value) < 1e9 and (abs(value) >= 999.5 or value == round(value)):
         return f"{value:,.0f}"
     return f"{value:#.4g}"
+
+
+def p_text(p: float) -> str:
+    """A p-value, two digits."""
+    return NONE if math.isnan(p) else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def interval(bounds: Sequence[float] | None) -> str:

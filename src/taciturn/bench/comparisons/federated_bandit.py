@@ -87,7 +87,7 @@ class ComparisonStudy(Study):
         ]
         levels = ("epsilon per message", "event level", "user level")
         columns = ("qualities", "policy", "regret per agent", "transmissions", *levels)
-        note = "Means over seeds, 95% bootstrap intervals in brackets. Epsilon is the worst agent's; transmissions are those of all agents."
+        note = "Means over seeds, 95% intervals in brackets. Epsilon is the worst agent's; transmissions are those of all agents."
         first = Table("Side by side", columns, rows, note, frozenset({0, 1}))
         return [first, *standard_tables(self, results)[1:]]
 

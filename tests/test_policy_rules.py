@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
+from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array
 from taciturn.policies import (
     DDUCB,
@@ -15,6 +15,7 @@ from taciturn.policies import (
     Deadline,
     DPSuccessiveElimination,
     Fed2UCB,
+    FictitiousPlay,
     FollowMajority,
     Fraction,
     GosInE,
@@ -216,10 +217,28 @@ def test_the_oracle_shares_out_the_arms_that_nobody_has_pulled() -> None:
 
 
 def test_deadlines_and_fractions_at_their_edges() -> None:
-    """A deadline of 3 slots waits after 0, 1 and 2; a tenth of 30 clients is 3, of 31 it is 4."""
+    """A deadline of 3 slots waits after 0, 1 and 2; a tenth of 30 clients is 3, of 31 it is 4; 0.07 of 100 is 7."""
     waits = Deadline(3).waits(np.zeros(5, int), np.zeros(5, int), np.arange(5.0))
     assert waits.tolist() == [True, True, True, False, False]
-    for clients, count in ((30, 3), (31, 4), (1, 1)):
-        rule: Any = Fraction(0.1)
+    for fraction, clients, count in ((0.1, 30, 3), (0.1, 31, 4), (0.1, 1, 1), (0.07, 100, 7)):
+        rule: Any = Fraction(fraction)
         rule.prepare(SimpleNamespace(num_clients=clients))
         assert rule._count == count
+
+
+def test_fictitious_play_answers_the_mean_law_of_the_campaigns_so_far() -> None:
+    """Two campaigns with laws that sum to (1.2, .8) give (.6, .4); before any, everyone is taken to play the target."""
+    env = elicitation_v0.population(1, num_individuals=4, theta=(0.7, 0.3), target=1.0, campaigns=5)
+    env.reset(seed=0)
+    policy: Any = FictitiousPlay()
+    policy.reset(env, generator(), "individual")
+    laws: list[Array] = []
+    expected = policy.expected
+    policy.expected = lambda seen, law: (laws.append(law), expected(seen, law))[1]
+    obs = env.observe_role(env.state, "individual")
+    policy.act(obs)
+    target, belief = policy._layout.unpack(obs)["target"][0, 0], policy._layout.unpack(obs)["belief"][0].mean(0)
+    np.testing.assert_allclose(laws[0].ravel(), env.reporting.law(belief[None], target)[0], rtol=1e-6)
+    policy._memory = np.array([[1.2, 0.8]]), np.array([[2.0]])
+    policy.act(obs)
+    np.testing.assert_allclose(laws[1].ravel(), [0.6, 0.4])

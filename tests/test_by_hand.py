@@ -232,6 +232,8 @@ def test_rounds_that_are_missed_and_uploads_that_are_lost() -> None:
         "sent and lost: spent, not missed, and not sent again"
     )
     assert seen(nobody, first, first, lost=(1,)) == [[1, 0], [3, 0], [0, 2]]
+    lost = seen(nobody, first, (False, True), lost=(2, 3))
+    assert lost == [[2, 0], [2, 3], [1, 0]], "the second agent's two messages are lost, and it has missed nothing any more"
     # After two missed rounds, four pulls go as three messages of 4/3 each: the second of them is lost.
     found = seen(first, first, nobody, both, lost=(4,))
     np.testing.assert_allclose(found, [[4, 8 / 3], [4, 4], [0, 0]])

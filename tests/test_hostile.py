@@ -201,14 +201,14 @@ def test_views_need_what_they_say() -> None:
 
 
 def test_counts_past_what_an_integer_holds() -> None:
-    """Refused before anything is added; until then, sums are right."""
+    """More than 2^62 messages of an agent are refused before anything is added; until then, sums are right."""
     ledger = Ledger(1, 2, [Channel("vote", "one_hot", observer="server", unit="event")])
-    loss, most = BitwiseRandomizedResponse(1.0).loss(), 2**63 - 1
+    loss, most = BitwiseRandomizedResponse(1.0).loss(), 2**62
     ledger.charge("vote", loss, everyone=np.array([most - 5]))
     for counts in (np.array([6]), np.array([2**63], np.uint64), np.array([most])):
-        with pytest.raises(ValueError, match="everyone must leave the count of messages below 2\\*\\*63"):
+        with pytest.raises(ValueError, match=r"must .*2\^62"):
             ledger.charge("vote", loss, everyone=counts)
-    with pytest.raises(ValueError, match="each must leave the count of messages below 2\\*\\*63"):
+    with pytest.raises(ValueError, match=r"must .*2\^62"):
         ledger.charge("vote", loss, each=np.array([[0, 6]]))
     ledger.charge("vote", loss, each=np.array([[0, 5]], np.uint64))
     assert ledger.messages("vote").tolist() == [[most - 5, most]]

@@ -100,7 +100,7 @@ class ContextualBandit(Population[State]):
         p, arm, time = self.params, actions["agent"], state.time + 1
         means = np.take_along_axis(state.means, state.context[..., None], axis=1)  # [B, N, K]
         mean = np.take_along_axis(means, arm[..., None], axis=2)[..., 0]
-        reward = (self.stream("rewards").random(arm.shape) < mean).astype(np.float64)
+        reward = self.private((self.stream("rewards").random(arm.shape) < mean).astype(np.float64))
         counts = state.counts + count(state.context, arm, reward, p.num_contexts, p.num_arms)
         due = np.broadcast_to((time % p.period == 0)[:, None], arm.shape)
         heard, arrived = self.channels["counts"].send(counts, due, sensitivity=4.0, events=p.period)

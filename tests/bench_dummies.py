@@ -83,6 +83,8 @@ class Slow(Study):
         return Result({"value": float(cell.seed)}, {"line": (range(1000), np.arange(1000) * cell.seed)})
 
 
+if __name__ == "__mp_main__" and "BENCH_STILLBORN" in os.environ:
+    os._exit(3)
 if __name__ == "__mp_main__" and "BENCH_BIRTHS" in os.environ:
     with Path(os.environ["BENCH_BIRTHS"]).open("a", encoding="utf-8") as births:
         births.write("born\n")
@@ -90,7 +92,7 @@ if __name__ == "__mp_main__" and "BENCH_BIRTHS" in os.environ:
 
 
 class Failing(Study):
-    """Odd seeds raise, seed 4 kills its process."""
+    """Odd seeds raise."""
 
     name = "failing"
     title = "Failing cells"
@@ -101,18 +103,67 @@ class Failing(Study):
         return self.sweep([{}], self.seeds)
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        if cell.seed == 4:
-            os._exit(9)
         if cell.seed % 2:
             raise RuntimeError("odd seeds\nare not served")
         return Result({"value": 1.0})
 
 
-class Dying(Failing):
-    """One seed that kills its process."""
+class TwoWordsError(Exception):
+    """Cannot be unpickled: it is rebuilt from its one text, and takes two."""
 
-    name = "dying"
-    seeds = range(4, 5)
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+class UnspeakableError(Exception):
+    """Says nothing when it is asked."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Mapped(dict[str, float]):
+    """Metrics that can be sent but not received."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TwoWordsError, ("one",)
+
+
+class Hostile(Study):
+    """Cells that end as `ways` says."""
+
+    name = "hostile"
+    title = "Hostile cells"
+    score = Score("value")
+    ways: ClassVar[tuple[str, ...]] = ("fine",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{"way": way} for way in self.ways], [0])
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        way = cell.config["way"] if "BENCH_HURRY" not in os.environ else "fine"
+        if way == "unpicklable":
+            raise TwoWordsError("two", "words")
+        if way == "unspeakable":
+            raise UnspeakableError
+        if way == "surrogate":
+            raise ValueError("half a character: \ud800")
+        if way == "exit":
+            sys.exit("a cell that exits")
+        if way == "death":
+            os._exit(9)
+        if way == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if way == "hang":
+            time.sleep(600)
+        if way == "nothing":
+            return None  # type: ignore[return-value]
+        if way == "orphan" and os.fork():  # the child keeps the dead worker's end of the pipe open
+            os._exit(7)
+        if way == "orphan":
+            time.sleep(8)
+            os._exit(0)
+        return Result(Mapped(value=1.0)) if way == "mapped" else Result({"value": 1.0})
 
 
 if __name__ == "__main__":

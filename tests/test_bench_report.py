@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy import stats
 
 from taciturn.bench import figures
 from taciturn.bench.report import print_tables, write_report
@@ -131,12 +132,28 @@ def test_tables_compare_with_the_reference_of_their_panel(dummies: ModuleType, s
     assert row["epsilon per agent"] == "∞ (no privacy)"
     assert row["messages"] == "2,000"
     assert row["seeds"] == "3"
-    assert certainty.rows[16][-1] == "0 [0, 0]"
+    said = dict(zip(certainty.columns, certainty.rows[16], strict=True))
+    assert said["P(better than reference)"] == "0 [0, 0.5615]"
+    assert said["p of no difference (Holm)"] == "< 0.0001"  # the noise is the same at every seed
+    assert "corrected for the 22 comparisons of this table (Holm 1979)" in certainty.note
     assert rest.columns[-1] == "rounds"
     assert len(overall.rows) == 12
     silent = replace(results.groups[0], metrics={"reward": results.groups[0].metrics["reward"]})
     fewer = standard_tables(study, Results([silent, *results.groups[1:]]))
     assert [len(table.rows) for table in fewer[:3]] == [len(main.rows), len(certainty.rows), len(rest.rows) - 1]
+
+
+def test_p_values_are_corrected_for_all_comparisons_of_the_table(dummies: ModuleType, store: Store) -> None:
+    """Against scipy's paired test; four policies in one panel are compared with the reference, and the smallest p counts four times."""
+    study, groups, rng = dummies.Noise(), store.results("noise").groups[:5], np.random.default_rng(0)
+    own = [replace(group, metrics={"reward": rng.normal(index, 1, 3)}) for index, group in enumerate(groups)]
+    reference, *others = (group.metrics["reward"] for group in own)
+    p = sorted((stats.ttest_rel(other, reference).pvalue, index) for index, other in enumerate(others, 1))
+    certainty = standard_tables(study, Results(own))[1]
+    shown = [row[list(certainty.columns).index("p of no difference (Holm)")] for row in certainty.rows]
+    assert shown[0] == "–"
+    assert float(shown[p[0][1]]) == pytest.approx(min(1, 4 * p[0][0]), rel=0.06)
+    assert float(shown[p[1][1]]) == pytest.approx(min(1, max(4 * p[0][0], 3 * p[1][0])), rel=0.06)
 
 
 def test_the_report_supplies_the_standard_tables_and_plots_unless_a_study_has_its_own(

@@ -4,6 +4,7 @@ import errno
 import importlib
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -12,10 +13,12 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 import taciturn
@@ -24,6 +27,7 @@ from taciturn.bench import progress
 from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.runner import Backend, run_study
 from taciturn.bench.store import BenchError, Store, StoreError, code, states, write_bytes
+from taciturn.bench.study import Plot
 from taciturn.bench.tables import origin_table
 
 HERE = Path(__file__).parent
@@ -150,12 +154,146 @@ def test_a_cell_that_raises_does_not_stop_the_others(
     assert (again.reused, again.finished, len(again.failed)) == (2, 0, 2)
 
 
-def test_a_killed_worker_gives_one_line_and_a_store_to_resume(tmp_path: Path, dummies: ModuleType) -> None:
+def failures(store: Store) -> dict[str, str]:
+    """What the store tells of each failed cell of the hostile study: `{way: text}`."""
+    texts = [file.read_text(encoding="utf-8") for file in store.failed.iterdir()]
+    return {json.loads(text.split("config: ")[1].splitlines()[0])["way"]: text for text in texts}
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+def test_whatever_a_cell_raises_is_recorded_and_the_others_finish(
+    backend: Backend, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exceptions that cannot be sent between processes, that have no text or one that UTF-8 has not, SystemExit; and no result."""
+    ways = ("unpicklable", "unspeakable", "surrogate", "exit", "nothing", "mapped", "fine")
+    monkeypatch.setattr(dummies.Hostile, "ways", ways)
     store = Store(tmp_path)
-    run_study([dummies.Noise()], store, quick=True)
-    with pytest.raises(BenchError, match=r"a worker was killed .* 72 of 73 cells finished: continue with --resume"):
-        run_study([dummies.Noise(), dummies.Dying()], store, quick=True, backend="process", workers=1, resume=True)
-    assert len(Results.from_table(store.load())) == 24
+    summary = run_study([dummies.Hostile()], store, backend=backend, workers=1)
+    assert (summary.finished, len(summary.failed)) == (2, 5)
+    texts = failures(store)
+    assert texts["unpicklable"].endswith("TwoWordsError: two words\n")
+    assert texts["surrogate"].endswith("ValueError: half a character: \\ud800\n")
+    assert texts["exit"].endswith("SystemExit: a cell that exits\n")
+    assert "UnspeakableError" in texts["unspeakable"]
+    assert "AttributeError" in texts["nothing"]
+    raised = [text for way, text in texts.items() if way != "nothing"]
+    assert all("Traceback (most recent call last)" in text and "in run" in text for text in raised)
+    assert [group.metrics["value"].tolist() for group in store.results("hostile")] == [[1.0], [1.0]]
+
+
+def test_a_cell_that_ends_its_process_fails_alone_and_is_run_again_on_resume(
+    tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By itself, by a signal (as the system does when memory is short), leaving a child behind, or by the timeout."""
+    monkeypatch.setattr(dummies.Hostile, "ways", ("killed", "orphan", "hang", "fine"))
+    study, store = dummies.Hostile(), Store(tmp_path)
+    summary = run_study([study], store, backend="process", workers=2, timeout=2.0)
+    assert (summary.finished, len(summary.failed)) == (1, 3)
+    reasons = {way: text.splitlines()[-1] for way, text in failures(store).items()}
+    assert reasons == {
+        "killed": "its process was killed by SIGKILL (out of memory?)",
+        "orphan": "its process ended with exit code 7",
+        "hang": "took longer than the timeout of 2 seconds",
+    }
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(any(reason in line for line in lines) for reason in reasons.values())
+    monkeypatch.setenv("BENCH_HURRY", "1")
+    again = run_study([study], store, resume=True)
+    assert (again.reused, again.finished, again.failed) == (1, 3, [])
+    assert list(store.failed.iterdir()) == []
+
+
+def test_workers_that_do_not_start_are_one_line(tmp_path: Path) -> None:
+    """Not a failure of every cell: the run ends."""
+    out, log = tmp_path / "out", tmp_path / "log"
+    command = [sys.executable, str(HERE / "bench_dummies.py"), str(out), "process", str(log)]
+    told = os.environ | {"BENCH_STILLBORN": "1"}
+    ended = subprocess.run(command, env=told, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stderr.rstrip().endswith(
+        "BenchError: a worker process did not start: its process ended with exit code 3"
+    )
+    assert list((out / "failed").iterdir()) == []
+
+
+def test_a_study_that_cannot_be_sent_fails_and_leaves_the_others(tmp_path: Path, dummies: ModuleType) -> None:
+    class Local(dummies.Hostile):  # type: ignore[name-defined,misc]
+        name = "local"
+
+    summary = run_study([Local(), dummies.Hostile()], Store(tmp_path), backend="process", workers=1)
+    assert (summary.finished, len(summary.failed)) == (1, 1)
+    assert "Local" in summary.failed[0].read_text(encoding="utf-8")
+
+
+def test_old_tracebacks_go(tmp_path: Path, dummies: ModuleType) -> None:
+    """When the cell succeeds, when it is found finished (the run was killed in between), and when it is no longer planned."""
+    study, store = dummies.Failing(), Store(tmp_path)
+    run_study([study], store)
+    one, three = (Cell("failing", {}, seed) for seed in (1, 3))
+    assert {file.stem for file in store.failed.iterdir()} == {one.key, three.key}
+    store.write(one, Result({"value": 1.0}), 1.0)
+    assert {file.stem for file in store.failed.iterdir()} == {three.key}
+    store.fail(one, "left over")
+    assert store.begin([study], {"failing": [one, three]}, quick=False, resume=True) == {one.key}
+    assert {file.stem for file in store.failed.iterdir()} == {three.key}
+    store.begin([study], {"failing": [one]}, quick=False, resume=True)
+    assert list(store.failed.iterdir()) == []
+
+
+def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for(
+    tmp_path: Path, dummies: ModuleType
+) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    with start_slow(out, "serial", log) as process:
+        wait_until_stuck(process, out, log)
+        second = rf"out is being written to by process {process.pid} on .*: wait for it, or choose another --out"
+        with pytest.raises(StoreError, match=second):
+            run_study([dummies.Failing()], Store(out), resume=True)
+        with pytest.raises(StoreError, match="is not empty: continue with --resume"):
+            run_study([dummies.Failing()], Store(out))
+        assert set(Store(out).plan()) == {"slow"}
+        process.kill()
+        process.wait()
+        assert run_study([dummies.Failing()], Store(out), resume=True).finished == 2
+    with Store(out).locked(resume=True), pytest.raises(StoreError, match=f"process {os.getpid()} "):
+        run_study([dummies.Failing()], Store(out), resume=True)
+    assert run_study([dummies.Failing()], Store(out), resume=True).reused == 2
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "plan.json"])
+def test_a_manifest_or_plan_of_the_wrong_shape_is_one_line(name: str, tmp_path: Path, dummies: ModuleType) -> None:
+    store, plain = Store(tmp_path), ("code", "commit")  # these two may lack
+    run_study([dummies.Failing()], store)
+    right = json.loads((tmp_path / name).read_bytes())
+    wrong: list[Any] = [[], 3, None, "text", dict.fromkeys(right, 3)]
+    if name == "plan.json":
+        wrong += [{"failing": 1}, {"failing": ["../../secret"]}, {"failing": [["a"]]}, {"failing": {"a": "b"}}]
+    else:
+        wrong += [{key: right[key] for key in right if key != lost} for lost in right if lost not in plain]
+        wrong += [right | {key: 0.5} for key in right if key not in plain]
+        wrong += [
+            right | {"seeds": {"failing": [0, "1"]}},
+            right | {"earlier_runs": [{}]},
+            right | {"libraries": {"x": 1}},
+        ]
+    texts = [*map(json.dumps, wrong), "[" * 100_000, "{", ""]
+    for text in texts:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        for ask in (store.load, lambda: run_study([dummies.Failing()], store, resume=True)):
+            with pytest.raises(
+                StoreError, match=rf"{name} (cannot be read|was not written by taciturn): choose another"
+            ):
+                ask()
+    (tmp_path / name).write_text(json.dumps(right), encoding="utf-8")
+    assert store.load().num_rows
+
+
+def test_names_of_curves_and_figures_cannot_leave_the_folder() -> None:
+    for name in ("../up", "a/b", "/etc/x", "a\\b", "..", ".hidden", "", "a\0", "a b", "\u00e9", "-x", "x" * 300):
+        with pytest.raises(ValueError, match="name of a curve must be up to 100 letters"):
+            Result({"a": 1.0}, {name: ([0], [0])})
+        with pytest.raises(ValueError, match="name of a figure must be up to 200 letters"):
+            Plot(name, Figure(), "")
 
 
 def test_results_are_grouped_by_configuration(dummies: ModuleType, tmp_path: Path) -> None:
@@ -319,6 +457,11 @@ def test_arguments_are_checked(tmp_path: Path, dummies: ModuleType, monkeypatch:
         run_study([study], store, backend="thread")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
         run_study([study], store, workers=0)
+    for wrong in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="timeout must be a positive number of seconds, not"):
+            run_study([study], store, timeout=wrong)
+    with pytest.raises(ValueError, match="timeout needs backend process, whose cells can be stopped, not serial"):
+        run_study([study], store, timeout=1.0)
     with pytest.raises(ValueError, match="cells must differ"):
         run_study([study, study], store)
     monkeypatch.setitem(sys.modules, "ray", None)

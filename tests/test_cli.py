@@ -19,6 +19,7 @@ from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
 
+DEEP = "[" * 2000 + "]" * 2000
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -130,6 +131,36 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["run", "elicitation", "--policy", "platform=Wintall,individual=Nobody"], ["Nobody"]),
         (["run", "elicitation", "--policy", "platform=Wintall", "--set", "policy.k=1"], ["policy.k", "role"]),
         (["run", "round_stopping", "--policy", "Random", "--seeds", "0"], ["--seeds", "0"]),
+        (["run", "round_stopping", "--policy", "Random", "--set", "self=1"], ["round_stopping cannot take", "self"]),
+        (
+            ["run", "round_stopping", "--policy", "Random", "--set", f"num_clients={'9' * 400}"],
+            ["--set num_clients", "64 bits"],
+        ),
+        (
+            ["run", "round_stopping", "--policy", "Random", "--set", f"num_clients={'9' * 5000}"],
+            ["--set num_clients", "64 bits"],
+        ),
+        (
+            ["run", "round_stopping", "--policy", "Random", "--set", f"num_clients=[{2**63}]"],
+            ["--set num_clients", "64 bits"],
+        ),
+        (
+            ["run", "round_stopping", "--policy", "Random", "--set", f"reward={DEEP}"],
+            ["--set reward", "nested too deeply"],
+        ),
+        (
+            ["run", "round_stopping", "--policy", "FixedCount", "--set", "policy.self=1"],
+            ["FixedCount cannot take", "self"],
+        ),
+        (
+            ["run", "round_stopping", "--policy", "FixedCount", "--set", f"policy.k={DEEP}"],
+            ["--set policy.k", "nested"],
+        ),
+        (["run", "round_stopping", "--policy", "Random", "--seeds", "9" * 400], ["--seeds must"]),
+        (["run", "FederatedTraining", "--policy", "Random", "--privacy", f"Laplace:{'9' * 400}"], ["64 bits"]),
+        (["audit", f"Laplace:{DEEP}"], ["nested too deeply"]),
+        (["bench", "tiny", "--timeout", "0"], ["timeout", "0"]),
+        (["bench", "tiny", "--timeout", "1", "--backend", "serial"], ["timeout", "process"]),
         (["bench", "rond-stopping"], ["rond-stopping", "round-stopping"]),
         (["bench", "tiny", "--backend", "threads"], ["threads", "process"]),
         (["bench", "tiny", "--workers", "0"], ["workers", "0"]),

@@ -1,5 +1,6 @@
 """The Python in the hand-written pages runs, block after block, and what they list is complete."""
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -29,6 +30,27 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_readme_gives_the_measured_speeds() -> None:
     table = runpy.run_path(str(ROOT / "benchmarks/summary.py"))["table"]()
     assert table in PAGES[0].read_text(encoding="utf-8")
+
+
+def test_the_page_of_intervals_gives_the_measured_coverage() -> None:
+    """And says what is true of it: 93% to 97%, within three standard errors, where that is said."""
+    measured = json.loads((ROOT / "benchmarks/results/coverage.json").read_text(encoding="utf-8"))
+    lines = (ROOT / "docs/intervals.md").read_text(encoding="utf-8").splitlines()
+    shown = {tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("| ")}
+    for name, laws in measured["coverage"].items():
+        for law, shares in laws.items():
+            assert (name, law, *(f"{100 * share:.1f}" for share in shares.values())) in shown
+            if law in ("normal", "skewness 1") and "4 tasks" not in name:
+                assert 0.93 - 0.011 < min(shares.values()) < max(shares.values()) < 0.97 + 0.011, (name, law)
+
+
+def test_pages_of_results_are_made_of_the_kept_results() -> None:
+    keep = runpy.run_path(str(ROOT / "benchmarks/keep.py"))
+    pages = [page for page in (ROOT / "docs").glob("*.md") if keep["BEGIN"] in page.read_text(encoding="utf-8")]
+    assert "leakage" in [page.stem for page in pages]
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert keep["filled"](text, page.stem) == text
 
 
 def test_the_checklist_names_every_hook_that_a_world_uses() -> None:

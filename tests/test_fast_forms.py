@@ -25,6 +25,7 @@ ALARM = 1e-4
 BITS = {"preference": BitwiseRandomizedResponse(2.0)}
 GOSSIP: dict[str, Any] = {"num_agents": 12, "horizon": 9.0}
 SOCIAL: dict[str, Any] = {"num_agents": 12, "copies": 5, "dissemination": "aggregated", "horizon": 30}
+ZEROS = {"without_preference": "zeros", "initial_preferences": "none"}
 ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon": 400}
 GRAPH = ARMS | {"topology": "ring"}
 HYBRID = ARMS | {"topology": [("complete", 2), ("complete", 1)]}
@@ -32,11 +33,13 @@ MARKET: dict[str, Any] = {"num_individuals": 12, "horizon": 8, "belief_concentra
 
 # (world, its parameters, who acts beside the policy, privacy) for each policy, by name.
 PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
-    "PPCL": [("gossip_bandit_v0", GOSSIP, {}, None), ("gossip_bandit_v0", GOSSIP | {"flat_actions": True}, {}, BITS)],
-    "CBL": [("gossip_bandit_v0", GOSSIP | {"asks": "one", "initial_preferences": "none"}, {}, p) for p in (None, BITS)],
+    "PPCL": [("gossip_bandit_v0", GOSSIP, {}, None), ("gossip_bandit_v0", GOSSIP | ZEROS | {"flat_actions": True}, {}, BITS)],
+    "CBL": [("gossip_bandit_v0", GOSSIP | {"asks": "one", "initial_preferences": "none"}, {}, p) for p in (None, BITS)]
+    + [("gossip_bandit_v0", GOSSIP | ZEROS | {"asks": "one"}, {}, BITS)],
     "Voter": [("gossip_bandit_v0", GOSSIP, {}, BITS)],
     "CopyOnReward": [("gossip_bandit_v0", GOSSIP | {"asks": "one"}, {}, BITS)],
-    "PrivateSocialLearning": [("social_bandit_v0", SOCIAL, {}, None), ("social_bandit_v0", SOCIAL, {}, BITS)],
+    "PrivateSocialLearning": [("social_bandit_v0", SOCIAL, {}, None), ("social_bandit_v0", SOCIAL, {}, BITS)]
+    + [("social_bandit_v0", SOCIAL | ZEROS | {"perturbation": form}, {}, BITS) for form in ("per_round", "per_token")],
     "Replicator": [("social_bandit_v0", SOCIAL | {"dissemination": "stationary"}, {}, None)],
     **{name: [("federated_bandit_v0", ARMS, {}, None)] for name in (
         "UCB1", "KLUCB", "MOSS", "ThompsonSampling", "SuccessiveElimination", "DPSuccessiveElimination", "CentralisedOracle", "Fed2UCB",

@@ -42,10 +42,10 @@ def test_tabular_q_finds_nearly_the_optimal_rule() -> None:
 
 
 def test_tabular_q_solves_a_small_model() -> None:
-    """Exactly evaluated, so no tolerance for luck: the seeded result is within 1% of the optimum, as ignorance is not."""
+    """Exactly evaluated: what 12 sessions teach is within 1% of the optimum (on seeds 0 to 3), as ignorance is not."""
     params = Params(**SMALL)
     optimum = OptimalStopping.solve(**SMALL).rate
-    learned = round_stopping_v0.evaluate(TabularQ(sessions=6).train(RoundStopping(params)).table(5), **SMALL).rate
+    learned = round_stopping_v0.evaluate(TabularQ(sessions=12).train(RoundStopping(params)).table(5), **SMALL).rate
     assert learned >= 0.99 * optimum
     assert round_stopping_v0.evaluate(np.zeros((6, 6), np.bool_), **SMALL).rate < 0.95 * optimum
 

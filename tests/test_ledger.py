@@ -659,7 +659,7 @@ def test_the_table_survives_its_export() -> None:
     [
         (
             Memoized(BitwiseRandomizedResponse(1.0)),
-            "not counted: an answer that changes reveals that the value changed",
+            "infinite at user level, and else not counted: an answer that changes reveals that the value changed",
         ),
         (TreeAggregation(1.0, horizon=8), "a message is a whole stream"),
         (BitwiseRandomizedResponse(1.0), ""),
@@ -899,6 +899,45 @@ def test_budgets_of_other_channels_are_their_own() -> None:
     assert budget.spent(ledger).tolist() == [[1.5, 1.0]]
 
 
+@pytest.mark.parametrize("method", ["basic", "zcdp", "rdp"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_budget_over_all_channels_counts_all_of_them(method: Any, bare: bool) -> None:
+    """Who may send is told from sums over single messages, kept here; charges on one channel close the others too."""
+    rng, orders = np.random.default_rng(3), ORDERS
+    budget = Budget(3.0, 0.0 if method == "basic" else 1e-5, method=method)
+    ledger, lines = make(2, 3), np.zeros((2, 3))
+    kinds = {"vote": bitwise(0.3), "mean": laplace(0.2), "profile": kary(0.25, 4)}
+
+    def cost(loss: PrivacyLoss) -> float:
+        if method == "rdp":
+            return float(loss.rdp(orders[orders == budget.order])[0])
+        return loss.epsilon if method == "basic" else loss.rho
+
+    for name, loss in kinds.items():
+        if not (bare and name == "profile"):
+            ledger.charge(name, loss)
+    refused = 0
+    for turn in range(120):
+        name = ("vote", "mean", "profile")[turn % (2 if bare else 3)]
+        senders = rng.random((2, 3)) < 0.8
+        admitted, ended = budget.admit(ledger, kinds[name], senders)
+        np.testing.assert_array_equal(admitted, senders & (lines + cost(kinds[name]) <= budget.limit * (1 + 1e-9)))
+        assert not ended.any()
+        ledger.charge(name, kinds[name], each=admitted)
+        lines += cost(kinds[name]) * admitted
+        refused += int((senders & ~admitted).sum())
+    assert refused > 20
+    ledger.charge_levels("vote", np.array([[9.0, 0.0, 0.0]] * 2))
+    assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0][:, 0].any(), "chosen levels count"
+    if bare:
+        profile: Any = ledger.channels["profile"]
+        profile.everyone = np.array([0, 1])
+        open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0]
+        assert not open_[1].any(), "one message without a mechanism spends any budget"
+        with pytest.raises(BudgetSpent, match="cannot send on any channel"):
+            Budget(1.0, when_spent="raise").admit(ledger, laplace(0.1), np.ones((2, 3), np.bool_))
+
+
 def test_when_a_budget_is_spent() -> None:
     ledger = make(2, 2)
     ledger.charge("vote", bitwise(0.5), each=np.array([[2, 1], [0, 0]]))
@@ -934,3 +973,195 @@ def test_when_a_budget_is_spent() -> None:
 def test_hostile_budgets(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Budget(**options)
+
+
+# Odometers.
+
+
+def realised_losses(epsilon: float, at: Array, runs: int, seed: int) -> Array:
+    """Privacy losses of the first `at` binary randomised responses of a sender, [runs, times]: a sum of +-epsilon, drawn here."""
+    honest = np.random.default_rng(seed).binomial(np.diff(at, prepend=0), 1 / (1 + math.exp(-epsilon)), (runs, at.size))
+    return np.asarray(epsilon * (2 * np.cumsum(honest, 1) - at))
+
+
+def after(loss: PrivacyLoss, at: Array) -> Ledger:
+    """A ledger whose agents have sent `at` messages, one number each."""
+    ledger = make(1, at.size)
+    ledger.charge("vote", loss, each=at[None])
+    return ledger
+
+
+def test_a_sender_who_stops_at_its_worst_beats_totals_but_no_odometer() -> None:
+    """It stops once its realised loss exceeds the bound. 20,000 runs, delta = 0.05: four standard errors are 0.006 (a false alarm 3e-5)."""
+    at = np.unique(np.geomspace(50, 3_000, 24).astype(np.int64))
+    losses, delta = realised_losses(0.2, at, 20_000, 0), 0.05
+    ledger = after(kary(0.2, 2), at)
+    beaten = losses > ledger.total(delta, method="zcdp")
+    assert beaten.mean(0).max() <= delta + 0.006, "at each fixed count the total holds"
+    assert beaten.any(1).mean() > 0.12
+    assert (losses > ledger.total(delta, method="pld", worst=40)).any(1).mean() > 0.3
+    for tightest_at in (0.3, 1.0, 5.0, 50.0):
+        assert 0 < (losses > ledger.odometer(delta, tightest_at=tightest_at)).any(1).mean() <= delta + 0.006
+
+
+def test_a_sender_who_chooses_its_levels_beats_no_odometer() -> None:
+    """It raises its level while it loses, and stops when the bound is beaten: 20,000 runs, as above."""
+    rng, delta, runs = np.random.default_rng(1), 0.05, 20_000
+    loss, squares, beaten = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.bool_)
+    for _ in range(400):
+        level = np.where(loss > 0, 0.3, 0.05)
+        loss += level * np.where(rng.random(runs) < 1 / (1 + np.exp(-level)), 1, -1)
+        squares += level**2
+        beaten |= loss > composition.odometer_epsilon(squares / 2, delta, 1.0)
+    assert 0 < beaten.mean() <= delta + 0.006
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-3, DELTA])
+@pytest.mark.parametrize("tightest_at", [0.2, 1.0, 20.0])
+def test_the_odometer_by_hand(delta: float, tightest_at: float) -> None:
+    """Where the mixture of supermartingales, integrated here, reaches 1 / delta at a loss that is not greater; r minimises by search."""
+    from scipy.integrate import quad
+    from scipy.optimize import minimize_scalar
+
+    def bound(v: float, log_r: float) -> float:
+        r = math.exp(log_r)
+        return v / 2 + math.sqrt((v + r) * (2 * math.log(1 / delta) + math.log((v + r) / r)))
+
+    def best(v: float) -> Any:
+        return minimize_scalar(lambda log_r: bound(v, log_r), bounds=(-25, 10), method="bounded")
+
+    low, high = 1e-12, 1e3
+    for _ in range(80):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if best(middle).fun > tightest_at else (middle, high)
+    r = math.exp(best(low).x)
+    for v in (low / 10, low, 30 * low):
+        found = float(composition.odometer_epsilon(np.array([v / 2]), delta, tightest_at)[0])
+        assert found == pytest.approx(bound(v, math.log(r)), rel=1e-4)
+
+        def mixture(lam: float, v: float = v, loss: float = found) -> float:
+            return math.sqrt(2 * r / math.pi) * math.exp(-r * lam**2 / 2 + lam * (loss - v / 2) - lam**2 * v / 2)
+
+        peak = (found - v / 2) / (v + r)
+        width = 12 / math.sqrt(v + r)
+        assert quad(mixture, max(peak - width, 0), peak + width, points=[peak])[0] >= 1 / delta * (1 - 1e-3)
+    assert composition.odometer_epsilon(np.array([0.0, np.inf]), delta, tightest_at).tolist() == [0.0, math.inf]
+
+
+def test_an_odometer_reads_what_totals_read() -> None:
+    ledger = make(2, 2, disjoint="vote")
+    ledger.charge("vote", bitwise(0.5), each=np.array([[4, 1], [0, 0]]))
+    ledger.charge("mean", bitwise(0.25), everyone=np.array([2, 0]))
+    ledger.charge("profile", gaussian(0.01), each=np.array([[0, 1], [0, 0]]))
+    assert ledger.odometer(0.0).tolist() == [[2.5, math.inf], [0.0, 0.0]]
+    assert ledger.odometer(0.0, unit="event", channel="vote").tolist() == [[0.5, 0.5], [0.0, 0.0]]
+    assert ledger.odometer(0.0, observer="neighbour", by="max").tolist() == [math.inf, 0.0]
+    assert ledger.odometer(0.0, "mean", channel="mean").tolist() == [0.5, 0.0]
+    rho = 0.5**2 / 4 + 2 * 0.25**2 / 4 + 0.01
+    assert ledger.odometer(1e-5)[0, 1] == composition.odometer_epsilon(np.array([rho]), 1e-5, 1.0)[0]
+    assert (ledger.odometer(1e-5) >= ledger.total(1e-5)).all()
+    bare = make(1, 1)
+    bare.charge("vote", NoPrivacy().loss(), everyone=np.array([1]))
+    assert bare.odometer().tolist() == [[math.inf]]
+    levels = make(1, 1)
+    for _ in range(500):
+        levels.charge_levels("vote", np.array([[0.1]]))
+    assert levels.odometer(1e-5)[0, 0] == pytest.approx(
+        float(composition.odometer_epsilon(np.array([2.5]), 1e-5, 1.0)[0])
+    )
+    roles = Ledger(1, {"a": 1, "b": 2}, [Channel("x", "bounded", observer="public", unit="event")], senders={"x": "b"})
+    roles.charge("x", laplace(0.5), each=np.array([[1, 2]]))
+    assert {role: values.tolist() for role, values in roles.odometer().items()} == {"a": [[0.0]], "b": [[0.5, 1.0]]}
+
+
+def test_the_odometer_against_opendp() -> None:
+    """OpenDP's odometer of pure and zCDP messages adds epsilons and rhos, as ours does before it converts them."""
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+    make_odometer = getattr(dp.c, "make_fully_adaptive_composition", None)
+    if make_odometer is None:
+        pytest.skip("this version of OpenDP has no odometers")
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    odometer = make_odometer(*space, output_measure=dp.max_divergence())(0.0)
+    ours = make(1, 1)
+    for epsilon in (0.1, 0.7, 0.2):
+        odometer(dp.m.make_laplace(*space, scale=1 / epsilon))
+        ours.charge("mean", laplace(epsilon), everyone=np.array([1]))
+        assert ours.odometer(0.0)[0, 0] == pytest.approx(odometer.privacy_loss(1.0), rel=1e-6)
+
+
+def test_a_budget_holds_whenever_a_sender_stops() -> None:
+    """Delta, E[max(0, 1 - e^(epsilon - L))], of a sender who stops where its loss exceeds a level: 20,000 runs at 0.1, as above."""
+    epsilon, delta = 2.0, 0.05
+    methods: tuple[Any, ...] = ("zcdp", "rdp")
+    for method in methods:
+        admitted = int(Budget(epsilon, delta, method=method).messages(kary(0.1, 2)))
+        assert 50 < admitted < 300
+        losses = realised_losses(0.1, np.arange(1, admitted + 1), 20_000, 2)
+        for level in (epsilon, 1.5 * epsilon, math.inf):
+            stops = np.where((losses > level).any(1), (losses > level).argmax(1), admitted - 1)
+            spent = losses[np.arange(len(losses)), stops]
+            assert 0 < np.maximum(0, -np.expm1(epsilon - spent)).mean() <= delta + 0.006
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [np.array([2**62, 0])] * 3,
+        [np.array([2**62 + 1, 0])],
+        [np.array([0, 2**63 - 1])],
+        [np.array([1, 2**64 - 1], np.uint64)],
+        [np.array([2**61, 0]), np.array([2**61, 0]), np.array([1, 0])],
+    ],
+    ids=range(5),
+)
+@pytest.mark.parametrize("everyone", [False, True])
+def test_counts_past_the_largest_are_refused_and_never_wrap_around(counts: list[Array], everyone: bool) -> None:
+    """Three times 2^62 messages once cost 0."""
+    ledger, before = make(2, 2), counts[:-1]
+    if len(counts) == 3 and counts[0][0] == 2**62:
+        before = counts[:1]
+
+    def charge(more: Array) -> None:
+        ledger.charge("vote", bitwise(1.0), more if everyone else None, None if everyone else np.tile(more, (2, 1)))
+
+    for more in before:
+        charge(more)
+    with pytest.raises(ValueError, match=r"(counts|each|everyone).* must .*2\^62"):
+        charge(counts[-1])
+    spent = sum(float(more.max()) for more in before)
+    assert ledger.total(method="basic", channel="vote").max() == spent
+
+
+def test_a_ledger_that_is_reset_may_count_on() -> None:
+    ledger = make(1, 1)
+    for _ in range(4):
+        ledger.charge("vote", bitwise(1.0), np.array([2**62]))
+        ledger.reset()
+    ledger.charge("vote", bitwise(1.0), np.array([5]))
+    assert ledger.messages("vote").tolist() == [[5]]
+
+
+@pytest.mark.parametrize("level", [1e300, 10**400, 10**5000, 1e-300], ids=range(4))
+def test_levels_beyond_all_numbers_are_refused(level: Any) -> None:
+    with pytest.raises(ValueError, match=r"^epsilon must"):
+        Budget(level)
+    with pytest.raises(ValueError, match=r"^tightest_at must"):
+        make().odometer(tightest_at=level)
+    if level == 1e300:
+        ledger = make(1, 2)
+        with pytest.raises(ValueError, match=r"epsilons must be inf or at most 1e\+100, not 1e\+300"):
+            ledger.charge_levels("vote", np.array([[level, math.inf]]))
+        assert ledger.messages("vote").sum() == 0
+    if isinstance(level, int):
+        with pytest.raises(ValueError, match="events must be an integer"):
+            make(2, 3).charge("vote", bitwise(1.0), np.ones(2, int), events=level)
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    ledger = make(1, 2)
+    ledger.charge("vote", bitwise(1.0), np.array([3]), events=np.int64(2))  # type: ignore[arg-type]
+    for scalar in (np.float32, np.float64):
+        assert (ledger.total(scalar(0.25), scalar(0.5)) == ledger.total(0.25, 0.5)).all()
+        assert (ledger.odometer(scalar(0.25), tightest_at=scalar(2)) == ledger.odometer(0.25, tightest_at=2.0)).all()
+        assert Budget(scalar(4), scalar(0.25), method="zcdp").limit == Budget(4.0, 0.25, method="zcdp").limit

@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import gymnasium
 import numpy as np
@@ -12,12 +12,14 @@ from cases import CLIENTS, forms, rewards
 
 import taciturn
 from taciturn.envs import federated_training_v0
-from taciturn.envs.core import ChannelConfig, Controlled, ParallelView
+from taciturn.envs.core import Channel, ChannelConfig, Controlled, ParallelView, Streams
 from taciturn.policies import FixedCount, Random
+from taciturn.privacy.channels import Payload, Unit
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     BudgetSpent,
+    Exponential,
     Gaussian,
     KaryRandomizedResponse,
     Laplace,
@@ -26,6 +28,7 @@ from taciturn.wrappers import (
     NoPrivacy,
     Privatize,
     TreeAggregation,
+    UnaryEncoding,
 )
 
 NOISE = Gaussian(epsilon=1.0, delta=1e-5)
@@ -195,6 +198,7 @@ def test_what_was_answered_before_costs_nothing() -> None:
         (Memoized(BitwiseRandomizedResponse(1.0)), 2),
         (TreeAggregation(1.0, horizon=8, sensitivity=1.0), 1),
     ):
+        vote.payload = "one_hot" if cost == 2 else "stream"
         env.reset(seed=0, options={"channels": {"vote": ChannelConfig(law)}})
         one_hot = np.eye(3, dtype=np.int64)[np.zeros((2, 4), np.int64)]
         x = one_hot if cost == 2 else np.ones((2, 4))
@@ -240,3 +244,124 @@ def test_a_budget_that_allows_nothing_is_refused_at_once() -> None:
     """Gaussian noise has no pure epsilon, so a budget of basic composition admits no message of it."""
     with pytest.raises(ValueError, match="budget must allow at least one message"):
         Privatize(forms()["array"], "update", NOISE, Budget(3.0))
+
+
+FITS: dict[str, set[str]] = {
+    "BitwiseRandomizedResponse": {"one_hot"},
+    "UnaryEncoding": {"one_hot"},
+    "KaryRandomizedResponse": {"categorical"},
+    "Laplace": {"bounded", "stream", "vector"},
+    "Gaussian": {"bounded", "stream", "vector"},
+    "Exponential": {"scores"},
+    "TreeAggregation": {"stream"},
+    "NoPrivacy": set(get_args(Payload)),
+}
+MECHANISMS = (
+    BitwiseRandomizedResponse(1.0),
+    UnaryEncoding(1.0),
+    KaryRandomizedResponse(1.0, num_values=3),
+    Laplace(1.0),
+    NOISE,
+    Exponential(1.0),
+    TreeAggregation(1.0, horizon=8),
+    NoPrivacy(),
+)
+
+
+@pytest.mark.parametrize("payload", get_args(Payload))
+@pytest.mark.parametrize("unit", get_args(Unit))
+def test_what_does_not_fit_a_channel_is_refused(payload: Any, unit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At installation, by `Privatize` and by a reset, which then changes nothing; a tree also where the unit is a whole history."""
+    channel = Channel("vote", payload, observer="server", unit=unit)
+    monkeypatch.setattr(tiny.Consensus, "make_channels", lambda self: (channel,))
+    env = tiny.Consensus(tiny.Params())
+    env.reset(seed=0)
+    before = env.state
+    for law in MECHANISMS:
+        name = type(law).__name__
+        for one in (law, law) if law.stateful else (law, Memoized(law)):
+            if payload in FITS[name] and not (name == "TreeAggregation" and unit == "user"):
+                Privatize(env, "vote", one)
+                continue
+            with pytest.raises(ValueError, match=rf"mechanism must fit channel 'vote'.*{name}"):
+                Privatize(env, "vote", one)
+            with pytest.raises(ValueError, match=rf"mechanism must fit channel 'vote'.*{name}"):
+                env.reset(seed=1, options={"channels": {"vote": ChannelConfig(one)}})
+            assert env.state is before
+    assert env.ledger is None
+
+
+def test_a_tree_is_no_mechanism_for_whole_updates() -> None:
+    """One stream of updates would be charged once, while a client's data enters every update."""
+    env = federated_training_v0.population(2, **CLIENTS)
+    with pytest.raises(ValueError, match=r"mechanism must fit channel 'update'.*TreeAggregation"):
+        Privatize(env, "update", TreeAggregation(1.0, horizon=100))
+
+
+def test_a_stream_charged_once_is_not_covered_at_user_level() -> None:
+    """Each event enters one increment, but a user's events enter them all."""
+    channel = Channel("sums", "stream", observer="server", unit="event")
+    ledger = Ledger(1, 1, [channel])
+    channel.install(ChannelConfig(TreeAggregation(1.0, horizon=8)), ledger)
+    channel.draw_from(Streams(0))
+    channel.reset(1)
+    for _ in range(8):
+        channel.send(np.ones((1, 1)), sensitivity=1.0, events=1)
+    assert ledger.total(method="basic").tolist() == [[1.0]]
+    assert ledger.total(method="basic", unit="user").tolist() == [[np.inf]]
+
+
+@pytest.mark.parametrize("law", [Laplace(1.0), Memoized(Laplace(1.0)), TreeAggregation(1.0, horizon=1)])
+def test_all_noise_for_sums_of_changes_is_wider_where_distances_are_euclidean(law: Any) -> None:
+    """A Euclidean sensitivity of 2 over 49 numbers is 14 in sum; 20,000 draws of variance 2 x 14^2, 6 standard errors."""
+    channel = Channel("sums", "stream", observer="server", unit="event", num_senders=400)
+    channel.install(ChannelConfig(law), Ledger(1, 400, [channel]))
+    channel.draw_from(Streams(0))
+    channel.reset(1)
+    y, _ = channel.send(np.zeros((1, 400, 49)), None, 2.0, norm=2)
+    assert abs(y.var() / (2 * 14.0**2) - 1) < 6 * (5 / y.size) ** 0.5
+
+
+@pytest.mark.parametrize("law", [Laplace, Gaussian.from_rho, Exponential, TreeAggregation])
+@pytest.mark.parametrize("stated", [1.0, np.array([[0.5, 1.0]])])
+def test_a_mechanism_cannot_make_do_with_less_than_the_world_states(law: Any, stated: Any) -> None:
+    payload: Any = {Exponential: "scores", TreeAggregation: "stream"}.get(law, "vector")
+    channel, scores = Channel("x", payload, observer="server", unit="event", num_senders=2), np.zeros((1, 2, 3))
+    if np.ndim(stated) and law is TreeAggregation:
+        scores = scores[..., 0]
+    elif np.ndim(stated):
+        stated = stated[..., None]
+    more = {"horizon": 4} if law is TreeAggregation else {}
+    for own in (0.6, 3.0):
+        mechanism = law(1.0, sensitivity=own, **more)
+        ledger = Ledger(1, 2, [channel])
+        channel.install(ChannelConfig(mechanism), ledger)
+        channel.draw_from(Streams(0))
+        channel.reset(1)
+        if own < 1:
+            with pytest.raises(ValueError, match=r"sensitivity of .* must be at least 1, .* not 0\.6"):
+                channel.send(scores, None, stated)
+            assert channel.messages().sum() == ledger.messages("x").sum() == 0
+            if np.ndim(stated) and not mechanism.stateful:
+                channel.send(scores, np.array([[True, False]]), stated)
+        else:
+            channel.send(scores, None, stated)
+
+
+def test_a_stream_keeps_to_the_sensitivity_with_which_it_began() -> None:
+    law = TreeAggregation(1.0, horizon=4)
+    state = law.start((2,), sensitivity=1.0)
+    law.step(np.zeros(2), np.random.default_rng(0), state, sensitivity=1.0)
+    with pytest.raises(ValueError, match="sensitivity must be at most 1, with which the stream began, not 2"):
+        law.step(np.zeros(2), np.random.default_rng(0), state, sensitivity=2.0)
+    assert state.time.tolist() == [1, 1]
+
+
+def test_noise_is_scaled_to_the_larger_sensitivity() -> None:
+    """Variance 2 (3 / epsilon)^2 for a mechanism's own 3, where the world states 1; 20,000 draws, 6 standard errors."""
+    channel = Channel("x", "vector", observer="server", unit="event", num_senders=400)
+    channel.install(ChannelConfig(Laplace(2.0, sensitivity=3.0)), Ledger(1, 400, [channel]))
+    channel.draw_from(Streams(0))
+    channel.reset(1)
+    y, _ = channel.send(np.zeros((1, 400, 50)), None, 1.0)
+    assert abs(y.var() / (2 * 1.5**2) - 1) < 6 * (5 / y.size) ** 0.5

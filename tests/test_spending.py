@@ -33,6 +33,7 @@ class Counted:
     observer: Observer = "server"
     unit: Unit = "event"
     disjoint: bool = False
+    silence_tells: bool = False
     config: ChannelConfig = field(default_factory=ChannelConfig)
 
 
@@ -295,7 +296,8 @@ def test_basic_composition_does_not_load_scipy() -> None:
         from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
         from taciturn.privacy.spending import spending
         class Channel:
-            name, observer, unit, disjoint, num_senders, each = "vote", "server", "event", False, 2, None
+            name, observer, unit, disjoint, silence_tells = "vote", "server", "event", False, False
+            num_senders, each = 2, None
             everyone = np.ones(1, np.int64)
         ledger = Ledger(1, 2, [Channel()])
         ledger.charge("vote", BitwiseRandomizedResponse(1.0).loss(), np.ones(1, np.int64))

@@ -7,11 +7,10 @@ channels, with who sent and when. The statistics are those of `taciturn.privacy.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from taciturn.privacy.audit_result import AuditMethod, AuditResult, audit_table, plot_audits
-from taciturn.privacy.auditing import Ratio, audit_transcripts, trials_for
+from taciturn.privacy.auditing import Ratio, audit_transcripts, calls, trials_for
 from taciturn.privacy.channels import Unit
 from taciturn.wrappers.canary import CanaryRuns
 from taciturn.wrappers.channels import population_of
@@ -43,6 +42,7 @@ def audit(
     steps: int | None = None,
     agent: int = 0,
     unit: Unit = "user",
+    references: bool = False,
 ) -> AuditResult:
     """Certify a lower bound on the epsilon of a mechanism, of runs of an environment, or of any function that makes transcripts.
 
@@ -55,9 +55,11 @@ def audit(
         trials: number of transcripts, each from a world chosen by a fair coin; in `one-run`, the number of agents.
         confidence: probability that the certificate holds.
         seed: of the coins, and of the Generator that the mechanism or function receives.
-        method: `white` scores a transcript by its log-likelihood ratio, `black` by a logistic regression on its features. `one-run` makes a
-            single transcript in which every agent is a canary with a coin of its own: a function then receives x as [trials, ...] and
-            returns each agent's part of the transcript, [trials, ...]. Default: `white` if there is a log-likelihood ratio, else `black`.
+        method: `white` scores a transcript by its log-likelihood ratio, `black` by a logistic regression on its features, and `both` does
+            both to the same transcripts, with half of the error probability each: the better certificate counts. `one-run` makes a single
+            transcript in which every agent is a canary with a coin of its own: a function then receives x as [trials, ...] and returns
+            each agent's part of the transcript, [trials, ...]. Default: `both` if there is a log-likelihood ratio (`white` for transcripts
+            of more than 64 numbers), else `black`.
         claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this delta. For an
             environment: the ledger's total for the agent, over all channels to the observer of the audited channels (over all channels, if
             these have several observers), in the run where it is largest.
@@ -66,7 +68,8 @@ def audit(
         log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too. Default: the mechanism's
             own, if it has one.
         held_out: share of the trials that choose the threshold.
-        batch: number of transcripts made at once. Default: 100,000 for a mechanism, 10,000 for an environment, all for a function.
+        batch: number of transcripts made at once. Default: all for a function, else so few that a mechanism may change between calls: 1/256
+            of the trials, but from 100 to 100,000 for a mechanism and from 1,000 to 10,000 for an environment.
         name: the name in tables.
         progress: called with the number of trials scored so far.
         policy: who acts in an environment, a policy or `{role: policy}`.
@@ -77,6 +80,10 @@ def audit(
         unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in all, and the claim is
             that for the whole run. `event`: it sends x0 or x1 in its first message and x0 afterwards, and the claim is that for one
             message on each channel.
+        references: whether a `black` attacker may compare with messages that it knows, which give away noise that is used twice. Each
+            transcript then also holds what becomes of x0 in the next call of a mechanism or function, and in another row of the same
+            call of a mechanism; in an environment, as the message of another agent, and of the same agent in a run after a reset. None of
+            these depends on the secret, so that the claim is the same.
 
     Returns:
         An `AuditResult`.
@@ -87,28 +94,32 @@ def audit(
     With `pair` an environment is audited message by message; only `change` shows what silence and timing tell, and it certifies at user
     level. Leaks through rewards and visible actions take a function. The caller must know that the two messages are adjacent: messages
     further apart than the sensitivity that the world states refute nothing. `white` relies on the mechanism's own law and cannot see
-    noise that is used for two messages; `black` with `unit="event"` can.
+    noise that is used for two messages; `black` with `unit="event"` and `references` can.
     """
     runs: CanaryRuns | ChangedRuns | None = None
     if change is not None:
-        if pair is not None or unit != "user" or method not in (None, "black"):
+        if pair is not None or unit != "user" or method not in (None, "black") or references:
             raise ValueError(
-                f"change must be None with a pair, at event level or with method {method!r}, not {change!r}"
+                f"change must be None with a pair or references, at event level or with method {method!r}, not {change!r}"
             )
         runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta)
         method, batch, name = "black", RUNS // 10 if batch is None else batch, name or f"{runs.env.name}: whole runs"
         mechanism, pair = runs, (0, 1)
     elif population_of(mechanism) is not None:
-        runs = CanaryRuns(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta)
+        runs = CanaryRuns(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta, references)
+        if references and method not in (None, "black"):
+            raise ValueError(f"method must be 'black' with references, not {method!r}")
         if method == "one-run" and trials != runs.senders:
             raise ValueError(f"trials must be the number of senders, {runs.senders}, in one run, not {trials!r}")
-        log_likelihood_ratio = log_likelihood_ratio or (runs.log_likelihood_ratio if runs.memoryless else None)
-        batch, name = RUNS if batch is None else batch, name or f"{runs.env.name}: {', '.join(runs.pair)}"
-        mechanism, pair = runs, (0, 1)
+        if runs.memoryless and not references:
+            log_likelihood_ratio = log_likelihood_ratio or runs.log_likelihood_ratio
+        batch = max(calls(trials, RUNS), RUNS // 10) if batch is None else batch
+        mechanism, pair, name, references = runs, (0, 1), name or f"{runs.env.name}: {', '.join(runs.pair)}", False
     elif pair is None:
         raise ValueError("pair must be two adjacent worlds (x0, x1), or change be given for an environment, not None")
     found = audit_transcripts(
         mechanism, pair, trials, confidence, seed, method, claimed=claimed, delta=delta, sensitivity=sensitivity,
         log_likelihood_ratio=log_likelihood_ratio, held_out=held_out, batch=batch, name=name, progress=progress,
+        references=references,
     )  # fmt: skip
-    return found if runs is None or claimed is not None else replace(found, claimed=runs.claimed)
+    return found if runs is None or claimed is not None else found.against(runs.claimed)

@@ -73,10 +73,16 @@ def play(
 ) -> Population[Any]:
     """A population like `env` with `num_envs` replicas and `channel_configs` installed, after `steps` turns (None: at its end)."""
     population = type(env)(env.params, num_envs)
+    _run(population, channel_configs, policies, seed, steps)
+    return population
+
+
+def _run(
+    population: Population[Any], channel_configs: Configs, policies: Policies, seed: int | None, steps: int | None
+) -> None:
     population.reset(seed=seed, options={"channels": channel_configs})
     begin(population, policies)
     population.advance(policies, steps=steps)
-    return population
 
 
 class CanaryRuns:
@@ -87,7 +93,7 @@ class CanaryRuns:
     transcript has room for as many messages as arrived in the first runs: a 1 and the numbers of the message, or zeros where none arrived.
 
     Args:
-        env, pair, policy, steps, agent, unit: those of `audit`; ValueError if they cannot be played.
+        env, pair, policy, steps, agent, unit, references: those of `audit`; ValueError if they cannot be played.
         delta: of the claim.
 
     Attributes:
@@ -98,7 +104,17 @@ class CanaryRuns:
         claimed: the largest claim so far; inf if no channel had a mechanism.
     """
 
-    def __init__(self, env: Any, pair: Any, policy: Any, steps: Any, agent: Any, unit: Any, delta: float) -> None:
+    def __init__(
+        self,
+        env: Any,
+        pair: Any,
+        policy: Any,
+        steps: Any,
+        agent: Any,
+        unit: Any,
+        delta: float,
+        references: bool = False,
+    ) -> None:
         population = population_of(env)
         assert population is not None
         if policy is None:
@@ -118,7 +134,7 @@ class CanaryRuns:
         if len(roles) > 1:
             raise ValueError(f"pair must be about channels of one kind of sender, not {' and '.join(sorted(roles))}")
         self.agent = integer("agent", agent, at_least=0, at_most=self.senders - 1)
-        self.claimed = 0.0
+        self.claimed, self.references = 0.0, references
         self._layout: dict[str, tuple[int, tuple[int, ...], Any]] = {}
 
     def _messages(self, name: str, two: Any) -> Array:
@@ -147,12 +163,26 @@ class CanaryRuns:
         everybody = np.ndim(world) > 0
         agents = np.arange(self.senders) if everybody else np.array([self.agent])
         worlds = np.reshape(world, (1, -1)) if everybody else np.full((count, 1), world)
+        if self.references and self.senders > 1:
+            agents = np.append(agents, (self.agent + 1) % self.senders)
+            worlds = np.hstack([worlds, np.zeros_like(worlds)])
+        channel_configs, canaries = self._installed(worlds, agents)
+        population = play(self.env, len(worlds), channel_configs, self.policies, int(rng.integers(2**63)), self.steps)
+        self.claimed = max(self.claimed, self._claim(population, agents if everybody else agents[:1]))
+        if everybody:
+            return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
+        columns = [self._columns(name, c, place) for name, c in canaries.items() for place in range(len(agents))]
+        if self.references:
+            channel_configs, canaries = self._installed(np.zeros_like(worlds[:, :1]), agents[:1])
+            _run(population, channel_configs, self.policies, None, self.steps)
+            columns += [self._columns(name, canary, 0, "later ") for name, canary in canaries.items()]
+        return np.concatenate(columns, 1)
+
+    def _installed(self, worlds: Array, agents: Array) -> tuple[Configs, dict[str, Canary]]:
+        """What is to stand on the channels so that `agents` int[n] are canaries in `worlds` int[B, n]."""
         canaries = {name: Canary(two, worlds, agents, self.unit) for name, two in self.pair.items()}
         faults = {name: ChannelConfig(faults=(canary,)) for name, canary in canaries.items()}
-        channel_configs, seed = join(self.channel_configs, faults), int(rng.integers(2**63))
-        population = play(self.env, len(worlds), channel_configs, self.policies, seed, self.steps)
-        self.claimed = max(self.claimed, self._claim(population, agents))
-        return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
+        return join(self.channel_configs, faults), canaries
 
     def _claim(self, population: Population[Any], agents: Array) -> float:
         """The largest total of any of the agents; at event level, the cost of one message on each channel."""
@@ -170,12 +200,15 @@ class CanaryRuns:
             once.charge(name, ledger.per_message[name], np.ones(1, np.int64))
         return float(once.total(self.delta).max())
 
-    def _columns(self, name: str, canary: Canary) -> Array:
-        """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]."""
+    def _columns(self, name: str, canary: Canary, place: int | None = None, when: str = "") -> Array:
+        """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]: that of the canary at `place`, or of all."""
         messages, arrived = canary.delivered()
+        if place is not None:
+            messages, arrived = (each[place :: canary.agents.size] for each in (messages, arrived))
+        name = f"{when}{name}{f' {place}' * bool(place)}"
         if name not in self._layout:
             kept = int(arrived.sum(1).max(initial=0))
-            if kept == 0:
+            if kept == 0 and name in self.pair:
                 raise ValueError(
                     f"steps must be enough for a message of agent {self.agent} on channel {name!r}, not {self.steps!r}"
                 )
@@ -204,8 +237,7 @@ class CanaryRuns:
             counts = part[:, :, 0] == 1
             if self.unit == "event":
                 counts[:, 1:] = False
-            norm: Any = {"laplace": 1, "exponential": np.inf}.get(law.kind, 2)
-            reach = float(np.linalg.norm((two[1] - 1.0 * two[0]).ravel(), norm)) or 1.0
+            reach = float(np.linalg.norm((two[1] - 1.0 * two[0]).ravel(), law.norm)) or 1.0
             worlds = (np.broadcast_to(x, (len(part), kept, *x.shape)) for x in (two[first], two[second]))
             ratios = law.log_likelihood_ratio(part[:, :, 1:].reshape(-1, kept, *shape).astype(dtype), *worlds, reach)
             with np.errstate(invalid="ignore"):

@@ -10,8 +10,10 @@ from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from taciturn.envs.core import ChannelConfig, Controlled, Population, join
+from taciturn.envs.core.channel import asked_channels
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import Mechanism
+from taciturn.validation import mapping
 
 __all__ = [
     "ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "Privatize", "on_channel", "population_of",
@@ -69,7 +71,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
     standing = join(population.channel_configs, getattr(env, "added_configs", {}))
-    population.check_channel(channel, join(standing, {channel: config})[channel])
+    population.check_config(channel, join(standing, {channel: config})[channel])
     if isinstance(env, Population):
         wrapped = copy.copy(env)
         wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}
@@ -117,9 +119,9 @@ class _OnChannel(Layer):
         self.added_configs: Mapping[str, ChannelConfig] = join(getattr(env, "added_configs", {}), self._layer)
 
     def reset(self, seed: Any = None, options: Options | None = None) -> Any:
-        given = dict(options or {})
+        given = dict(mapping("options", options))
         if "reset_mask" not in given:
-            given["channels"] = join(self._layer, given.get("channels") or {})
+            given["channels"] = join(self._layer, asked_channels(given))
         env: Any = self.env  # type: ignore[attr-defined]
         return env.reset(seed=seed, options=given)
 

@@ -40,7 +40,8 @@ class Transcript(Fault):
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        messages, own = y.reshape(*y.shape[:2], -1).astype(np.float64), sent[:, self.agent]
+        messages = np.where(sent[:, :, None], y.reshape(*y.shape[:2], -1), 0).astype(np.float64)
+        own = sent[:, self.agent]
         if not self.sends:
             size = messages.shape[2]
             self.spoke, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, 2, 1))

@@ -9,9 +9,9 @@ import numpy as np
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism
-from taciturn.validation import Array
+from taciturn.validation import Array, mapping, shown
 
-__all__ = ["Channel", "ChannelConfig", "Fault", "join"]
+__all__ = ["Channel", "ChannelConfig", "Fault", "asked_channels", "join"]
 
 
 class Fault:
@@ -68,13 +68,18 @@ class ChannelConfig:
             raise ValueError(f"faults must be a tuple of taciturn.wrappers' faults, not {self.faults!r}")
 
 
+def asked_channels(options: Mapping[str, Any]) -> Mapping[str, ChannelConfig]:
+    """What the options of a reset ask for on the channels; ValueError if it is no mapping."""
+    return mapping("options['channels']", options.get("channels"), "a dict {channel: ChannelConfig}")
+
+
 def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig]) -> dict[str, ChannelConfig]:
     """Combine two `{channel: ChannelConfig}`; ValueError if a channel would get two mechanisms."""
     joined = dict(standing)
     for name, config in more.items():
         if not isinstance(config, ChannelConfig):
             raise ValueError(
-                f"options['channels'][{name!r}] must be a ChannelConfig, as Privatize makes it, not {config!r}"
+                f"options['channels'][{name!r}] must be a ChannelConfig, as Privatize makes it, not {shown(config)}"
             )
         if name in standing:
             first = standing[name]
@@ -101,6 +106,8 @@ class Channel:
             mechanism can be installed on such a channel.
         disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the mean of its own
             epoch, and affects later ones only through what was sent.) The ledger then uses parallel composition at event level.
+        silence_tells: whether it depends on an agent's private data whether, or when, it sends a message. No mechanism hides that, so the
+            ledger's totals at user level are then infinite. A world that knows better may set the attribute as a run begins.
 
     Raises:
         ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
@@ -114,12 +121,13 @@ class Channel:
 
     def __init__(
         self, name: str, payload: Payload, *, observer: Observer, unit: Unit, sender: str = "", num_senders: int = 0,
-        chosen: str = "", disjoint: bool = False,
+        chosen: str = "", disjoint: bool = False, silence_tells: bool = False,
     ) -> None:  # fmt: skip
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
+        self.silence_tells = self._silence_tells = silence_tells
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.live: Array = np.zeros(0, np.bool_)
@@ -136,9 +144,22 @@ class Channel:
         self._fault_memory: list[dict[str, Array]] = []
         self._shape: tuple[int, int] = (0, 0)
 
+    def check_mechanism(self, mechanism: Mechanism | None) -> None:
+        """Raise ValueError if the claim of `mechanism` does not hold for the messages of this channel."""
+        if mechanism is None:
+            return
+        fits = self.payload in mechanism.payloads
+        if not fits or (mechanism.per_stream and self.unit == "user"):
+            carried = f"{self.payload!r} messages" if not fits else "every user's whole data in all of its messages"
+            raise ValueError(
+                f"mechanism must fit channel {self.name!r}, which carries {carried}, and {mechanism!r} is made for "
+                f"{' or '.join(map(repr, sorted(mechanism.payloads)))} messages"
+                f"{', each event in one of them' * mechanism.per_stream}"
+            )
+
     def install(self, config: ChannelConfig, ledger: Any) -> None:
         """Begin a run with `config`, charging messages to `ledger`."""
-        self.config, self.ledger = config, ledger
+        self.config, self.ledger, self.silence_tells = config, ledger, self._silence_tells
         self._memory, self._losses = None, {}
         self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
         self._fault_memory = []
@@ -222,10 +243,13 @@ class Channel:
                 self.ledger.charge_levels(self.name, np.where(senders, self._levels, 0.0), kind=self.chosen)
             self._count(senders, x.shape[:2])
             return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
-        if mechanism.kind == "laplace" and norm == 2 and sensitivity is not None:
+        if mechanism.norm == 1 and norm == 2 and sensitivity is not None:
             sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
         loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
         who = self._admit(senders, x.shape[:2], loss)
+        if isinstance(sensitivity, np.ndarray) and not mechanism.stateful:
+            sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
+        mechanism.check_sensitivity(sensitivity)
         self._count(who, x.shape[:2])
         assert self.rng is not None
         if mechanism.stateful:
@@ -233,10 +257,9 @@ class Channel:
                 self._memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
             y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
             # A repeated answer, or the next one of a stream that has been charged as a whole, costs nothing.
+            events = None if mechanism.per_stream else events  # the charge for a stream covers one event
             self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
             return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
-        if isinstance(sensitivity, np.ndarray):
-            sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
         message = mechanism.perturb(x[who], self.rng, sensitivity)
         if senders is None and self.config.budget is None:
             self.ledger.charge(self.name, loss, self.live, events=events)
@@ -246,8 +269,15 @@ class Channel:
         y[who] = message
         return y, who
 
-    def tally(self, histogram: Array, messages: Callable[[], Array] | None = None) -> tuple[Array, Array]:
-        """Send everyone's one-hot messages as counts [B, K]; `messages` makes the vectors [B, N, K] if single messages are needed.
+    def tally(
+        self, histogram: Array, messages: Callable[[], Array] | None = None, zeros: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Send everyone's one-hot messages as counts [B, K].
+
+        Args:
+            histogram: the number of messages that name each option, [B, K].
+            messages: makes the vectors [B, N, K] if single messages are needed.
+            zeros: the number of messages that name no option, int64[B] (None: there are none).
 
         Returns:
             (sums, received): the sum of the messages, [B, K], and the number that arrived, int64[B].
@@ -266,9 +296,13 @@ class Channel:
         self.everyone += self.live
         if mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), self.live)
+        if zeros is not None:
+            histogram = np.concatenate([histogram, zeros[:, None]], 1)
         for fault, rng in zip(self._faults, self._fault_rngs, strict=True):
             histogram = fault.thin(histogram, rng)
         received = histogram.sum(-1)
+        if zeros is not None:
+            histogram = histogram[:, :-1]
         if mechanism is None:
             return histogram, received
         assert self.rng is not None
@@ -287,12 +321,12 @@ class Channel:
             everyone: messages of every agent, int64[B].
             each: messages by agent, int64[B, N].
         """
+        if self.config.mechanism is not None:
+            self.ledger.charge(self.name, self._loss(None), everyone, each)
         if everyone is not None:
             self.everyone += everyone
         if each is not None:
             self.each = each.copy() if self.each is None else self.each + each
-        if self.config.mechanism is not None:
-            self.ledger.charge(self.name, self._loss(None), everyone, each)
 
     def messages(self) -> Array:
         """The number of messages that each agent has sent so far, int64[B, N], read-only."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.validation import Array, Ints, choice, integer
+from taciturn.validation import Array, Ints, choice, integer, shown
 
 __all__ = ["GRAPHS", "Graph", "random_graph"]
 
@@ -60,9 +60,9 @@ class Graph:
         try:
             array = np.asarray(value)
         except ValueError as error:
-            raise ValueError(f"{wanted}, not {value!r}") from error
+            raise ValueError(f"{wanted}, not {shown(value)}") from error
         if array.dtype.kind not in "biuf" or array.ndim != 2:
-            raise ValueError(f"{wanted}, not {value!r}")
+            raise ValueError(f"{wanted}, not {shown(value)}")
         if array.shape[0] == array.shape[1] and np.isin(array, (0, 1)).all() and (array == array.T).all():
             return cls._of_edges(np.argwhere(np.triu(array, 1)), array.shape[0], name)
         if array.shape[1] != 2 or array.dtype.kind not in "iu":

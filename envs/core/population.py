@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.channel import Channel, ChannelConfig, join
+from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
 from taciturn.envs.core.public import Fast, PublicView, fast_form
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.composition import Method
-from taciturn.validation import Array, integer, number
+from taciturn.validation import MOST_NUMBERS, Array, array_of, integer, mapping, number, shown
 
 __all__ = ["Acts", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "masked", "select"]
 
@@ -74,6 +74,7 @@ class Population(ABC, Generic[S]):
         channels: `{name: Channel}`, where private data leaves the agents.
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
+        purpose: of the runs; runs of another purpose share no random number with these, whatever their seeds (`Streams`).
         done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
         ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is private.
@@ -107,10 +108,16 @@ class Population(ABC, Generic[S]):
         self._fixed_spaces = False
         self.roles: dict[str, Role] = {role.name: role for role in self.make_roles()}
         self.channels: dict[str, Channel] = {channel.name: channel for channel in self.make_channels()}
+        agents = sum(role.num_agents for role in self.roles.values())
+        if self.num_envs * agents > MOST_NUMBERS:
+            raise ValueError(
+                f"num_envs must be at most {MOST_NUMBERS // agents} with {agents} agents, not {shown(num_envs)}"
+            )
         for channel in self.channels.values():
             channel.sender = channel.sender or next(iter(self.roles))
             channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
         self.streams: Streams | None = None
+        self.purpose = ""
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
@@ -165,6 +172,9 @@ class Population(ABC, Generic[S]):
         """
         return drawn
 
+    def played_by(self, policies: Mapping[str, Acts]) -> None:
+        """Learn who plays, as a run begins: what it tells when an agent sends may depend on how its policy decides."""
+
     def can_jump(self, until: float) -> bool:
         """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
         return True
@@ -216,6 +226,11 @@ class Population(ABC, Generic[S]):
 
     # What is written once.
 
+    def check_config(self, channel: str, config: ChannelConfig) -> None:
+        """Raise ValueError if `config` cannot stand on that channel: what a world says of it, and whether the mechanism fits."""
+        self.check_channel(channel, config)
+        self.channels[channel].check_mechanism(config.mechanism)
+
     @property
     def state(self) -> S:
         if self._state is None:
@@ -252,7 +267,7 @@ class Population(ABC, Generic[S]):
     def stream(self, name: str) -> np.random.Generator:
         """The random generator of that name."""
         if self.streams is None:
-            self.streams = Streams()
+            self.streams = Streams(None, self.purpose)
         return self.streams[name]
 
     def measure(self, name: str) -> Array:
@@ -267,8 +282,9 @@ class Population(ABC, Generic[S]):
             known = {name: lambda name=name: self.spending(("basic", "zcdp"))[name] for name in spent} | known
             if len({channel.sender for channel in self.channels.values()}) == 1:
                 known = {"agent_messages": self._agent_messages, "agent_epsilon": self._agent_epsilon} | known
-        if name not in known:
-            raise ValueError(f"{self.name} measures {', '.join(known) or 'nothing'}, not {name!r}")
+        asked: Any = name
+        if not isinstance(asked, str) or asked not in known:
+            raise ValueError(f"{self.name} measures {', '.join(known) or 'nothing'}, not {shown(name)}")
         return np.array(known[name]())
 
     def metrics(self) -> dict[str, Array]:
@@ -304,6 +320,7 @@ class Population(ABC, Generic[S]):
     def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Population[Any]":
         """See `PublicView.practice`."""
         world: Population[Any] = (kind or type(self))(replace(self.practice_params(), **changes), num_envs)
+        world.purpose = "training"
         world.channel_configs = {name: c.config for name, c in self.channels.items() if c.config.mechanism is not None}
         return world
 
@@ -324,9 +341,7 @@ class Population(ABC, Generic[S]):
         # Everything that can be refused is checked before anything changes.
         if seed is not None:
             integer("seed", seed, at_least=0)
-        if options is not None and not isinstance(options, Mapping):
-            raise ValueError(f"options must be a dict or None, not {options!r}")
-        options = options or {}
+        options = mapping("options", options)
         configs = self._asked_configs(options)
         if where is None:
             self._begin_run(options.get("horizon"))
@@ -340,7 +355,7 @@ class Population(ABC, Generic[S]):
                 raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
             before = self.state
         if seed is not None or self.streams is None:
-            self.streams = Streams(seed)
+            self.streams = Streams(seed, self.purpose)
         if where is None:
             self._install(configs)
         self._sent = None
@@ -365,15 +380,15 @@ class Population(ABC, Generic[S]):
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""
-        asked = options.get("channels")
-        if asked is not None and not isinstance(asked, Mapping):
-            raise ValueError(f"options['channels'] must be a dict {{channel: ChannelConfig}}, not {asked!r}")
-        for name in asked or {}:
+        asked = asked_channels(options)
+        for name in asked:
             if name not in self.channels:
-                raise ValueError(f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {name!r}")
-        configs = join(self.channel_configs, asked or {})
-        for name in asked or {}:
-            self.check_channel(name, configs[name])
+                raise ValueError(
+                    f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {shown(name)}"
+                )
+        configs = join(self.channel_configs, asked)
+        for name in asked:
+            self.check_config(name, configs[name])
         return configs
 
     def _begin_run(self, horizon: Any) -> None:
@@ -487,7 +502,7 @@ class Population(ABC, Generic[S]):
         return self.state, frozen
 
     def _marked(self, where: Any) -> Array:
-        where = np.asarray(where)
+        where = array_of("where", where)
         if where.shape != (self.num_envs,) or where.dtype != np.bool_:
             raise ValueError(f"where must be bool[{self.num_envs}], not {where.dtype}{list(where.shape)}")
         return where
@@ -516,6 +531,7 @@ def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own."""
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
+    env.played_by(policies)
 
 
 class Rollout:

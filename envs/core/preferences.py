@@ -1,7 +1,7 @@
 """What the worlds of social learning share: preferences, plans to change them, their channel, and pictures of their popularity."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import gymnasium
 import numpy as np
@@ -9,15 +9,19 @@ import numpy as np
 from taciturn.envs.core.channel import Channel, ChannelConfig
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.replies import reply_law, require_bits
-from taciturn.validation import Array, Floats, Ints, choice
+from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
 __all__ = [
-    "COLOURS", "InitialPreferences", "PopularityHistory", "SocialPopulation", "count_holders", "draw_history", "initial_options",
-    "join_plan", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
+    "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
+    "SocialPopulation", "count_holders", "draw_history", "initial_options",
+    "join_plan", "led_by_wrong", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, which most people can tell apart.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
+
+# What agents without a preference do.
+SILENT, ZEROS = "silent", "zeros"
 
 InitialPreferences = str | Sequence[int] | Array
 S = TypeVar("S")
@@ -28,12 +32,15 @@ def require_preferences(given: InitialPreferences, num_agents: int, num_options:
     if isinstance(given, str):
         choice("initial_preferences", given, ("even", "random", "none"))
         return
-    options = np.asarray(given)
+    try:
+        options = np.asarray(given)
+    except (TypeError, ValueError, OverflowError):
+        options = np.empty(0)
     whole = options.shape == (num_agents,) and options.dtype.kind in "iu"
     if not whole or options.min() < 0 or options.max() > num_options:
         raise ValueError(
             f"initial_preferences must be 'even', 'random', 'none' or {num_agents} options from 0 to {num_options} "
-            f"({num_options}: none), not {given!r}"
+            f"({num_options}: none), not {shown(given)}"
         )
 
 
@@ -134,9 +141,19 @@ def draw_history(axes: Any, times: Floats, shares: Floats, qualities: Floats, ho
         axes.legend(loc="lower right", fontsize="small", framealpha=0.85)
 
 
-class SocialPopulation(Population[S]):
-    """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity for pictures."""
+def led_by_wrong(support: Array, best: Bools) -> Bools:
+    """Whether an option that is not `best` bool[B or 1, K] has more `support` [B, K] than every best one, bool[B]."""
+    return np.asarray(np.where(best, -1, support).max(1) > np.where(best, support, -1).max(1))
 
+
+class SocialPopulation(Population[S]):
+    """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity for pictures.
+
+    Class attributes:
+        forgets: whether agents can lose their preference.
+    """
+
+    forgets: ClassVar[bool] = True
     history: PopularityHistory
 
     def make_channels(self) -> tuple[Channel, ...]:
@@ -144,6 +161,31 @@ class SocialPopulation(Population[S]):
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         require_bits(channel, config)
+        mechanism = config.mechanism
+        if self.zeros and mechanism is not None:
+            try:
+                mechanism.perturb(np.zeros((1, self.params.num_options), np.bool_), np.random.default_rng(0))
+            except ValueError as error:
+                raise ValueError(
+                    f"mechanism on channel {channel!r} must be able to answer a vector of zeros if without_preference is "
+                    f"{ZEROS!r}, not {mechanism!r}"
+                ) from error
+
+    @property
+    def zeros(self) -> bool:
+        """Whether agents without a preference send perturbed vectors of zeros, instead of nothing."""
+        return bool(self.params.without_preference == ZEROS)
+
+    def first_preferences(self) -> Ints:
+        """The preferences with which a run begins, [B, N], K for none.
+
+        If nobody can ever be without one, nobody is ever silent.
+        """
+        p, options = self.params, self.params.num_options
+        drawn = initial_options(p.initial_preferences, p.num_agents, options, self.num_envs, self.stream("preferences"))
+        found = self.private(drawn)
+        self.channels["preference"].silence_tells = not self.zeros and (self.forgets or bool((found == options).any()))
+        return found
 
     @property
     def reply_law(self) -> tuple[float, float]:

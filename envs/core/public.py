@@ -122,7 +122,9 @@ class PublicView:
         return self._acting(role)
 
     def practice(self, num_envs: int, kind: type[Any] | None = None, **changes: Any) -> Any:
-        """A population in which to train: the same world, setting and mechanisms, with instances of its own.
+        """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of its own.
+
+        Its `purpose` is "training", so that no seed replays there what a run with that seed shows.
 
         Args:
             num_envs: number of replicas.

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.validation import Array
+from taciturn.validation import Array, array_of
 
 __all__ = ["Layout", "Role"]
 
@@ -88,7 +88,7 @@ class Role:
     def check(self, actions: Any, shape: tuple[int, int], name: str = "actions") -> Array:
         """Return `actions` as an array [B, rows, *action_shape]; raise ValueError if any lies outside the space."""
         space = self.action_space
-        array = np.asarray(actions)
+        array = array_of(f"{name} of role {self.name!r}", actions)
         wanted = (*shape, *(space.shape or ()))
         if array.shape != wanted:
             raise ValueError(f"{name} of role {self.name!r} must have shape {wanted}, not {array.shape}")

@@ -17,15 +17,18 @@ class Streams:
 
     Args:
         seed: a non-negative integer, or None for fresh entropy (kept in `entropy`, so a run can be repeated).
+        purpose: what the runs are for, if not for their own sake: "training", "selection", "evaluation". The same seed gives other
+            numbers for another purpose, so that what was learned from a run is never judged on it.
     """
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, purpose: str = "") -> None:
+        self._prefix = (zlib.crc32(purpose.encode()),) if purpose else ()
         self.entropy = np.random.SeedSequence(None if seed is None else integer("seed", seed, at_least=0)).entropy
         self._generators: dict[str, np.random.Generator] = {}
 
     def __getitem__(self, name: str) -> np.random.Generator:
         generator = self._generators.get(name)
         if generator is None:
-            key = np.random.SeedSequence(self.entropy, spawn_key=(zlib.crc32(name.encode()),))
+            key = np.random.SeedSequence(self.entropy, spawn_key=(*self._prefix, zlib.crc32(name.encode())))
             generator = self._generators[name] = np.random.Generator(np.random.SFC64(key))
         return generator

@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from taciturn.envs.core.population import Info, Population, Step, masked
 from taciturn.envs.core.render import RENDER_MODES, Renderer
-from taciturn.validation import Array, choice
+from taciturn.validation import Array, array_of, choice, mapping, shown
 
 __all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView"]
 
@@ -71,13 +71,13 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         self.observation_space, self.action_space = role.layout.space(), role.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
-        super().reset(seed=seed)
         observation, info = self.population.reset(seed=seed, options=options)
+        super().reset(seed=seed)  # only now, since what is refused changes nothing
         self._renderer.update()
         return observation[0, 0], _one(info) | self._mask()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
-        step = self.population.step(np.asarray(action)[None, None])
+        step = self.population.step(array_of("action", action)[None, None])
         self._renderer.update()
         info = _one(step.info) | self._mask()
         return step.observation[0, 0], float(step.reward[0, 0]), bool(step.terminated[0]), bool(step.truncated[0]), info
@@ -125,17 +125,17 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._ended = np.zeros(self.num_envs, np.bool_)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
-        super().reset(seed=seed)
-        options = dict(options or {})
+        options = dict(mapping("options", options))
         where = options.pop("reset_mask", None)
-        if where is not None and not np.any(where):
+        if where is not None and not array_of("reset_mask", where).any():
             raise ValueError("reset_mask must mark at least one replica")
         observation, info = self.population.reset(seed=seed, options=options, where=where)
+        super().reset(seed=seed)
         self._ended = self.population.done.copy()
         return observation[:, 0], info | self._mask()
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
-        population, actions = self.population, np.asarray(actions)
+        population, actions = self.population, array_of("actions", actions)
         if actions.shape[:1] != (self.num_envs,):
             raise ValueError(f"actions must have shape ({self.num_envs}, ...), not {actions.shape}")
         actions = actions[:, None]
@@ -328,9 +328,11 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     def _taken(self, actions: dict[str, Any]) -> dict[str, Array]:
         """Actions by role, [1, rows, ...], checked before anything changes."""
         population, taken = self.population, {}
+        if not isinstance(actions, Mapping):
+            raise ValueError(f"actions must be a dict {{agent: action}}, not {shown(actions)}")
         for role, names in self._of.items():
             try:
-                rows = np.array([actions[name] for name in names])[None]
+                rows = array_of("actions", [actions[name] for name in names])[None]
             except KeyError as error:
                 raise ValueError(f"actions must hold an action for every live agent, but {error} is missing") from None
             rows = population.roles[role].check(rows, (1, len(self._of[role])))
@@ -381,7 +383,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
             self._bury(agent, action)
             return
         role, _ = self._place[agent]
-        checked = self.population.roles[role].check(np.asarray(action)[None, None], (1, 1), "action")[0, 0]
+        checked = self.population.roles[role].check(array_of("action", action)[None, None], (1, 1), "action")[0, 0]
         self._collected.append(checked)
         self._cumulative_rewards[agent] = 0.0
         if len(self._collected) < len(self._order):
@@ -420,7 +422,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
 
     def _bury(self, agent: str, action: Any) -> None:
         if action is not None:
-            raise ValueError(f"action must be None for {agent}, which is done, not {action!r}")
+            raise ValueError(f"action must be None for {agent}, which is done, not {shown(action)}")
         self.rewards = self._idle
         records: list[dict[str, Any]] = [self._idle, self._cumulative_rewards, self.terminations, self.truncations]
         for record in [*records, self.infos]:

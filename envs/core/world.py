@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
+from taciturn.validation import plain, shown
 
 __all__ = ["UnknownParameter", "World"]
 
@@ -43,7 +44,7 @@ class World(Generic[P, Q]):
         if params is None:
             params = self.Params(**self._named(parameters))
         elif not isinstance(params, self.Params):
-            raise ValueError(f"params must be parameters of {self.name}, not {params!r}")
+            raise ValueError(f"params must be parameters of {self.name}, not {shown(params)}")
         elif parameters:
             raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(parameters)}")
         return self._population(params, num_envs)
@@ -69,7 +70,7 @@ class World(Generic[P, Q]):
                 raise ValueError(
                     f"{' and '.join(g for g in parameters if aliases.get(g, g) == name)} name the same: give one of them"
                 )
-            named[name] = value
+            named[name] = plain(value)
         return named
 
     def parallel_env(self, render_mode: str | None = None, **params: Any) -> ParallelView:

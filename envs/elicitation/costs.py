@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.validation import Floats, number
+from taciturn.validation import Floats, number, shown
 
 __all__ = ["Cost", "CustomCost", "ExponentialCost", "LinearCost", "LogCost", "QuadraticCost", "as_cost"]
 
@@ -107,5 +107,5 @@ def as_cost(cost: Any) -> Cost:
     if isinstance(cost, Sequence) and len(cost) == 2 and all(callable(part) for part in cost):
         return CustomCost(*cost)
     raise ValueError(
-        f"cost must be QuadraticCost(c), LinearCost(c), ExponentialCost(c), LogCost(c) or (g, g'), not {cost!r}"
+        f"cost must be QuadraticCost(c), LinearCost(c), ExponentialCost(c), LogCost(c) or (g, g'), not {shown(cost)}"
     )

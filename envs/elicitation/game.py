@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.payments import AGREEMENT, RULES, distribution, rule_payments, wintall_payment
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting
-from taciturn.validation import Floats, Ints, choice, integer, number
+from taciturn.validation import Floats, Ints, choice, integer, number, shown
 
 __all__ = [
     "Announcement", "Cost", "ExponentialCost", "LinearCost", "LogCost", "QuadraticCost", "best_epsilon",
@@ -245,7 +245,9 @@ def exploitability(
     announced = platform.announcement(theta, cost, target)
     budgets = np.atleast_1d(np.asarray(profile, np.float64))
     if not (np.isnan(budgets) | (budgets >= 0)).all():
-        raise ValueError(f"profile must hold budgets >= 0, or NaN for an individual who stays away, not {profile!r}")
+        raise ValueError(
+            f"profile must hold budgets >= 0, or NaN for an individual who stays away, not {shown(profile)}"
+        )
     levels, sizes = np.unique(budgets[~np.isnan(budgets)], return_counts=True)
     reporting, gains = KaryReport(theta.size), []
     for level in [*levels, *[math.nan] * bool(np.isnan(budgets).any())]:

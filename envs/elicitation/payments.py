@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from taciturn.envs.elicitation.costs import Cost, as_cost
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting
-from taciturn.validation import Array, Floats, Ints, vector
+from taciturn.validation import Array, Floats, Ints, shown, vector
 
 __all__ = [
     "AGREEMENT", "MIN_TARGET", "RULES", "SERUM", "WINTALL", "Announcements", "cheapest_epsilon", "distribution", "estimator_error",
@@ -28,7 +28,7 @@ def distribution(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a distribution over at least two values, float64[M] that adds up to 1; raise ValueError otherwise."""
     array = vector(name, value)
     if array.size < 2 or (array < 0).any() or abs(array.sum() - 1) > 1e-6:
-        raise ValueError(f"{name} must be at least two numbers >= 0 that add up to 1, not {value!r}")
+        raise ValueError(f"{name} must be at least two numbers >= 0 that add up to 1, not {shown(value)}")
     return array / array.sum()
 
 

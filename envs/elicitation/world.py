@@ -53,7 +53,10 @@ Info
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
     log(1 + eps); no other mechanism is allowed on it. The ledger records the levels that they choose. Each value enters one
-    report, so at event level the largest level counts, and at user level the composition of all.
+    report, so at event level the largest level counts, and at user level the composition of all. An individual chooses whether to take
+    part, and its budget, before it holds a value, and sees no value of its own or of others in any observation; payments, and with them the
+    rewards that all see in the standard views, follow from the reports. So nothing but the reports depends on the values. Budgets
+    and participation do depend on costs and beliefs, which the channel does not hide. `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.
@@ -104,9 +107,11 @@ from taciturn.envs.elicitation.game import Announcement, expected_payment, explo
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, Announcements, distribution, payment_lower_bound
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
+from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 __all__ = ["Elicitation", "Params", "Prizes", "State", "elicitation_v0"]
+
+LARGE = 1e30  # fits into float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,29 +135,32 @@ class Params:
     show_reports: bool = False
 
     def __post_init__(self) -> None:
-        integer("num_individuals", self.num_individuals, at_least=1)
+        integer("num_individuals", self.num_individuals, at_least=1, at_most=MOST_NUMBERS)
         if isinstance(self.theta, int | np.integer):
-            integer("theta", self.theta, at_least=2)
+            integer("theta", self.theta, at_least=2, at_most=MOST_ARMS)
         else:
             distribution("theta", self.theta)
         as_cost(self.cost)
         number("cost_spread", self.cost_spread, at_least=0, below=1)
-        if self.belief_concentration != math.inf:
+        belief: Any = self.belief_concentration
+        if not (isinstance(belief, float) and belief == math.inf):
             number("belief_concentration", self.belief_concentration, above=0)
-        integer("horizon", self.horizon, at_least=1)
-        number("max_epsilon", self.max_epsilon, above=MIN_TARGET)
+        integer("horizon", self.horizon, at_least=1, at_most=2**53)
+        number("max_epsilon", self.max_epsilon, above=MIN_TARGET, at_most=LARGE)
         number("target", self.target, at_least=MIN_TARGET, at_most=self.max_epsilon)
         choice("objective", self.objective, ("quality", "error"))
         number("penalty", self.penalty, at_least=0)
-        if isinstance(self.rules, str) or not self.rules or len(set(self.rules)) < len(self.rules):
-            raise ValueError(f"rules must be a non-empty sequence of distinct rules of payment, not {self.rules!r}")
-        for rule in self.rules:
-            choice("rules", rule, RULES)
+        given: Any = self.rules
+        rules = [choice("rules", rule, RULES) for rule in given] if isinstance(given, list | tuple) else []
+        if not rules or len(set(rules)) < len(rules):
+            raise ValueError(
+                f"rules must be a list of one or more distinct rules of payment ({', '.join(RULES)}), not {shown(given)}"
+            )
         choice("reporting", self.reporting, REPORTING)
         if self.reporting != "k_ary":
             integer("number of values under bitwise reporting", self.num_values, at_least=2, at_most=10)
-        number("max_scale", self.max_scale, above=0)
-        number("payment_cap", self.payment_cap, above=0)
+        number("max_scale", self.max_scale, at_least=1 / LARGE, at_most=LARGE)
+        number("payment_cap", self.payment_cap, at_least=1 / LARGE, at_most=LARGE)
         choice("show_reports", self.show_reports, (False, True))
 
     @property

@@ -36,7 +36,8 @@ Info
     As in the federated bandit (`regret`, `cost`, `transmissions` and so on), and `slots` of the epoch and `pulls` of each active arm.
 
 Privacy channels
-    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n.
+    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The coordinator decides, by what it was sent, how
+    many pulls a mean is about and how many agents upload; which ones is drawn at random. Neither tells anything more.
 
 Arguments
     Those of the federated bandit with other defaults: 5 agents, 10 arms drawn anew at each reset, 10,000 slots, c1 = 25. The only topology
@@ -65,7 +66,7 @@ from taciturn.envs.federated_bandit.model import State as BanditState
 from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.federated_bandit.world import Params as BanditParams
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, shown
 
 __all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
 
@@ -84,7 +85,7 @@ class Params(BanditParams):
             object.__setattr__(self, "num_arms", 10)
         super().__post_init__()
         if self.components:
-            raise ValueError(f"topology must be 'server' for a coordinator, not {self.topology!r}")
+            raise ValueError(f"topology must be 'server' for a coordinator, not {shown(self.topology)}")
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class ArmElimination(FederatedBandit):
     params: Params
     clock_unit = "slot"
     jumps: Mapping[str, type[Fast]] = {}
+    agents_decide = False
 
     def make_roles(self) -> tuple[Role, ...]:
         arms = self.params.arms

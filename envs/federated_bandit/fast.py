@@ -49,9 +49,12 @@ class EpochPlan(Fast):
         plan: maps (`AgentKnowledge`; the most slots that each agent may plan, int64[B, M]) to (pulls int64[B, M, K], or the arms
             int64[B, M] of one slot; the agents that upload at the end of these slots, bool[B, M]). Agents that do not upload may plan
             different numbers of slots.
+        public: whether agents decide when to upload, and how many pulls their uploads are about, by what has been sent and not by their
+            own rewards.
     """
 
     plan: Callable[[AgentKnowledge, Ints], tuple[Ints, Bools]]
+    public: bool = False
 
 
 def jump(
@@ -66,16 +69,18 @@ def jump(
     knowledge = AgentKnowledge(state, params.horizon, population.traffic)
     clock = np.repeat(state.time[:, None], params.num_agents, axis=1)
     end: Array = np.where(live, int(min(params.horizon, until + 1e-9)), 0)[:, None]
+    one = np.ones(len(clock), np.int64)
     while (room := end - clock).max() > 0:
         if np.count_nonzero(state.phase_left):
             left = state.phase_left[:, None]
             room = np.where(left > 0, np.minimum(room, left), room)
-        pulls, asks = plan(knowledge, np.maximum(room, 0))
-        if pulls.ndim == 2 and room.min() > 0:
+        least = room.min()
+        pulls, asks = plan(knowledge, room if least >= 0 else np.maximum(room, 0))
+        if pulls.ndim == 2 and least > 0:
             population.pull(state, pulls)
             clock += 1
             state.time[:] += 1
-            slots = np.ones(len(clock), np.int64)
+            slots = one
         else:
             if pulls.ndim == 2:
                 pulls = (pulls[:, :, None] == np.arange(params.arms)) * (room > 0)[:, :, None]

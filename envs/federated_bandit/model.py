@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from taciturn.validation import Array, Bools, Floats, Ints, integer
+from taciturn.envs.core.preferences import led_by_wrong
+from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 
 __all__ = [
     "QUALITIES", "State", "average", "communication_cost", "draw_quality", "eliminate", "gaps", "historical_mean",
     "identified", "in_play", "local_gaps", "local_regret", "mean_sensitivity", "own_copy", "read_means", "regret",
-    "renewed", "round_robin", "smallest_gap",
+    "renewed", "round_robin", "smallest_gap", "wrong_option",
 ]  # fmt: skip
 
 QUALITIES = ("grid", "uniform", "heterogeneous")
@@ -66,9 +67,9 @@ def read_means(qualities: Any, num_agents: int, num_arms: int | None) -> Floats:
     """Given qualities as float64 [K] or [M, K]; ValueError if they are no such means in [0, 1]."""
     try:
         means = np.array(qualities, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"qualities must be one of {', '.join(map(repr, QUALITIES))} or means, not {qualities!r}"
+            f"qualities must be one of {', '.join(map(repr, QUALITIES))} or means, not {shown(qualities)}"
         ) from error
     wanted = "K" if num_arms is None else str(integer("num_arms", num_arms, at_least=1))
     right = means.ndim in (1, 2) and means.size > 0 and (means.ndim == 1 or len(means) == num_agents)
@@ -195,6 +196,14 @@ def in_play(state: State) -> Bools:
     """
     last, pulled = renewed(state), state.counts.sum(1) > state.counts_at_round
     return np.where((state.time - state.round_time >= last.sum(-1))[:, None], pulled, last)
+
+
+def wrong_option(state: State) -> Bools:
+    """Replicas in which an arm that is not best has more pulls since the last round (without any: in all) than every best one, bool[B]."""
+    total = state.counts.sum(1)
+    recent = total - state.counts_at_round
+    pulls = np.where(recent.any(1, keepdims=True), recent, total)
+    return led_by_wrong(pulls, gaps(state.quality) <= 1e-12)
 
 
 def identified(state: State) -> Bools:

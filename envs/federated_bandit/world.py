@@ -50,7 +50,10 @@ Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n rewards is sent with
     its sensitivity, 1/n. Each reward enters one mean only, so that at event level an agent spends over a run what one message costs. This
     holds if the pulls between two rounds do not depend on the rewards received between them, as in the paper's algorithms; under other
-    policies the numbers of pulls, which are public, reveal something too. An upload after m missed rounds is sent as m + 1 messages, each
+    policies the numbers of pulls, which are public, reveal something too, and so does who uploads and when. Totals at user level are
+    therefore infinite, except under policies whose `EpochPlan` says that uploads and their lengths follow from what was sent before, like
+    those of the paper and the baselines. Link costs and rounds follow from the uploads; the pulls of one slot and their rewards are shown
+    to the agent alone. An upload after m missed rounds is sent as m + 1 messages, each
     with noise of its own.
 
 Arguments
@@ -91,20 +94,21 @@ Version history
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
+from taciturn.envs.core.public import fast_form
 from taciturn.envs.federated_bandit import drawing, model
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
 from taciturn.envs.federated_bandit.model import QUALITIES, State, historical_mean, own_copy, regret
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
+from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = ["FederatedBandit", "Params", "federated_bandit_v0"]
 
@@ -137,13 +141,14 @@ class Params:
     weighting: str = "agents"
 
     def __post_init__(self) -> None:
-        integer("num_agents", self.num_agents, at_least=1)
+        integer("num_agents", self.num_agents, at_least=1, at_most=MOST_NUMBERS)
         if isinstance(self.qualities, str):
             choice("qualities", self.qualities, QUALITIES)
-            arms = 100 if self.num_arms is None else integer("num_arms", self.num_arms, at_least=1)
+            arms = 100 if self.num_arms is None else integer("num_arms", self.num_arms, at_least=1, at_most=MOST_ARMS)
         else:
             object.__setattr__(self, "qualities", model.read_means(self.qualities, self.num_agents, self.num_arms))
             arms = self.qualities.shape[-1]
+        integer("num_agents * num_arms", self.num_agents * arms, at_least=1, at_most=MOST_NUMBERS)
         object.__setattr__(self, "num_arms", arms)
         integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
         number("server_link_cost", self.server_link_cost, at_least=0)
@@ -175,6 +180,7 @@ class FederatedBandit(Population[State]):
     hidden = frozenset({"qualities"})
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
+    agents_decide: ClassVar[bool] = True  # when to upload
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:
         super().__init__(params, num_envs)
@@ -184,6 +190,14 @@ class FederatedBandit(Population[State]):
         # Where a replica's and an agent's arms begin in a flattened array.
         self._replica = np.arange(self.num_envs)[:, None] * arms
         self._agent = np.arange(self.num_envs * agents).reshape(self.num_envs, agents) * arms
+
+    def practice_params(self) -> Params:
+        """Means that are the same in every run move on by one arm: who learns the number of the best arm by heart is wrong here."""
+        p = self.params
+        if isinstance(p.qualities, str) and p.qualities != "grid":
+            return p
+        means = (np.arange(p.arms) + 0.5) / p.arms if isinstance(p.qualities, str) else p.qualities
+        return replace(p, qualities=np.roll(means, 1, axis=-1))
 
     def make_roles(self) -> tuple[Role, ...]:
         arms, longest = self.params.arms, float(self.params.horizon)
@@ -197,6 +211,7 @@ class FederatedBandit(Population[State]):
     def make_channels(self) -> tuple[Channel, ...]:
         observer: Any = "public" if self.params.components else "server"
         senders: Any = {"sender": "agent", "num_senders": self.params.num_agents}
+        senders["silence_tells"] = self.agents_decide
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, **senders),)
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
@@ -209,6 +224,13 @@ class FederatedBandit(Population[State]):
     def public(self) -> dict[str, Any]:
         """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a graph send vectors."""
         return {"delay": self.traffic.delay, "neighbour_exchange": self.neighbour_exchange}
+
+    def played_by(self, policies: Mapping[str, Acts]) -> None:
+        """Uploads tell nothing by their times and lengths if the plan behind them is public."""
+        (policy,) = policies.values()
+        form = fast_form(policy, self.view(policy))
+        if isinstance(form, EpochPlan) and form.public:
+            self.channels["means"].silence_tells = False
 
     def initial(self) -> State:
         p, size = self.params, self.num_envs
@@ -415,13 +437,15 @@ class FederatedBandit(Population[State]):
             "cost": lambda: self.cost(s)[1], "cost_bound": lambda: self.cost_bound(s),
             "transmissions": lambda: self.cost(s)[0], "rounds": lambda: s.rounds,
             "active_arms": lambda: self.playing(s).sum(-1), "identified": lambda: model.identified(s),
+            "wrong_option": lambda: model.wrong_option(s),
         }  # fmt: skip
 
     def outcome(self) -> dict[str, Array]:
         """All measures, and the transmissions by kind.
 
         `identified` is 1 if best arms have nine tenths of the pulls since the last round (without a round, since the start);
-        `active_arms` is the number of arms that are still played.
+        `wrong_option` is 1 if the arm with the most of these pulls is not a best one; `active_arms` is the number of arms that are still
+        played.
         """
         values = {name: value() for name, value in self.measures().items()} | self.transmissions(self.state)
         return {name: np.asarray(value, np.float64) for name, value in values.items()}

@@ -32,7 +32,9 @@ Info
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The updates of a
     round are sent when it closes, or when the session ends. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping
-    it is unbounded, and no mechanism is allowed.
+    it is unbounded, and no mechanism is allowed. How long a client takes does not depend on its data, and the server's decisions depend on
+    what it received and on held-out data, so who sends, how many, and when a round ends tell nothing more. Numbers of samples are public:
+    with weighting "samples" the server uses them, and adjacent clients have equally many.
 
 Arguments
     Those of round stopping, and:
@@ -81,7 +83,7 @@ from taciturn.envs.federated_training.reward_curve import (
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
+from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, shown
 
 __all__ = [
     "Classifier", "Dataset", "FederatedTraining", "HyperbolicFit", "Params", "RewardCurve", "SmallCNN", "Softmax",
@@ -108,7 +110,7 @@ class Params(round_stopping.Params):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.data, str | Path | Dataset):
-            raise ValueError(f"data must be 'digits', the path of MNIST files, or a Dataset, not {self.data!r}")
+            raise ValueError(f"data must be 'digits', the path of MNIST files, or a Dataset, not {shown(self.data)}")
         if self.concentration is not None:
             number("concentration", self.concentration, above=0)
         choice("model", self.model, ("softmax", "cnn"))

@@ -101,8 +101,8 @@ class Tally:
 
 
 def play(
-    tally: Tally, ticks: Ints, rule: GossipRule, sums: ReplySums | None, qualities: Floats, *, one_peer: bool, chance: int,
-    streams: Sequence[np.random.Generator], fast: bool,
+    tally: Tally, ticks: Ints, rule: GossipRule, sums: ReplySums | None, qualities: Floats, *, one_peer: bool, zeros: bool,
+    chance: int, streams: Sequence[np.random.Generator], fast: bool,
 ) -> None:  # fmt: skip
     """Play `ticks` int64[B] ticks in each replica.
 
@@ -111,6 +111,7 @@ def play(
         sums: law of the sums of perturbed replies; None without noise.
         qualities: float64[B, K].
         one_peer: whether an agent asks one peer, or everyone.
+        zeros: whether a peer without preference replies that it has none.
         chance: a tick counts as all-zero if no count exceeds this.
         streams: generators of the ticking agents and their peers, of the noise, of the options pulled, and of the signals.
         fast: whether to use numba.
@@ -129,12 +130,14 @@ def play(
             size = (len(ticks[part]), min(length, last - done))
             uniforms = [rng.random((*size, *shape)) for rng, shape in zip(streams, shapes, strict=True)]
             run = _compiled_block if fast else _numpy_block
-            run(tally.of(part), ticks[part] - done, done, rule, sums, qualities[part], one_peer, chance, uniforms)
+            run(
+                tally.of(part), ticks[part] - done, done, rule, sums, qualities[part], one_peer, zeros, chance, uniforms
+            )
 
 
 def _numpy_block(
-    tally: Tally, ticks: Ints, done: int, rule: GossipRule, sums: ReplySums | None, qualities: Floats, one_peer: bool, chance: int,
-    uniforms: list[Floats],
+    tally: Tally, ticks: Ints, done: int, rule: GossipRule, sums: ReplySums | None, qualities: Floats, one_peer: bool, zeros: bool,
+    chance: int, uniforms: list[Floats],
 ) -> None:  # fmt: skip
     who, noise, choices, signals = (np.ascontiguousarray(part.swapaxes(0, 1)) for part in uniforms)
     preference, holders, agreed, departed = tally.preference, tally.holders, tally.agreed, tally.departed
@@ -150,11 +153,11 @@ def _numpy_block(
         if one_peer:
             peer = (who[t, :, 1] * agents).astype(np.int64)
             reply = preference[rows, peer]
-            tally.replies[rows, peer] += alive & (reply >= 0)
+            tally.replies[rows, peer] += alive & ((reply >= 0) | zeros)
             counts = (reply[:, None] == everyone).astype(np.int64)
         if sums is not None:
             counts = sums.draw(counts, noise[t])
-        if one_peer:
+        if one_peer and not zeros:
             counts = np.where(reply[:, None] >= 0, counts, 0)
         weights = rule.weights.take(counts)
         option = option_to_pull(weights, own, choices[t], rule.threshold, rule.explore)
@@ -181,8 +184,8 @@ def _numpy_block(
 
 
 def _compiled_block(
-    tally: Tally, ticks: Ints, done: int, rule: GossipRule, sums: ReplySums | None, qualities: Floats, one_peer: bool, chance: int,
-    uniforms: list[Floats],
+    tally: Tally, ticks: Ints, done: int, rule: GossipRule, sums: ReplySums | None, qualities: Floats, one_peer: bool, zeros: bool,
+    chance: int, uniforms: list[Floats],
 ) -> None:  # fmt: skip
     none, sure = np.zeros(1, np.int64), np.ones((1, 1))
     tables: Any = (0, none, none, sure, none[:, None], none, sure, none[:, None])
@@ -191,14 +194,14 @@ def _compiled_block(
         tables = (sums.gap, sums.anchors, o.first, o.stay, o.alias, i.first, i.stay, i.alias)
     arrays = (getattr(tally, field.name) for field in fields(tally))
     behaviour = (rule.weights, rule.threshold, rule.explore, rule.adopts)
-    compiled()(*arrays, ticks, done, *behaviour, *tables, qualities, one_peer, chance, *uniforms)
+    compiled()(*arrays, ticks, done, *behaviour, *tables, qualities, one_peer, zeros, chance, *uniforms)
 
 
 def _kernel(
     preference: Array, holders: Array, requests: Array, replies: Array, pulls: Array, holder_ticks: Array, successes: Array,
     all_zero_ticks: Array, departures: Array, agreed: Array, agreed_on: Array, departed: Array, ticks: Array, done: int,
     weights: Array, threshold: float, explore: float, adopts: tuple[bool, bool], gap: int, anchors: Array, first0: Array,
-    stay0: Array, alias0: Array, first1: Array, stay1: Array, alias1: Array, qualities: Array, one_peer: bool, chance: int,
+    stay0: Array, alias0: Array, first1: Array, stay1: Array, alias1: Array, qualities: Array, one_peer: bool, zeros: bool, chance: int,
     who: Array, noise: Array, choices: Array, signals: Array,
 ) -> None:  # fmt: skip
     replicas, agents = preference.shape
@@ -215,7 +218,7 @@ def _kernel(
             if one_peer:
                 peer = int(who[b, t, 1] * agents)
                 reply = preference[b, peer]
-                if reply >= 0:
+                if reply >= 0 or zeros:
                     replies[b, peer] += 1
             total, all_zero = 0.0, True
             for k in range(options):
@@ -223,7 +226,7 @@ def _kernel(
                 holder_ticks[b, k] += x
                 if one_peer:
                     x = 1 if reply == k else 0
-                if noisy and (not one_peer or reply >= 0):
+                if noisy and (not one_peer or reply >= 0 or zeros):
                     row = x // (gap + 1) if gap > 0 else x
                     place = noise[b, t, k, 0] * width0
                     cell = int(place)
@@ -284,7 +287,7 @@ def compiled() -> Any:
 
 
 def many_ticks(
-    state: Any, ticks: Ints, until: float, rule: GossipRule, sums: ReplySums | None, *, one_peer: bool, chance: int,
+    state: Any, ticks: Ints, until: float, rule: GossipRule, sums: ReplySums | None, *, one_peer: bool, zeros: bool, chance: int,
     streams: Sequence[np.random.Generator],
 ) -> tuple[dict[str, Array], Ints]:  # fmt: skip
     """Play `ticks` [B] more ticks of a world's `state`, the last of them before `until`; the other arguments are those of `play`.
@@ -303,7 +306,13 @@ def many_ticks(
         replies=replies[live], agreed=agreed, agreed_on=agreed_on - 1, departed=departed,
     )  # fmt: skip
     fast = bool(ticks.sum() >= COMPILE_FROM) and find_spec("numba") is not None
-    arguments: dict[str, Any] = {"one_peer": one_peer, "chance": chance, "streams": streams, "fast": fast}
+    arguments: dict[str, Any] = {
+        "one_peer": one_peer,
+        "zeros": zeros,
+        "chance": chance,
+        "streams": streams,
+        "fast": fast,
+    }
     play(tally, ticks[live], rule, sums, state.qualities[live], **arguments)
     first = (tally.agreed > 0) & (state.agreed_on[live] < 0)
     leaves = (tally.departed > 0) & ~np.isfinite(state.departed_at[live])

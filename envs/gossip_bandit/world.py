@@ -38,8 +38,14 @@ Info
 
 Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including the one that
-    ticks; with `asks="one"`, only the peer that is asked. Agents without preference stay silent. Mechanisms: those that answer bit by
-    bit, and `Memoized`, with which agents repeat an answer until their preference changes.
+    ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and `Memoized`, with which agents
+    repeat an answer until their preference changes.
+
+    In the paper's form, "silent", agents without preference do not reply. Who replies, and how many do, then reveals who has one, so
+    totals at user level are infinite, unless all agents begin with a preference, which they can change but not lose. With "zeros" all
+    reply. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ in two, so epsilon of a message is
+    still an upper bound. Who ticks, when, and whom it asks depends on no preference, and an agent receives nothing but its own reward and
+    the replies to it. `info` is for evaluation and shows hidden truth (`popularity`, `consensus`).
 
 Arguments
     - num_agents: N >= 2.
@@ -48,6 +54,8 @@ Arguments
     - horizon: length of a run in units of time, > 0; `options={"horizon": x}` at reset replaces it.
     - asks: "all" or "one" (one uniformly random agent, which may be the requester).
     - initial_preferences: "even" (agent i prefers option i mod K), "random", "none", or the N options (K: none).
+    - without_preference: what agents without a preference reply: nothing ("silent", the paper's form) or, like everyone else, a message,
+      which names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
     - shuffle: whether each run permutes the qualities; otherwise a learner could learn by heart which option is best.
@@ -74,12 +82,12 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select
-from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
 from taciturn.privacy.spending import basic_cost
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, vector
 
 __all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
 
@@ -94,12 +102,13 @@ class Params:
     horizon: float = 50.0
     asks: str = "all"
     initial_preferences: InitialPreferences = "even"
+    without_preference: str = preferences.SILENT
     reward: str = "pull"
     flat_actions: bool = False
     shuffle: bool = False
 
     def __post_init__(self) -> None:
-        integer("num_agents", self.num_agents, at_least=2)
+        integer("num_agents", self.num_agents, at_least=2, at_most=MOST_NUMBERS)
         qualities = vector("qualities", self.qualities)
         if not 2 <= qualities.size <= 1000:
             raise ValueError(f"qualities must be 2 to 1000 numbers, not {qualities.size}")
@@ -108,7 +117,13 @@ class Params:
         object.__setattr__(self, "qualities", tuple(qualities.tolist()))
         number("rate", self.rate, above=0)
         number("horizon", self.horizon, above=0)
+        number(
+            "num_agents * rate * horizon, the ticks of a run,",
+            self.num_agents * self.rate * self.horizon,
+            at_most=2.0**53,
+        )
         choice("asks", self.asks, ("all", "one"))
+        choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("reward", self.reward, ("pull", "preference"))
         choice("flat_actions", self.flat_actions, (False, True))
         choice("shuffle", self.shuffle, (False, True))
@@ -209,6 +224,7 @@ class GossipBandit(SocialPopulation[State]):
     name = "gossip_bandit"
     params: Params
     clock_unit = "time"
+    forgets = False
     hidden = frozenset({"qualities"})
     jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
 
@@ -226,10 +242,7 @@ class GossipBandit(SocialPopulation[State]):
 
     def initial(self) -> State:
         p, size = self.params, self.num_envs
-        rng = self.stream("preferences")
-        options = self.private(
-            preferences.initial_options(p.initial_preferences, p.num_agents, p.num_options, size, rng)
-        )
+        options = self.first_preferences()
         preference = np.where(options < p.num_options, options, -1).astype(np.int16)
         holders = count_holders(options, p.num_options)
         agreed = holders.max(1) == p.num_agents
@@ -263,12 +276,13 @@ class GossipBandit(SocialPopulation[State]):
     def ask(self, state: State) -> tuple[Ints, Ints]:
         """The replies to the next ticker: number with each bit set, [B, K], and number received, [B]."""
         channel, p = self.channels["preference"], self.params
-        replies = state.preference >= 0
+        replies = (state.preference >= 0) | self.zeros
         if p.asks == "one":
             peer = self.stream("peers").integers(0, p.num_agents, (self.num_envs, 1))
             replies &= np.arange(p.num_agents) == peer
         elif (replies.all(1) | ~channel.live).all():
-            return channel.tally(state.holders, lambda: one_hot(state.preference, p.num_options))
+            zeros = p.num_agents - state.holders.sum(1) if self.zeros else None
+            return channel.tally(state.holders, lambda: one_hot(state.preference, p.num_options), zeros)
         return add_replies(*channel.send(one_hot(state.preference, p.num_options), replies))
 
     def tick(self, state: State, action: Array, happens: Bools) -> tuple[State, Ints, Bools]:
@@ -324,8 +338,8 @@ class GossipBandit(SocialPopulation[State]):
         )
 
     def can_jump(self, until: float) -> bool:
-        """Agents without preference stay silent, and then the replies do not all have the same law."""
-        heard_by_all = self.params.asks == "one" or self.state.holders.sum(1) == self.params.num_agents
+        """Where agents without preference stay silent, the replies do not all have the same law."""
+        heard_by_all = self.zeros or self.params.asks == "one" or self.state.holders.sum(1) == self.params.num_agents
         return bool(np.all(self.done | heard_by_all))
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
@@ -347,7 +361,7 @@ class GossipBandit(SocialPopulation[State]):
         noisy = channel.config.mechanism is not None and law != (1.0, 0.0)
         changes, asked = many_ticks(
             state, ticks, until, forms["agent"], reply_sums(replies, *law) if noisy else None, one_peer=p.asks == "one",
-            chance=int(law[1] * replies), streams=(clock, channel.rng, policy.rng, self.stream("pulls")),
+            zeros=self.zeros, chance=int(law[1] * replies), streams=(clock, channel.rng, policy.rng, self.stream("pulls")),
         )  # fmt: skip
         state = replace(state, **changes)
         channel.live = happens
@@ -362,6 +376,15 @@ class GossipBandit(SocialPopulation[State]):
     def basic_epsilon(self, replies: Array) -> Floats:
         """Privacy loss of `replies` replies of one agent under basic composition, of their shape."""
         return basic_cost(self.channels["preference"].config.mechanism, replies)
+
+    def best_options(self, state: State) -> Bools:
+        """The options of the best quality, bool[B, K]."""
+        return np.asarray(state.qualities == state.qualities.max(1, keepdims=True))
+
+    def agreed_on_best(self, state: State) -> Bools:
+        """Whether the first consensus was on such an option, bool[B]."""
+        on_best = np.take_along_axis(self.best_options(state), np.maximum(state.agreed_on, 0)[:, None], 1)[:, 0]
+        return np.asarray(on_best & (state.agreed_on >= 0))
 
     def regret(self, state: State) -> Floats:
         """Sum over pulls of (best quality - quality), [B]."""
@@ -379,8 +402,9 @@ class GossipBandit(SocialPopulation[State]):
         s, n = self.state, self.params.num_agents
         return {
             "popularity": lambda: popularity(s.holders, n),
-            "best": lambda: s.holders[np.arange(self.num_envs), s.qualities.argmax(1)] / n,
-            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: s.agreed_on == s.qualities.argmax(1),
+            "best": lambda: (s.holders * self.best_options(s)).sum(1) / n,
+            "wrong_option": lambda: led_by_wrong(s.holders, self.best_options(s)),
+            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: self.agreed_on_best(s),
             "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
             "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),
             "reward": lambda: s.successes, "ticks": lambda: s.ticks, "pulls": lambda: s.pulls.sum(1),
@@ -392,11 +416,11 @@ class GossipBandit(SocialPopulation[State]):
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer the best option; `consensus`: whether all agents agree; `agreed_on_best`: whether the first
-        consensus was on the best option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
-        `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks; `reward`: number of
-        pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent most; `epsilon_per_requester`: the
-        largest privacy loss of one agent to a single requester.
+        `best`: share of the agents that prefer the best option, or one of several; `wrong_option`: whether more agents prefer another
+        one; `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on such an option; `agreed_at`,
+        `departed_at`: when a consensus first began and first ended (inf: never); `departures`: number of consensuses that ended; `regret`
+        of the pulls; `popularity_regret`, mean over ticks; `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks;
+        `replies`: of the agent that sent most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}

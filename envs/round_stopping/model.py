@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.validation import Floats, Ints, integer, number, vector
+from taciturn.validation import MOST_ARMS, Floats, Ints, integer, number, vector
 
 __all__ = ["Completions", "Evaluation", "Hyperbolic", "Model", "binomial_rows", "evaluate", "parameters", "some_finish"]
 
@@ -52,7 +52,7 @@ class Model:
     reward: Hyperbolic | Sequence[float] | Floats = field(default_factory=Hyperbolic)
 
     def __post_init__(self) -> None:
-        integer("num_clients", self.num_clients, at_least=1)
+        integer("num_clients", self.num_clients, at_least=1, at_most=MOST_ARMS)
         number("broadcast_time", self.broadcast_time, above=0)
         number("slot_time", self.slot_time, above=0)
         number("upload_probability", self.upload_probability, above=0, at_most=1)

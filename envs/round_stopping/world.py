@@ -66,7 +66,7 @@ import numpy as np
 
 from taciturn.envs.core import Layout, Population, Role, Transition, World
 from taciturn.envs.round_stopping.model import Completions, Evaluation, Hyperbolic, Model, evaluate, parameters
-from taciturn.validation import Array, Bools, Floats, Ints, choice, number, vector
+from taciturn.validation import Array, Bools, Floats, Ints, choice, number, shown, vector
 
 __all__ = [
     "STOP", "WAIT", "Evaluation", "Hyperbolic", "Model", "Params", "RoundStopping", "State", "evaluate", "parameters",
@@ -91,12 +91,13 @@ class Params(Model):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("horizon", self.horizon, above=0)
+        number("horizon / slot_time", self.horizon / self.slot_time, at_least=1e-30, at_most=1e30)
         choice("objective", self.objective, ("rate", "lagrangian"))
         if self.objective == "lagrangian":
             number("lambda_", self.lambda_, above=0)
         elif self.lambda_ is not None:
             raise ValueError(
-                f"lambda_ must be None under objective 'rate', where time has no price, not {self.lambda_!r}"
+                f"lambda_ must be None under objective 'rate', where time has no price, not {shown(self.lambda_)}"
             )
         choice("time_law", self.time_law, ("geometric", "pareto"))
         for name in ("transmission", "computing"):

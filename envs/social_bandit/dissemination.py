@@ -145,12 +145,13 @@ def spread_gaussian(
 
 def spread_gaussian_fresh(
     holders: Array, copies: int, num_agents: int, law: tuple[float, float], rng: np.random.Generator,
-    scratch: Array | None = None,
+    scratch: Array | None = None, zeros: int = 0,
 ) -> Array:  # fmt: skip
     """`spread_gaussian` with fresh noise in each copy (`per_token`), given `holders` D [K] and (p, q) = `law`: V and B, [1 + K, N].
 
     The number C_ji of copies for option j that agent i receives has covariance T D_j / N (1[i = i'] - 1/N) over agents and is independent
-    over options. Given these, B_ij has mean p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q (1 - q) (V_i - C_ji).
+    over options. Given these, B_ij has mean p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q (1 - q) (V_i - C_ji). Another `zeros`
+    agents send copies for no option, which count in V only.
     """
     (p, q), share = law, (holders * (copies / num_agents))[:, None]
     first, second = np.empty((2, 1 + len(holders), num_agents)) if scratch is None else scratch
@@ -160,7 +161,11 @@ def spread_gaussian_fresh(
     ended *= share**0.5
     ended += share
     np.maximum(ended, 0, out=ended)
-    received = np.rint(ended.sum(0), out=second[0])
+    total = ended.sum(0)
+    if zeros:
+        blank, mean = rng.standard_normal(num_agents), zeros * copies / num_agents
+        total += np.maximum((blank - blank.mean()) * mean**0.5 + mean, 0)
+    received = np.rint(total, out=second[0])
     rng.standard_normal(out=drawn)
     drawn *= np.sqrt(p * (1 - p) * ended + q * (1 - q) * np.maximum(received - ended, 0))
     ended *= p - q

@@ -55,8 +55,9 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
     phi = world.stream("signals").random((size, options)) < p.eta
     adoption = np.concatenate([np.where(phi, rule.beta, rule.alpha), np.zeros((size, 1))], axis=1)
     preference = np.full_like(state.preference, options)
+    speaks = (state.preference < options) | world.zeros
     for b in np.flatnonzero(live):
-        sent[b] += (p.copies if p.perturbation == "per_token" else 1) * (state.preference[b] < options)
+        sent[b] += (p.copies if p.perturbation == "per_token" else 1) * speaks[b]
         option = options_to_try(world, state.preference[b], holders[b], rule, rng)
         adopts = rng.random(p.num_agents) < adoption[b, option]
         preference[b, adopts] = option[adopts]
@@ -64,7 +65,7 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
     return replace(
         state, preference=preference, signals=phi.astype(np.float64),
         total_reward=state.total_reward + (share * phi).sum(1), expected_reward=state.expected_reward + share @ p.eta,
-        hops=state.hops + holders.sum(1).astype(np.float64) * p.copies * p.walk_length * world.mobility,
+        hops=state.hops + speaks.sum(1).astype(np.float64) * p.copies * p.walk_length * world.mobility,
         time=state.time + 1,
     )  # fmt: skip
 
@@ -72,13 +73,15 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
 def options_to_try(world: Any, preference: Ints, holders: Ints, rule: SocialRule, rng: np.random.Generator) -> Ints:
     """Stages 1 to 3 of one society: the options that its agents try, [N] (K: none), given their preferences [N] and D_j [K].
 
-    Without noise, an agent's option is that of a random copy that it received, which `pick_tokens` draws exactly for all agents at once.
+    Without noise, an agent's option is that of a random copy that it received and that names one, which `pick_tokens` draws exactly for
+    all agents at once.
     """
     p, channel, options = world.params, world.channels["preference"], world.num_options
     if rule.p == 1 and rule.q == 0 and world.noiseless:
         option = pick_tokens(holders * p.copies, p.num_agents, rng)
     else:
-        vectors = preference[preference < options][:, None] == np.arange(options)
+        senders = preference if world.zeros else preference[preference < options]
+        vectors = senders[:, None] == np.arange(options)
         if p.perturbation == "per_round" and not world.noiseless:
             vectors = channel.config.mechanism.perturb(vectors, channel.rng)
         edges = cumulative_weights(world.spread_uniformly(vectors), rule.q)

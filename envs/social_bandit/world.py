@@ -34,8 +34,13 @@ Info
 Privacy channels
     `preference` (one_hot, to neighbours): before each round, one message of every agent that holds an option, or one per copy under
     `per_token`. All copies of a message carry the same bits and cost nothing more. A message lost on the channel is lost with all its
-    copies. Agents without a preference stay silent, which is visible: the mechanism hides which option an agent holds, not whether it
-    holds one. Nothing bounds the total privacy loss: every round in which an agent sends costs it epsilon once more.
+    copies. Nothing bounds the total privacy loss: every round in which an agent sends costs it epsilon once more.
+
+    In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides which option an agent holds, but who
+    speaks, and how many copies arrive, reveals who adopted an option, so totals at user level are infinite. With "zeros" all agents send
+    in all rounds. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ in two, so epsilon of a
+    message is still an upper bound. Observations, and rewards but for an agent's own, then depend on nothing of an agent but what it sent.
+    `info` is for evaluation and shows hidden truth (`adopters`, `regret`).
 
 Arguments
     - num_agents: N >= 3.
@@ -53,6 +58,8 @@ Arguments
     - exact_below: "aggregated" draws single copies if an agent expects at most this many.
     - signals: "shared" (one Phi_j for all agents) or "per_agent".
     - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).
+    - without_preference: what agents without a preference send before a round: nothing ("silent", the paper's form) or, like everyone
+      else, a message, which names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
 
@@ -84,10 +91,10 @@ import numpy as np
 
 from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, vector
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown, vector
 
 __all__ = ["Params", "SocialBandit", "State", "copies_of_paper", "multiplicative_weights", "social_bandit_v0"]
 
@@ -112,29 +119,32 @@ class Params:
     exact_below: int = 200
     signals: str = "shared"
     initial_preferences: InitialPreferences = "even"
+    without_preference: str = preferences.SILENT
     flat_actions: bool = False
     horizon: int = 500
 
     def __post_init__(self) -> None:
-        agents = integer("num_agents", self.num_agents, at_least=3)
+        agents = integer("num_agents", self.num_agents, at_least=3, at_most=MOST_NUMBERS)
+        rounds = integer("horizon", self.horizon, at_least=1, at_most=2**53)
         eta = vector("qualities", self.qualities)
         if eta.size < 2 or (eta < 0).any() or (eta > 1).any():
-            raise ValueError(f"qualities must be at least 2 probabilities, not {self.qualities!r}")
-        integer("copies", self.copies, at_least=1, at_most=2**62 // agents)
-        integer("walk_length", self.walk_length, at_least=1)
+            raise ValueError(f"qualities must be at least 2 probabilities, not {shown(self.qualities)}")
+        integer("walk_length", self.walk_length, at_least=1, at_most=2**31)
         choice("dissemination", self.dissemination, ("walk", "stationary", "aggregated"))
-        choice("perturbation", self.perturbation, ("per_round", "per_token"))
+        fresh = choice("perturbation", self.perturbation, ("per_round", "per_token")) == "per_token"
+        # All copies of a round are counted, and with fresh noise each is a message.
+        integer("copies", self.copies, at_least=1, at_most=2**62 // (agents * (rounds if fresh else 1)))
         choice("congestion", self.congestion, (False, True))
         if self.congestion and self.dissemination != "walk":
             raise ValueError(f"congestion needs dissemination 'walk', not {self.dissemination!r}")
         if self.slots is not None:
             integer("slots", self.slots, at_least=1)
             if not self.congestion:
-                raise ValueError(f"slots has no effect without congestion, but it is {self.slots!r}: leave it out")
+                raise ValueError(f"slots has no effect without congestion, but it is {shown(self.slots)}: leave it out")
         integer("exact_below", self.exact_below, at_least=0)
         choice("signals", self.signals, ("shared", "per_agent"))
+        choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("flat_actions", self.flat_actions, (False, True))
-        integer("horizon", self.horizon, at_least=1)
         preferences.require_preferences(self.initial_preferences, agents, eta.size)
         self.network.require_connected()
         if self.network.bipartite():
@@ -231,6 +241,10 @@ class SocialBandit(SocialPopulation[State]):
         """K."""
         return self.params.num_options
 
+    def practice_params(self) -> Params:
+        """The qualities move on by one option: who learns the number of the best option by heart is wrong here."""
+        return replace(self.params, qualities=np.roll(self.params.eta, 1))
+
     def public(self) -> dict[str, Any]:
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
         return {"reply_scale": 1, "reply_law": self.reply_law}
@@ -247,12 +261,10 @@ class SocialBandit(SocialPopulation[State]):
             )
 
     def initial(self) -> State:
-        p, size = self.params, (self.num_envs, self.params.num_agents)
-        rng = self.stream("preferences")
+        size = (self.num_envs, self.params.num_agents)
         nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         state = State(
-            preference=self.private(preferences.initial_options(p.initial_preferences, p.num_agents, self.num_options, self.num_envs, rng)),
-            counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
+            preference=self.first_preferences(), counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
             signals=np.zeros((self.num_envs, self.num_options)), total_reward=nothing, expected_reward=nothing, hops=nothing, slots=none,
             time=none,
         )  # fmt: skip
@@ -261,7 +273,8 @@ class SocialBandit(SocialPopulation[State]):
     def disseminate(self, state: State) -> State:
         """Stages 1 and 2: perturb the preferences and spread the copies, unless the run is over."""
         p, channel = self.params, self.channels["preference"]
-        senders = (state.preference < self.num_options) & (channel.live & (state.time < self.params.horizon))[:, None]
+        speaks = (state.preference < self.num_options) | self.zeros
+        senders = speaks & (channel.live & (state.time < self.params.horizon))[:, None]
         one_hot = state.preference[:, :, None] == np.arange(self.num_options)
         if p.perturbation == "per_token":
             channel.record(each=p.copies * senders)
@@ -302,7 +315,8 @@ class SocialBandit(SocialPopulation[State]):
             return dissemination.spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
         if p.dissemination == "aggregated" and len(vectors) * p.copies > p.exact_below * p.num_agents:
             held, law = vectors.sum(0), self.reply_law
-            return dissemination.spread_gaussian_fresh(held, p.copies, p.num_agents, law, rng, self.scratch)
+            zeros = len(vectors) - int(held.sum())
+            return dissemination.spread_gaussian_fresh(held, p.copies, p.num_agents, law, rng, self.scratch, zeros)
         counts, received = dissemination.spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
         return dissemination.stacked((self.perturb_tokens(counts, received), received))
 
@@ -404,6 +418,9 @@ class SocialBandit(SocialPopulation[State]):
         s, p = self.state, self.params
         return {
             "popularity": lambda: popularity(s.preference, self.num_options),
+            "wrong_option": lambda: led_by_wrong(
+                popularity(s.preference, self.num_options), p.eta[None] == p.eta.max()
+            ),
             "adopters": lambda: (s.preference < self.num_options).mean(1),
             "regret": lambda: regret(s.total_reward, s.time, p.eta),
             "pseudo_regret": lambda: regret(s.expected_reward, s.time, p.eta),
@@ -412,10 +429,11 @@ class SocialBandit(SocialPopulation[State]):
         }
 
     def outcome(self) -> dict[str, Array]:
-        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options), `adopters`, `hops`."""
+        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options), `wrong_option`
+        (whether more agents hold some other option than any best one), `adopters`, `hops`."""
         p = self.params
         best = self.measure("popularity")[:, p.eta == p.eta.max()].sum(1)
-        names = ("regret", "pseudo_regret", "adopters", "hops")
+        names = ("regret", "pseudo_regret", "wrong_option", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 
     describe, draw = drawing.describe, drawing.draw

@@ -47,7 +47,7 @@ class ArmPolicy(Policy):
 
     def epochs(self, view: PublicView) -> EpochPlan:
         """The fast form of these policies: `plan`."""
-        return EpochPlan(self.plan)
+        return EpochPlan(self.plan, public=True)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
         """As `act`, in full precision: the arms of one slot, and no uploads."""

@@ -11,7 +11,7 @@ from taciturn.envs.round_stopping.model import parameters
 from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State
 from taciturn.policies.base import Learner
 from taciturn.policies.families.round_stopping import StoppingRule
-from taciturn.policies.learned.training import needs_stable_baselines, one_thread, update_table
+from taciturn.policies.learned.training import library_seed, needs_stable_baselines, one_thread, update_table
 from taciturn.validation import Bools, Floats, Ints
 
 __all__ = ["LearnedStopping", "TabularQ"]
@@ -39,7 +39,7 @@ class LearnedStopping(Learner):
 
     It maximises the long-run rate as Jiang 2020 does. The reward of a round is R(k) - lambda (n tau + t0); after each stage of training
     lambda becomes the best rate attained so far (Dinkelbach's iteration, of which Algorithm 2 is the bisection form), and the rule of the
-    best stage is kept. The rate of a stage is measured with seeds of its own.
+    best stage is kept. The rate of a stage is measured in sessions of their own.
 
     Args:
         algorithm: "PPO" or "DQN".
@@ -81,16 +81,23 @@ class LearnedStopping(Learner):
         price = float(base.rewards.max()) / base.broadcast_time
         least = 0.5 * price
         best, kept = -np.inf, None
+        trial = RoundStopping(base, 40)
+        trial.purpose = "selection"
         self.history = []
         for stage in range(self.stages):
             priced = replace(base, objective="lagrangian", lambda_=price)
-            rows = RowsVecEnv(PaidPerSlot(priced, self.rows), seed=self.seed + stage)
+            world = PaidPerSlot(priced, self.rows)
+            # The first rows take their seed from the learner; a later stage would begin with the same sessions.
+            world.purpose = f"training, stage {stage}"
+            rows = RowsVecEnv(world, seed=self.seed)
             if stage == 0:
                 self._normal = VecNormalize(rows, gamma=1.0, clip_reward=100.0)
                 learner, arguments = getattr(stable_baselines3, self.algorithm), settings["arguments"]
                 if "n_epochs" in arguments:
                     arguments = arguments | {"batch_size": max(2, arguments["n_steps"] * self.rows // 4)}
-                self._model = learner("MlpPolicy", self._normal, seed=self.seed, device="cpu", **arguments)
+                self._model = learner(
+                    "MlpPolicy", self._normal, seed=library_seed(self.seed), device="cpu", **arguments
+                )
                 _bias_towards_waiting(self._model)
             else:
                 self._normal.venv = rows
@@ -101,7 +108,9 @@ class LearnedStopping(Learner):
             with one_thread():
                 self._model.learn(self.steps, reset_num_timesteps=False)
             self._normal.training = False
-            rate = self._play(base, stage)
+            trial.reset(seed=self.seed if stage == 0 else None)
+            trial.advance(self)
+            rate = float(trial.metrics()["rate"].mean())
             self.history.append(rate)
             if self.progress is not None:
                 self.progress((stage + 1) / self.stages)
@@ -117,13 +126,6 @@ class LearnedStopping(Learner):
         flat = self._normal.normalize_obs(obs.reshape(-1, obs.shape[-1])[:, :NUM_FIELDS])
         actions, _ = self._model.predict(flat, deterministic=True)
         return actions.reshape(obs.shape[:2])
-
-    def _play(self, base: Params, stage: int) -> float:
-        """The mean rate of the current rule over replicas with seeds of their own."""
-        env = RoundStopping(base, 40)
-        env.reset(seed=10_000 + 100 * self.seed + stage)
-        env.advance(self)
-        return float(env.metrics()["rate"].mean())
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -204,8 +206,9 @@ class TabularQ(StoppingRule, Learner):
         self._visits = np.zeros((size, size, 2))
         self._earned, self._spent = float(model.rewards[0]), float(model.broadcast_time)
         env, self._learning = RoundStopping(model, 256), True
+        env.purpose = "training"
         for session in range(self.sessions):
-            env.reset(seed=100_000 * self.seed + session)
+            env.reset(seed=self.seed if session == 0 else None)
             self.reset(env, env.stream("policy"))
             env.advance(self)
             if self.progress is not None:

@@ -12,6 +12,7 @@ from taciturn.policies.base import Learner
 from taciturn.policies.learned.training import (
     Ranking,
     has_individual_params,
+    library_seed,
     needs_stable_baselines,
     one_thread,
     practice,
@@ -58,7 +59,7 @@ class PPOLearner(Learner):
             # In the last rollout, which may exceed the number of steps, Stable-Baselines3 passes a negative fraction.
             learning_rate=lambda left: learning_rate * max(left, 0.0),
             batch_size=min(batch_size, settings["n_steps"] * env.num_envs),
-            seed=self.seed,
+            seed=library_seed(self.seed),
             device="cpu",
             **settings,
         )

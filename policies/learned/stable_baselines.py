@@ -57,18 +57,17 @@ class TeamRows(RowsVecEnv):
 
 
 class RankedRows(RowsVecEnv):
-    """`RowsVecEnv` with the fields `options` sorted by `Ranking`; the seed is also that of random ties."""
+    """`RowsVecEnv` with the fields `options` sorted by `Ranking`, ties by a stream of the population."""
 
     def __init__(self, population: Population[Any], seed: int, options: tuple[str, ...]) -> None:
         super().__init__(population, seed)
         self._ranking = Ranking(population.roles[self.role].layout, options)
-        self._rng = np.random.Generator(np.random.PCG64(seed))
 
     def step_async(self, actions: Array) -> None:
         super().step_async(self._ranking.action(actions))
 
     def _flat(self, observation: Array) -> Array:
-        return self._ranking.observation(super()._flat(observation), self._rng)
+        return self._ranking.observation(super()._flat(observation), self.population.stream("ranking"))
 
 
 class TrainingMonitor(BaseCallback):

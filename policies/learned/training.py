@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, Population, PublicView
+from taciturn.envs.core import Array, Layout, Population, PublicView, Streams
 from taciturn.envs.social_bandit.world import SocialBandit, State
 from taciturn.validation import Floats, Ints, missing_extra
 
 __all__ = [
-    "ImmediateReward", "Ranking", "has_individual_params", "needs_stable_baselines", "one_thread", "practice", "update_table",
+    "ImmediateReward", "Ranking", "has_individual_params", "library_seed", "needs_stable_baselines", "one_thread", "practice",
+    "update_table",
 ]  # fmt: skip
 
 
@@ -103,6 +104,11 @@ def needs_stable_baselines(policy: Any) -> Iterator[None]:
         yield
     except ImportError as error:
         raise missing_extra(f"{type(policy).__name__} needs stable-baselines3", "rl") from error
+
+
+def library_seed(seed: int) -> int:
+    """The seed of the libraries' own random numbers (the network's first weights, its exploration) in a training with `seed`."""
+    return int(Streams(seed, "training")["library"].integers(2**31))
 
 
 def update_table(values: Floats, visits: Floats, where: tuple[Ints, ...], targets: Floats) -> None:

@@ -96,7 +96,7 @@ class EpochElimination(Policy):
         return self.rounds is not None and self.gap is None
 
     def fast(self, view: PublicView) -> EpochPlan:
-        return EpochPlan(self.plan)
+        return EpochPlan(self.plan, public=True)
 
     def uploaders(self, params: Params) -> int:
         """N, the number of agents that upload in a round."""

@@ -101,11 +101,19 @@ def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
 
 
 def parsed(text: str) -> Any:
-    """A value on the command line: JSON if it parses as such, else the text itself."""
+    """A value on the command line: JSON if it parses as such, else the text itself. Raises ValueError for JSON that is too large."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_int64)
     except json.JSONDecodeError:
         return text
+    except RecursionError as error:
+        raise ValueError(f"{text[:20]}... is nested too deeply") from error
+
+
+def _int64(digits: str) -> int:
+    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError(f"{digits[:20]}{'...' * (len(digits) > 20)} is beyond 64 bits")
+    return int(digits)
 
 
 def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
@@ -167,7 +175,7 @@ def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
     if not overheard.notes:
         raise ValueError(f"steps must be enough for a message on channel {site.name!r}, not {site.steps!r}")
     shape, stated = overheard.notes[0]
-    reach = getattr(mechanism, "sensitivity", None) or stated
+    reach = getattr(mechanism, "sensitivity", None) if stated is None else stated
     payload = site.env.channels[site.name].payload
     if reach is None and payload not in ("one_hot", "categorical"):
         raise ValueError(f"env must state the sensitivity of messages on channel {site.name!r} for an audit")
@@ -231,7 +239,8 @@ def audit_command(
 def _subject(spec: str, mechanism: Any, site: Site | None) -> dict[str, Any]:
     """The arguments of `audit` that follow from a specification."""
     if site is None:
-        return {"mechanism": mechanism, "pair": adjacent_pair(mechanism), "name": spec, "sensitivity": 1.0}
+        own = getattr(getattr(mechanism, "mechanism", mechanism), "sensitivity", None)
+        return {"mechanism": mechanism, "pair": adjacent_pair(mechanism), "name": spec, "sensitivity": own or 1.0}
     known = {"policy": site.policy, "steps": site.steps, "delta": getattr(mechanism, "delta", 0.0)}
     private, pair = Privatize(site.env, site.name, mechanism), {site.name: adjacent_messages(site, mechanism)}
     return {"mechanism": private, "pair": pair, "name": f"{site.name}={spec}"} | known

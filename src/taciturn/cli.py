@@ -70,6 +70,7 @@ def _app() -> Any:
     Quick = Annotated[bool, Option("--quick", help="Few seeds and short runs.")]
     Backend = Annotated[str, Option(help="serial, process or ray.")]
     Workers = Annotated[int | None, Option(help="Processes (default: one per core).")]
+    Timeout = Annotated[float | None, Option(help="Seconds that a cell may take (backend process).")]
     Resume = Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
     set_help = "A parameter, key=value: of the environment, or of the policy as policy.key=value."
     Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
@@ -131,7 +132,7 @@ def _app() -> Any:
         from taciturn.bench.progress import bar, stderr
         from taciturn.bench.tables import estimate
 
-        integer("--seeds", seeds, at_least=1)
+        integer("--seeds", seeds, at_least=1, at_most=2**63 - 1)
         population, actor, given = _population(env, policy, settings or [])
         mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
         runs = []
@@ -152,7 +153,7 @@ def _app() -> Any:
             return
         knows = any(one.needs_truth for one in (actor.values() if isinstance(actor, dict) else [actor]))
         mark = ", which knows the hidden truth" * knows
-        print(f"{env}, {actor!r}{mark}, {seeds} seeds: mean and 95% bootstrap interval")
+        print(f"{env}, {actor!r}{mark}, {seeds} seeds: mean and 95% interval")
         width = max(map(len, rows))
         for name, row in rows.items():
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
@@ -168,6 +169,7 @@ def _app() -> Any:
             quick: Quick = False,
             backend: Backend = "process",
             workers: Workers = None,
+            timeout: Timeout = None,
             resume: Resume = False,
             as_json: Json = False,
         ) -> None:
@@ -179,8 +181,8 @@ def _app() -> Any:
             if backend not in BACKENDS:
                 raise UnknownName("backend", backend, BACKENDS)
             store = Store(out)
-            how: dict[str, Any] = {"quick": quick, "backend": backend, "workers": workers, "resume": resume}
-            summary = run_study(studies, store, progress=not as_json, **how)
+            how: dict[str, Any] = {"quick": quick, "backend": backend, "workers": workers, "timeout": timeout}
+            summary = run_study(studies, store, progress=not as_json, resume=resume, **how)
             failed = [str(file) for file in summary.failed]
             _report(store, studies, as_json, {"cells": summary.planned, "reused": summary.reused, "failed": failed})
             if failed:
@@ -205,7 +207,7 @@ def _app() -> Any:
             int | None, Option(help="Messages of a mechanism (default: what its claim needs), or runs (10,000).")
         ] = None,
         confidence: Annotated[float, Option(help="Of what is certified.")] = 0.95,
-        method: Annotated[str | None, Option(help="white, black or one-run.")] = None,
+        method: Annotated[str | None, Option(help="white, black, both or one-run.")] = None,
         delta: Annotated[float | None, Option(help="Of the claim (default: the mechanism's own).")] = None,
         env: Annotated[
             str | None, Option(help="Audit what runs of this environment tell, not single messages.")
@@ -290,8 +292,14 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, d
         if not equals or not key:
             raise ValueError(f"--set must be key=value, not {setting!r}")
         where = own if key.startswith("policy.") else others
-        where[key.removeprefix("policy.")] = parsed(text)
-    population = make_world(env).population(**others)
+        try:
+            where[key.removeprefix("policy.")] = parsed(text)
+        except ValueError as error:
+            raise ValueError(f"--set {key}: {error}") from error
+    try:
+        population = make_world(env).population(**others)
+    except TypeError as error:
+        raise ValueError(f"{env} cannot take {others}: {error}") from error
     actor = _actors(policy, own, list(population.roles))
     return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
 

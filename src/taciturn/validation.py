@@ -1,20 +1,40 @@
 """Checks of arguments and array types. Every failure is one sentence: which parameter, its value, and what is allowed."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Bools", "Floats", "Ints", "choice", "integer", "missing_extra", "number", "vector"]
+__all__ = [
+    "MOST_ARMS", "MOST_NUMBERS", "Array", "Bools", "Floats", "Ints", "array_of", "choice", "integer", "mapping", "missing_extra",
+    "number", "plain", "shown", "vector",
+]  # fmt: skip
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+# No world's arrays can be larger: numbers in one array, agents and replicas among them, and options or values of one agent.
+MOST_NUMBERS, MOST_ARMS = 10**9, 10**6
+
 NOT_REAL = (bool, np.bool_, str, bytes, complex, np.complexfloating)
+
+
+def shown(value: Any, length: int = 200) -> str:
+    """The value in one line of at most `length` characters, for messages."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer of too many digits, or an object whose repr fails
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def plain(value: Any) -> Any:
+    """NumPy scalars and arrays without axes as Python's own values, and everything else as it is."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
 def number(
@@ -32,9 +52,11 @@ def number(
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not (math.isfinite(found) and above < found < below and at_least <= found <= at_most):
-        allowed = [f"> {above:g}"] * (above > -math.inf) + [f">= {at_least:g}"] * (at_least > -math.inf)
-        allowed += [f"< {below:g}"] * (below < math.inf) + [f"<= {at_most:g}"] * (at_most < math.inf)
-        raise ValueError(f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {value!r}")
+        bounds = {">": above, ">=": at_least, "<": below, "<=": at_most}
+        allowed = [f"{sign} {bound:g}" for sign, bound in bounds.items() if math.isfinite(bound)]
+        raise ValueError(
+            f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {shown(value)}"
+        )
     return found
 
 
@@ -43,26 +65,26 @@ def integer(name: str, value: Any, *, at_least: int, at_most: int | None = None)
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < at_least or (at_most is not None and value > at_most):
         upper = "" if at_most is None else f" and <= {at_most}"
-        raise ValueError(f"{name} must be an integer >= {at_least}{upper}, not {value!r}")
+        raise ValueError(f"{name} must be an integer >= {at_least}{upper}, not {shown(value)}")
     return int(value)
 
 
 def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return the element of `allowed` that equals `value` and is of its type; raise ValueError if there is none."""
     allowed = tuple(allowed)
-    plain = value.item() if isinstance(value, np.generic) else value
+    found = plain(value)
     for one in allowed:
-        if type(plain) is type(one) and plain == one:
+        if type(found) is type(one) and found == one:
             return one
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {shown(value)}")
 
 
 def vector(name: str, value: Any, *, size: int | None = None) -> Floats:
     """Return `value` as a fresh finite float64 vector; raise ValueError otherwise."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a sequence of numbers, not {value!r}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be a sequence of numbers, not {shown(value)}") from error
     if array.ndim != 1 or (size is not None and array.size != size):
         wanted = "a flat sequence" if size is None else f"a flat sequence of {size} numbers"
         raise ValueError(f"{name} must be {wanted}, not an array of shape {array.shape}")
@@ -70,6 +92,21 @@ def vector(name: str, value: Any, *, size: int | None = None) -> Floats:
         first = int(np.flatnonzero(~np.isfinite(array))[0])
         raise ValueError(f"{name} must hold finite numbers only, but {name}[{first}] is {array[first]}")
     return array
+
+
+def array_of(name: str, value: Any) -> Array:
+    """Return `value` as an array; raise ValueError if its parts have different shapes."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be an array, not {shown(value)}") from error
+
+
+def mapping(name: str, value: Any, what: str = "a dict or None") -> Mapping[Any, Any]:
+    """Return `value`, an empty mapping for None; raise ValueError unless it is a mapping."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be {what}, not {shown(value)}")
+    return value or {}
 
 
 def missing_extra(what: str, extra: str) -> ImportError:

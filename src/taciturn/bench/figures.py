@@ -108,11 +108,11 @@ def plot_scores(study: Study, results: Results) -> Plot:
         ax.grid(axis="y", visible=False)
         ax.set_xlabel(f"{score.title} ({study.score.direction})")
     dashed = "; the dashed line is the reference" if study.reference else ""
-    return Plot(f"{study.name}_score", figure, f"Mean over seeds with its 95% bootstrap interval{dashed}.")
+    return Plot(f"{study.name}_score", figure, f"Mean over seeds with its 95% interval{dashed}.")
 
 
 def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "", y_label: str = "") -> Plot:
-    """One curve per configuration: mean over seeds with a 95% bootstrap band, one panel per facet.
+    """One curve per configuration: mean over seeds with a 95% band, one panel per facet.
 
     Curves with different x are interpolated linearly on a grid over the range they share.
     """
@@ -129,7 +129,7 @@ def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "",
             draw_band(ax, x, ys, label, COLORS[index % len(COLORS)], linestyle(index))
         ax.set(xlabel=x_label, ylabel=y_label)
     shared_legend(figure)
-    caption = f"{y_label.capitalize()}: mean over seeds with its 95% bootstrap band."
+    caption = f"{y_label.capitalize()}: mean over seeds with its 95% band."
     return Plot(f"{study.name}_{name}", figure, caption)
 
 
@@ -233,8 +233,8 @@ def log_scale(ax: Axes, side: Literal["x", "y"], values: Sequence[float]) -> Non
 
 
 def draw_band(ax: Axes, x: Floats, runs: Floats, label: str, color: str | None = None, line: str = "-") -> None:
-    """Mean of the runs [runs, n] with its 95% bootstrap band; one run has none."""
-    bands = np.array([statistics.mean(y, resamples=1000) for y in runs.T])
+    """Mean of the runs [runs, n] with its 95% band; fewer than three runs have none."""
+    bands = np.array([statistics.mean(y) for y in runs.T])
     (drawn,) = ax.plot(x, bands[:, 0], color=color, linestyle=line, label=label)
     ax.fill_between(x, bands[:, 1], bands[:, 2], color=drawn.get_color(), alpha=0.2, linewidth=0)
 

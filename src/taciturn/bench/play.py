@@ -6,10 +6,21 @@ from typing import Any
 import numpy as np
 
 from taciturn.auditing import parse_mechanism
-from taciturn.bench.results import Cell, Config, Progress, Result
+from taciturn.bench.results import RUNS, TUNING_SEEDS, Cell, Config, Progress, Result
 from taciturn.policies import Learner, Policy
 from taciturn.registry import make_policy, make_world, policies
 from taciturn.simulation import Run, simulate
+
+FRESH = 100
+"""The runs in which a trained policy is evaluated, unless its cell says `replicas`."""
+
+HOW_LEARNERS_ARE_JUDGED = (
+    "Learners are trained 10 times, each training in streams of its own, and each trained policy is evaluated in "
+    f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in the streams of evaluation, which no training, no choice "
+    "between stages and no choice of settings has drawn from. Intervals are over trainings. The settings of the learners were chosen "
+    f"before streams were separate, on runs of small seeds; from now on settings are tuned on seeds {TUNING_SEEDS[0]} to "
+    f"{TUNING_SEEDS[-1]} only, which no cell may have."
+)
 
 
 def learns(policy: str) -> bool:
@@ -27,15 +38,41 @@ def config(
 
 def play(
     cell: Cell, *, replicas: int = 1, record: Iterable[str] = (), until: float | None = None, points: int = 60,
-    progress: Progress | None = None, also: Callable[[Run], Mapping[str, float]] | None = None,
+    also: Callable[[Run], Mapping[str, float]] | None = None,
 ) -> Result:  # fmt: skip
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
-    `also` computes further metrics from the whole run.
-    What was spent is in the metrics that every run has (`taciturn.privacy.spending`).
-    Learners are trained first, with the cell's seed; training is not part of the result.
+    `also` computes further metrics from the whole run. What was spent is in the metrics that every run has
+    (`taciturn.privacy.spending`). Studies with learners use `evaluate`.
     """
+    run = _run(cell, replicas, record, until, points)
+    found = _means(run)
+    return Result({**found.metrics, **also(run)}, found.curves) if also else found
+
+
+def evaluate(
+    cell: Cell, score: str, *, replicas: int = FRESH, record: Iterable[str] = (), until: float | None = None, points: int = 60,
+    progress: Progress | None = None,
+) -> Result:  # fmt: skip
+    """Run a cell of a study with learners, in the streams of evaluation, which the cell's seed determines as well.
+
+    A learner is trained first, with the cell's seed, in the streams of training, and then plays `FRESH` runs, or as many as the cell's
+    configuration says under `replicas`; other policies play `replicas`. The result has, beside that of `play`, the `score` of every run
+    (the curve `RUNS`), from which the table `taciturn.bench.tables.runs_table` is made.
+    """
+    if learns(cell.config["policy"]):
+        replicas = cell.config.get("replicas", FRESH)
+    run = _run(cell, replicas, record, until, points, purpose="evaluation", progress=progress)
+    found = _means(run)
+    return Result(found.metrics, {**found.curves, RUNS: (np.arange(replicas), run.metrics[score])})
+
+
+def _run(
+    cell: Cell, replicas: int, record: Iterable[str], until: float | None, points: int, *, purpose: str = "",
+    progress: Progress | None = None,
+) -> Run:  # fmt: skip
     population = make_world(cell.config["env"]).population(replicas, **cell.config["env_params"])
+    population.purpose = purpose
     parameters = dict(cell.config["policy_params"])
     if learns(cell.config["policy"]):
         parameters["seed"] = cell.seed
@@ -46,7 +83,9 @@ def play(
     times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
     spec = cell.config.get("privacy")
     privacy = spec if spec in (None, "paper") else {next(iter(population.channels)): parse_mechanism(spec)}
-    run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
+    return simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
+
+
+def _means(run: Run) -> Result:
     metrics = {name: float(np.nanmean(values)) for name, values in run.metrics.items() if not np.isnan(values).all()}
-    metrics |= also(run) if also else {}
-    return Result(metrics, {name: (run.times, run.trace[name].mean(axis=1)) for name in names})
+    return Result(metrics, {name: (run.times, values.mean(axis=1)) for name, values in run.trace.items()})

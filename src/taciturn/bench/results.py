@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 Config = dict[str, Any]
 Progress = Callable[[float], None]
 
+TUNING_SEEDS = range(1_000_000, 2_000_000)
+"""The seeds on which settings of policies may be tuned. No cell of a study may have one of them."""
+
+RUNS = "runs"
+"""The curve of a result that holds the score of every single run: (number of the run, score)."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -35,6 +42,11 @@ class Cell:
             canonical(self.config)
         except (TypeError, ValueError) as error:
             raise ValueError(f"config of study {self.study!r} must hold finite JSON values: {error}") from error
+        if self.seed in TUNING_SEEDS:
+            first, last = TUNING_SEEDS[0], TUNING_SEEDS[-1]
+            raise ValueError(
+                f"seed of study {self.study!r} must not be {self.seed}: settings are tuned on {first} to {last}"
+            )
         object.__setattr__(self, "config", json.loads(json.dumps(self.config)))
 
     @cached_property
@@ -51,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a cell: metrics (possibly infinite, never NaN) and curves `(x[n], y[n])`, both by name."""
+    """Result of a cell: metrics (possibly infinite, never NaN) and curves `(x[n], y[n])`, both by name (see `file_name`)."""
 
     metrics: Mapping[str, float]
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
@@ -59,15 +71,19 @@ class Result:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ValueError("metrics must name at least one number")
-        for name, value in self.metrics.items():
+        metrics = {str(name): float(value) for name, value in self.metrics.items()}
+        for name, value in metrics.items():
             if math.isnan(value):
                 raise ValueError(f"metric {name!r} must be a number, not NaN")
+        curves = {}
         for name, (x, y) in self.curves.items():
-            xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+            curves[file_name("curve", name, 100)] = xs, ys = np.array(x, dtype=float), np.array(y, dtype=float)
             if xs.ndim != 1 or xs.shape != ys.shape:
                 raise ValueError(f"curve {name!r} must be two vectors of one length, not {xs.shape} and {ys.shape}")
             if np.isnan(xs).any() or np.isnan(ys).any():
                 raise ValueError(f"curve {name!r} must hold numbers, not NaN")
+        object.__setattr__(self, "metrics", metrics)
+        object.__setattr__(self, "curves", curves)
 
 
 @dataclass(frozen=True)
@@ -190,6 +206,13 @@ def _group(config: Config, cells: dict[int, _CellRows]) -> Group:
         curves={name: [row.curves[name] for row in rows] for name in curves},
         wall_seconds=np.array([row.wall_seconds for row in rows]),
     )
+
+
+def file_name(what: str, name: str, longest: int = 200) -> str:
+    """A name that may be part of a file's name: letters, digits and `_.+=@-`, a letter, digit or `_` first. Raises ValueError."""
+    if not (isinstance(name, str) and len(name) <= longest and re.fullmatch(r"\w[\w.+=@-]*", name, re.ASCII)):
+        raise ValueError(f"name of a {what} must be up to {longest} letters, digits and '_.+=@-', not {name!r}")
+    return name
 
 
 def canonical(value: object) -> str:

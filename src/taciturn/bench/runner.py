@@ -2,23 +2,23 @@
 
 import contextlib
 import importlib
+import math
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+import traceback
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import resource_tracker
+from multiprocessing import connection, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
-
-from rich.console import Console
+from typing import Literal
 
 from taciturn.bench.progress import Bar, bar, stderr
 from taciturn.bench.results import Cell, Progress, Result
@@ -27,7 +27,6 @@ from taciturn.bench.study import Study
 
 Backend = Literal["serial", "process", "ray"]
 Task = tuple[Study, Cell]
-Outcome = Callable[[], tuple[Result, float]]
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
@@ -43,66 +42,78 @@ class Summary:
     failed: list[Path] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell failed, in one line, and its traceback: text, because not every exception can be sent between processes."""
+
+    reason: str
+    details: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Failure":
+        """What an exception tells."""
+        reason = " ".join("".join(traceback.format_exception_only(error)).split())
+        details = "".join(traceback.format_exception(error))
+        return cls(*(text.encode("utf-8", "backslashreplace").decode() for text in (reason, details)))
+
+
+Outcome = tuple[Result, float] | Failure
+Outcomes = Generator[tuple[Cell, Outcome]]
+
+
 def run_study(
     studies: Sequence[Study], store: Store, *, quick: bool = False, backend: Backend = "serial",
-    workers: int | None = None, resume: bool = False, progress: bool = True,
+    workers: int | None = None, resume: bool = False, progress: bool = True, timeout: float | None = None,
 ) -> Summary:  # fmt: skip
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
-    `workers` is the number of processes (default: one per core). A cell that raises is listed in the summary and does not stop the
-    others. Raises StoreError if the store cannot be used, BenchError if a worker was killed, and KeyboardInterrupt immediately on
-    Ctrl-C: cells in flight are lost, finished ones are kept.
+    `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit`, and in a worker one that ends its
+    process or takes longer than `timeout` seconds, is listed in the summary and does not stop the others. Nothing can stop the cells of
+    `serial`, which run in this process: it takes no timeout.
+
+    Raises StoreError if the store cannot be used or another process writes to it, BenchError if workers do not start, and
+    KeyboardInterrupt immediately on Ctrl-C: cells in flight are lost, finished ones are kept.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise ValueError(f"timeout must be a positive number of seconds, not {timeout}")
+    if timeout is not None and backend != "process":
+        raise ValueError(f"timeout needs backend process, whose cells can be stopped, not {backend}")
     plan = {study.name: study.cells(quick) for study in studies}
     tasks = [(study, cell) for study in studies for cell in plan[study.name]]
     if len({cell.key for _, cell in tasks}) < len(tasks):
         raise ValueError("cells must differ in study, configuration or seed, but some are duplicates")
     console = stderr()
-    done = store.begin(studies, plan, quick=quick, resume=resume)
-    summary = Summary(planned=len(tasks), reused=len(done))
-    if resume:
-        console.print(f"{len(done)} of {len(tasks)} cells are already finished and are not run again")
-        if done and len(states(store.manifest())) > 1:
-            changed = "taciturn's code has changed since some of them were run"
-            console.print(f"{changed}: use a fresh --out for results from one version")
-    tasks = [(study, cell) for study, cell in tasks if cell.key not in done]
-    with single_threaded(), bar(console, len(tasks), shown=progress) as shown:
-        try:
-            with contextlib.closing(BACKENDS[backend](tasks, workers or os.cpu_count() or 1, shown)) as outcomes:
-                for cell, outcome in outcomes:
-                    _keep(store, cell, outcome, summary, console)
-                    shown.finished(cell.label)
-        except KeyboardInterrupt:
-            console.print(f"interrupted with {_progress(summary)}: continue with --resume")
-            raise
-        except BrokenProcessPool as error:
-            text = "continue with --resume, with fewer workers if memory was short"
-            raise BenchError(f"a worker was killed (out of memory?) with {_progress(summary)}: {text}") from error
-    store.finish()
+    with store.locked(resume=resume), single_threaded():
+        done = store.begin(studies, plan, quick=quick, resume=resume)
+        summary = Summary(planned=len(tasks), reused=len(done))
+        if resume:
+            console.print(f"{len(done)} of {len(tasks)} cells are already finished and are not run again")
+            if done and len(states(store.manifest())) > 1:
+                changed = "taciturn's code has changed since some of them were run"
+                console.print(f"{changed}: use a fresh --out for results from one version")
+        tasks = [(study, cell) for study, cell in tasks if cell.key not in done]
+        with bar(console, len(tasks), shown=progress) as shown:
+            outcomes = BACKENDS[backend](tasks, workers or os.cpu_count() or 1, timeout, shown)
+            try:
+                with contextlib.closing(outcomes):
+                    for cell, outcome in outcomes:
+                        if isinstance(outcome, Failure):
+                            summary.failed.append(store.fail(cell, outcome.details))
+                            console.print(f"failed: {cell.label}: {outcome.reason} ({summary.failed[-1]})")
+                        else:
+                            store.write(cell, *outcome)
+                            summary.finished += 1
+                        shown.finished(cell.label)
+            except KeyboardInterrupt:
+                finished = f"{summary.reused + summary.finished} of {summary.planned} cells finished"
+                console.print(f"interrupted with {finished}: continue with --resume")
+                raise
+        store.finish()
     return summary
-
-
-def _keep(store: Store, cell: Cell, outcome: Outcome, summary: Summary, console: Console) -> None:
-    try:
-        result, wall_seconds = outcome()
-    except BrokenProcessPool:
-        raise
-    except Exception as error:
-        file = store.fail(cell, error)
-        summary.failed.append(file)
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        console.print(f"failed: {cell.label}: {reason} ({file})")
-    else:
-        store.write(cell, result, wall_seconds)
-        summary.finished += 1
-
-
-def _progress(summary: Summary) -> str:
-    return f"{summary.reused + summary.finished} of {summary.planned} cells finished"
 
 
 @contextlib.contextmanager
@@ -129,34 +140,111 @@ def single_threaded() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _execute(study: Study, cell: Cell, progress: Progress | None = None) -> tuple[Result, float]:
+def _execute(study: Study, cell: Cell, progress: Progress | None = None) -> Outcome:
+    """The result of a cell, or what it raised, `SystemExit` included."""
     start = time.perf_counter()
-    result = study.run(cell, progress)
-    return result, time.perf_counter() - start
+    try:
+        result = study.run(cell, progress)
+        return Result(result.metrics, result.curves), time.perf_counter() - start
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return Failure.of(error)
 
 
-def _serial(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell, Outcome]]:
+def _serial(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
     for study, cell in tasks:
         bar.running(cell.label)
-        yield cell, partial(_execute, study, cell, partial(bar.running, cell.label))
+        yield cell, _execute(study, cell, partial(bar.running, cell.label))
 
 
-def _process(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell, Outcome]]:
-    """Worker processes, spawned so that no thread or generator state of this process leaks into them."""
-    others = set(multiprocessing.active_children())
-    spawn = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(min(workers, len(tasks)) or 1, mp_context=spawn, initializer=_start_worker)
+def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
+    """Worker processes, spawned so that no thread or generator state of this process leaks into them; one that ends is replaced."""
+    left, pool, idle = deque[tuple[Cell, bytes]](), list[_Worker](), list[_Worker]()
+    for study, cell in tasks:
+        try:
+            left.append((cell, bytes(ForkingPickler.dumps((study, cell)))))
+        except Exception as error:
+            yield cell, Failure.of(error)
     try:
-        with _ctrl_c_blocked():
-            futures = {executor.submit(_execute, study, cell): cell for study, cell in tasks}
-        for future in as_completed(futures):
-            yield futures[future], future.result
+        while left or pool:
+            with _ctrl_c_blocked():
+                while left and len(pool) < workers:
+                    pool.append(_Worker(*left.popleft()))
+            # At least once a second, because a process that a cell has left behind can keep both ends of a dead worker open.
+            soon = min(1, max(0, min(worker.deadline for worker in pool) - time.monotonic()))
+            connection.wait([end for worker in pool for end in (worker.pipe, worker.process.sentinel)], soon)
+            for worker in list(pool):
+                outcome = worker.outcome(timeout)
+                if outcome is None:
+                    continue
+                cell = worker.cell
+                if worker.alive and left:
+                    worker.give(*left.popleft())
+                else:
+                    pool.remove(worker)
+                    idle.append(worker)
+                yield cell, outcome
     except BaseException:
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.terminate()
+        for worker in pool:
+            worker.process.kill()
         raise
     finally:
-        executor.shutdown(cancel_futures=True)
+        for worker in pool + idle:
+            worker.pipe.close()
+        for worker in pool + idle:
+            worker.process.join(10)
+            worker.process.kill()
+
+
+class _Worker:
+    """A process that runs one cell after another. It sends None when it has started and when it begins with a cell, then the outcome."""
+
+    def __init__(self, cell: Cell, task: bytes) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.pipe, theirs = spawn.Pipe()
+        self.process = spawn.Process(target=_work, args=(theirs,))
+        self.process.start()
+        theirs.close()
+        self.alive, self.started = True, False
+        self.give(cell, task)
+
+    def give(self, cell: Cell, task: bytes) -> None:
+        """Let it run a cell."""
+        self.cell, self.deadline = cell, math.inf
+        with contextlib.suppress(OSError):  # it ended: `outcome` tells
+            self.pipe.send_bytes(task)
+
+    def outcome(self, timeout: float | None) -> Outcome | None:
+        """Of its cell, once there is one; it is no longer alive if that ended it. Raises BenchError if it did not start."""
+        running = self.process.is_alive()
+        try:
+            while self.pipe.poll():
+                message: Outcome | None = self.pipe.recv()
+                self.started = True
+                if message is not None:
+                    return message
+                self.deadline = time.monotonic() + (timeout or math.inf)
+        except (EOFError, OSError):
+            self.process.join(1)
+            running = False
+        late = running and time.monotonic() > self.deadline
+        if running and not late:
+            return None
+        self.alive = False
+        self.process.kill()
+        self.process.join()
+        reason = f"took longer than the timeout of {timeout:g} seconds" if late else _end(self.process.exitcode or 0)
+        if not self.started:
+            raise BenchError(f"a worker process did not start: {reason}")
+        return Failure(reason, f"{reason}\n")
+
+
+def _end(code: int) -> str:
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    name = next((one.name for one in signal.Signals if one == -code), f"signal {-code}")
+    return f"its process was killed by {name}" + " (out of memory?)" * (name == "SIGKILL")
 
 
 @contextlib.contextmanager
@@ -174,11 +262,22 @@ def _ctrl_c_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker() -> None:
-    """Leave Ctrl-C to the parent, and exit when the parent is gone."""
+def _work(pipe: Connection) -> None:
+    """Run the cells that come through the pipe. Ctrl-C is left to the parent; the worker ends when the parent is gone."""
     # For platforms on which signals cannot be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    pipe.send(None)
+    with contextlib.suppress(EOFError):
+        while True:
+            task = pipe.recv_bytes()
+            try:
+                study, cell = ForkingPickler.loads(task)
+            except BaseException as error:
+                pipe.send(Failure.of(error))
+            else:
+                pipe.send(None)
+                pipe.send(_execute(study, cell))
 
 
 def _end_with_parent() -> None:
@@ -188,7 +287,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _ray(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell, Outcome]]:
+def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
     """Tasks on a ray cluster: the one already initialised, the one named by RAY_ADDRESS, or `workers` local processes."""
     try:
         ray = importlib.import_module("ray")
@@ -198,21 +297,18 @@ def _ray(tasks: Sequence[Task], workers: int, bar: Bar) -> Generator[tuple[Cell,
     if mine:
         ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers}))
     try:
-        run = ray.remote(_execute).options(runtime_env={"env_vars": ONE_THREAD})
+        run = ray.remote(_execute).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
         pending = {run.remote(study, cell): cell for study, cell in tasks}
         while pending:
             (ready,), _ = ray.wait(list(pending), num_returns=1)
-            yield pending.pop(ready), partial(_get, ray, ready)
+            try:
+                outcome = ray.get(ready)
+            except ray.exceptions.RayError as error:
+                outcome = Failure.of(error)
+            yield pending.pop(ready), outcome
     finally:
         if mine:
             ray.shutdown()
-
-
-def _get(ray: ModuleType, ready: Any) -> tuple[Result, float]:
-    try:
-        return ray.get(ready)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from error
 
 
 BACKENDS = {"serial": _serial, "process": _process, "ray": _ray}

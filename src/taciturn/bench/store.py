@@ -1,5 +1,6 @@
 """The results folder: one Parquet file per finished cell, written atomically, and a manifest."""
 
+import contextlib
 import hashlib
 import importlib
 import importlib.metadata
@@ -7,14 +8,14 @@ import io
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -30,6 +31,11 @@ except ModuleNotFoundError as error:
         "benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn"
     ) from error
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 Manifest = dict[str, Any]  # what `manifest.json` holds
 SCHEMA = pa.schema([
     ("study", pa.string()), ("key", pa.string()), ("seed", pa.int64()), ("config", pa.string()), ("kind", pa.string()),
@@ -42,8 +48,21 @@ LIBRARIES = {
 }  # fmt: skip
 
 
+# What the two JSON files hold: types, `[of each item]`, `{of each key: of each value}`, entries by name; `SHA256` is text.
+SHA256 = re.compile(r"[0-9a-f]{64}")
+RUN_SHAPE = {
+    "taciturn": str, "python": str, "platform": str, "cpu_count": int | None, "libraries": {str: str}, "command": str, "quick": bool,
+    "studies": {str: str}, "seeds": {str: [int]}, "started": str, "finished": str | None,
+}  # fmt: skip
+SHAPES: dict[str, Any] = {"manifest.json": RUN_SHAPE | {"earlier_runs": [RUN_SHAPE]}, "plan.json": {str: [SHA256]}}
+
+
 class BenchError(Exception):
     """An error that stops a benchmark, in one line for the user."""
+
+
+MISSING = object()
+LOCK = ".lock"
 
 
 class StoreError(BenchError):
@@ -63,22 +82,49 @@ class Store:
         self.cells = self.path / "cells"
         self.failed = self.path / "failed"
 
+    @contextlib.contextmanager
+    def locked(self, *, resume: bool) -> Iterator[None]:
+        """Make the folder and keep other processes from writing to it; the system ends the lock of a process that is gone.
+
+        Raises StoreError if another process holds it, or for what `begin` refuses.
+        """
+        self._earlier(resume)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            stream = (self.path / LOCK).open("a+", encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"cannot write to {self.path}: {error.strerror}") from error
+        with stream:
+            try:
+                lock(stream)
+            except BlockingIOError as error:
+                stream.seek(0)
+                who = stream.read().strip()
+                raise StoreError(
+                    f"{self.path} is being written to by {who}: wait for it, or choose another --out"
+                ) from error
+            stream.truncate(0)
+            stream.write(f"process {os.getpid()} on {platform.node()}")
+            stream.flush()
+            yield
+
+    def _earlier(self, resume: bool) -> Manifest:
+        """The manifest of an earlier run, if there is one."""
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path} is not a folder")
+        if not self.path.exists() or {file.name for file in self.path.iterdir()} <= {".manifest.json.tmp", LOCK}:
+            return {}
+        if not resume:
+            raise StoreError(f"{self.path} is not empty: continue with --resume, or choose another --out")
+        return self.manifest()
+
     def begin(self, studies: Sequence[Study], plan: dict[str, list[Cell]], *, quick: bool, resume: bool) -> set[str]:
         """Prepare the folder for a run and return the keys of the planned cells that are already finished.
 
-        Raises StoreError if the folder is not empty and `resume` is false, or if it holds anything but results.
+        Tracebacks of cells that are finished or no longer planned go. Raises StoreError if the folder is not empty and `resume` is false,
+        or if it holds anything but results.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise StoreError(f"{self.path} is not a folder")
-        earlier: Manifest = {}
-        if self.path.exists() and any(file.name != ".manifest.json.tmp" for file in self.path.iterdir()):
-            if not resume:
-                raise StoreError(f"{self.path} is not empty: continue with --resume, or choose another --out")
-            earlier = self.manifest()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot write to {self.path}: {error.strerror}") from error
+        earlier = self._earlier(resume)
         runs = earlier.pop("earlier_runs", []) + ([earlier] if earlier else [])
         titles = earlier.get("studies", {}) | {study.name: study.title for study in studies}
         seeds = {name: sorted({cell.seed for cell in cells}) for name, cells in plan.items()}
@@ -94,7 +140,12 @@ class Store:
             for leftover in folder.glob(".*.tmp"):
                 leftover.unlink()
         keys = [cell.key for cells in plan.values() for cell in cells]
-        return {key for key in keys if self._file(key).exists() and self._readable(key)}
+        done = {key for key in keys if self._file(key).exists() and self._readable(key)}
+        wanted = {key for planned in plans.values() for key in planned} - done
+        for file in self.failed.glob("*.txt"):
+            if file.stem not in wanted:
+                file.unlink()
+        return done
 
     def finish(self) -> None:
         """Collect all planned cells in `results.parquet` and record the time in the manifest."""
@@ -105,9 +156,9 @@ class Store:
         """Store a finished cell atomically. Raises StoreError if it cannot be written."""
         kind, name = ["metric"] * len(result.metrics), list(result.metrics)
         x: list[Any] = [None] * len(name)
-        value = [float(number) for number in result.metrics.values()]
+        value = list(result.metrics.values())
         for curve, points in result.curves.items():
-            xs, ys = (np.asarray(axis, dtype=float).tolist() for axis in points)
+            xs, ys = (np.asarray(axis).tolist() for axis in points)
             kind += ["curve"] * len(xs)
             name += [curve] * len(xs)
             x += xs
@@ -118,11 +169,10 @@ class Store:
         write_bytes(self._file(cell.key), parquet(pa.table(columns, schema=SCHEMA)))
         (self.failed / f"{cell.key}.txt").unlink(missing_ok=True)
 
-    def fail(self, cell: Cell, error: BaseException) -> Path:
-        """Store the traceback of a failed cell and return its path."""
+    def fail(self, cell: Cell, details: str) -> Path:
+        """Store the traceback of a failed cell, or what else is known of its failure, and return the path of the file."""
         file = self.failed / f"{cell.key}.txt"
-        text = "".join(traceback.format_exception(error))
-        write_bytes(file, f"{cell.label}\nconfig: {json.dumps(cell.config)}\n\n{text}".encode())
+        write_bytes(file, f"{cell.label}\nconfig: {json.dumps(cell.config)}\n\n{details}".encode())
         return file
 
     def load(self, study: str | None = None) -> pa.Table:
@@ -178,11 +228,42 @@ class Store:
 
     def _read_json(self, name: str) -> Any:
         try:
-            return json.loads((self.path / name).read_bytes())
+            found = json.loads((self.path / name).read_bytes())
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} holds no benchmark results ({name} is missing)") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"{self.path / name} cannot be read: choose another --out") from error
+        if not has_shape(found, SHAPES[name]):
+            raise StoreError(f"{self.path / name} was not written by taciturn: choose another --out")
+        return found
+
+
+def has_shape(value: object, shape: Any) -> bool:
+    """Whether a JSON value is of a shape as in `SHAPES`; entries that are not named there may be anything."""
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.fullmatch(value) is not None
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(has_shape(item, shape[0]) for item in value)
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(
+            all(has_shape(item, inner) for item in value.values())
+            if name is str
+            else has_shape(value.get(name, MISSING), inner)
+            for name, inner in shape.items()
+        )
+    return isinstance(value, shape)
+
+
+def lock(stream: IO[str]) -> None:
+    """Lock a file until it is closed. Raises BlockingIOError if another process holds it; nothing is locked where the system cannot."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            # Some network file systems have no locks.
+            return
 
 
 def parquet(table: pa.Table) -> bytes:

@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 
 from matplotlib.figure import Figure
 
-from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, short
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, file_name, short
 from taciturn.registry import make_policy, policies
 
 AGREES, IN_KIND, DIFFERS, NOT_TESTED = VERDICTS = ("agrees", "in kind", "differs", "not tested")
@@ -65,11 +65,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, the stem of its file names and its caption."""
+    """A figure, the stem of its file names (see `taciturn.bench.results.file_name`) and its caption."""
 
     name: str
     figure: Figure
     caption: str
+
+    def __post_init__(self) -> None:
+        file_name("figure", self.name)
 
 
 class Study:

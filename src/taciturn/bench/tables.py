@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.bench import statistics
-from taciturn.bench.results import Group, Results
+from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.store import LIBRARIES, Manifest, states
 from taciturn.bench.study import Study, Table
@@ -34,27 +34,48 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         row |= {spaced(name): number(group.metrics[name].mean()) for name in messages(group)}
         return row | {"wall time": f"{group.wall_seconds.mean():.2g} s", "seeds": str(len(group.seeds))}
 
+    corrected = _p_values(study, results)
+
     def certainty(group: Group, reference: Group | None) -> dict[str, str]:
         row = {"interquartile mean": estimate_text(statistics.iqm, group.metrics[score.metric])}
         if reference is not None:
             row["difference from reference"] = compare(statistics.difference, group, reference, score.metric)
             row["P(better than reference)"] = compare(_improvement(study), group, reference, score.metric)
+            row["p of no difference (Holm)"] = p_text(corrected.get(id(group), math.nan))
         return row
 
     def rest(group: Group, reference: Group | None) -> dict[str, str]:
         shown = {score.metric, *privacy(group), *messages(group)}
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
-    means = "Means over seeds; 95% bootstrap intervals in brackets"
+    means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
-    paired = f"{means}; comparisons with the reference are paired by seed."
+    many = f"The p-values are of Student's paired test, corrected for the {len(corrected)} comparisons of this table (Holm 1979)."
+    paired = f"{means}; comparisons with the reference are paired by seed. {many if corrected else ''}".rstrip()
     tables = [
         _table("Results", note, study, results, main),
         _table("Statistical certainty", paired, study, results, certainty),
         _table("Other measures", f"{means}.", study, results, rest),
         _overall(study, results),
+        runs_table(study, results),
     ]
     return [table for table in tables if table.rows and len(table.columns) > len(table.words)]
+
+
+def runs_table(study: Study, results: Results) -> Table:
+    """What lies behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs, and how they end."""
+
+    def row(group: Group, reference: Group | None) -> dict[str, str]:
+        if RUNS not in group.curves:
+            return {}
+        scores = np.array([values for _, values in group.curves[RUNS]])
+        found = {"trainings or seeds": str(len(scores)), "runs of each": str(scores.shape[1])}
+        found |= {"mean": mean_text(scores.mean(1)), "median of all runs": number(float(np.median(scores)))}
+        wrong = group.metrics.get("wrong_option")
+        return found if wrong is None else found | {"runs that end on a wrong option": f"{100 * wrong.mean():.1f}%"}
+
+    note = f"{study.score.title}, run by run; the interval is over trainings (policies that do not learn: over seeds)."
+    return _table("Single runs", note, study, results, row)
 
 
 def verdict_tables(study: Study, results: Results) -> list[Table]:
@@ -117,6 +138,20 @@ def _overall(study: Study, results: Results) -> Table:
     rows = [[label, *(estimate_text(kind, x) for kind in kinds)] for label, x in relative.items()]
     note = f"{study.score.title} over the reference's mean in each panel ({study.score.direction})."
     return Table("All panels together", ("configuration", "mean", "interquartile mean"), rows, note)
+
+
+def _p_values(study: Study, results: Results) -> dict[int, float]:
+    """For every group that is compared with a reference, by its `id`: how likely so large a difference is if there is none."""
+    found: dict[int, float] = {}
+    for _, panel in study.panels(results):
+        reference = study.reference_group(panel)
+        for group in panel if reference is not None else ():
+            if group is not reference:
+                try:
+                    found[id(group)] = statistics.p_value(*group.paired(reference, study.score.metric))
+                except ValueError:
+                    found[id(group)] = math.nan
+    return dict(zip(found, statistics.holm(list(found.values())).tolist(), strict=True))
 
 
 def compare(statistic: Callable[[Floats, Floats], Estimate], group: Group, reference: Group, metric: str) -> str:
@@ -194,6 +229,11 @@ def number(value: float) -> str:
     if abs(value) < 1e9 and (abs(value) >= 999.5 or value == round(value)):
         return f"{value:,.0f}"
     return f"{value:#.4g}"
+
+
+def p_text(p: float) -> str:
+    """A p-value, two digits."""
+    return NONE if math.isnan(p) else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def interval(bounds: Sequence[float] | None) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,12 +10,13 @@ from taciturn.validation import missing_extra
 
 __all__ = ["AuditMethod", "AuditResult", "audit_table", "plot_audits"]
 
-AuditMethod = Literal["white", "black", "one-run"]
+AuditMethod = Literal["white", "black", "one-run", "both"]
 
 VERDICTS: dict[str, dict[str, Any]] = {
     "consistent": {"color": "#0072B2", "marker": "o"},
     "violated": {"color": "#D55E00", "marker": "X"},
     "no claim": {"color": "#000000", "marker": "s"},
+    "no power": {"color": "#999999", "marker": "v"},
 }
 
 
@@ -25,7 +26,8 @@ class AuditResult:
 
     Attributes:
         name: what was audited.
-        method: `white`, `black` or `one-run`.
+        method: `white`, `black`, `one-run`, or `both`: `white` and `black` with half of the error probability each, of which the better
+            certificate counts.
         claimed: the claimed epsilon; inf if there is no claim.
         certified: lower confidence bound on the true epsilon, at level `confidence`.
         cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 - confidence))): ln(n / ln 20)
@@ -38,6 +40,8 @@ class AuditResult:
         threshold: (low, high): the auditor guesses the first world at scores <= low and the second at scores >= high.
         delta: the certificate refutes (epsilon, delta)-DP for every epsilon below `certified`.
         seed: of the audit.
+        told_apart: whether any two trials had different scores; if not, the audit had no power to refute anything.
+        parts: of `both`: the results of `white` and `black`, each at its own confidence.
     """
 
     name: str
@@ -53,13 +57,22 @@ class AuditResult:
     threshold: tuple[float, float]
     delta: float
     seed: int
+    told_apart: bool = True
+    parts: "tuple[AuditResult, ...]" = ()
 
     @property
     def verdict(self) -> str:
-        """`violated` if the certificate exceeds the claim, else `consistent`; `no claim` if there is none."""
+        """`violated` if the certificate exceeds the claim; else `no power` if all scores were equal, and `consistent` if they were not;
+        `no claim` if there is none."""
         if math.isinf(self.claimed):
             return "no claim"
-        return "violated" if self.certified > self.claimed else "consistent"
+        if self.certified > self.claimed:
+            return "violated"
+        return "consistent" if self.told_apart else "no power"
+
+    def against(self, claimed: float) -> "AuditResult":
+        """The same result beside another claim."""
+        return replace(self, claimed=claimed, parts=tuple(part.against(claimed) for part in self.parts))
 
     @property
     def share(self) -> float:
@@ -80,17 +93,18 @@ class AuditResult:
 
 
 def audit_table(results: Sequence[AuditResult]) -> str:
-    """Results as text, one line each."""
+    """Results as text, one line each, and one more for each of their parts."""
     head = ("mechanism", "method", "claimed", "certified", "of claim", "cap", "trials", "n", "guesses", "correct")
     rows: list[tuple[str, ...]] = [head]
-    for r in results:
+    lined = [one for result in results for one in (result, *result.parts)]
+    for r in lined:
         share = "-" if math.isnan(r.share) else f"{r.share:.0%}"
         counts = (f"{count:,}" for count in (r.trials, r.certifying, r.guesses, r.correct))
         rows.append((r.name, r.method, f"{r.claimed:.4g}", f"{r.certified:.4g}", share, f"{r.cap:.3g}", *counts))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = "<<" + ">" * (len(head) - 2)
     lines = ["  ".join(f"{text:{s}{w}}" for text, s, w in zip(row, sides, widths, strict=True)) for row in rows]
-    verdicts = ["verdict", *(r.verdict for r in results)]
+    verdicts = ["verdict", *(r.verdict for r in lined)]
     notes = dict.fromkeys(
         f"certified: lower bound on epsilon{f' at delta = {r.delta:g}' * (r.delta > 0)} with confidence {r.confidence:g}, from n trials; "
         f"cap: the bound that n correct guesses would certify, ln(n / ln {1 / (1 - r.confidence):.6g})"

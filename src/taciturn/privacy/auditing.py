@@ -9,11 +9,14 @@ can refute a claim; it cannot prove one.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
 from statistics import NormalDist
 from typing import Any, get_args
 
 import numpy as np
 
+from taciturn.privacy import checks
 from taciturn.privacy.audit_result import AuditMethod, AuditResult
 from taciturn.validation import Array, Floats, choice, integer, number
 
@@ -23,11 +26,15 @@ Make = Callable[[Any, np.random.Generator, int, bool], Any]  # (x, rng, count, w
 Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
 Ratio = Callable[[Array, Any, Any], Any]
 
-BATCH = 100_000
+MOST_AT_ONCE = 100_000
+FEWEST_AT_ONCE = 100
+LEAST_CALLS = 256
+MOST_TRIALS = 10**9
 LARGEST_SCORE = 1e6
 MOST_TO_FIT = 100_000
 MOST_OUTCOMES = 64
 MOST_FOR_PRODUCTS = 8
+MOST_FOR_BOTH = 64  # entries of a transcript that a classifier reads without being asked to
 
 
 def audit_transcripts(
@@ -46,6 +53,7 @@ def audit_transcripts(
     batch: int | None = None,
     name: str | None = None,
     progress: Callable[[int], None] | None = None,
+    references: bool = False,
 ) -> AuditResult:
     """Certify a lower bound on the epsilon of a mechanism, or of a function that makes transcripts: see `taciturn.wrappers.audit`.
 
@@ -55,7 +63,7 @@ def audit_transcripts(
     Binomial(trials, delta) is subtracted from the correct guesses, and one run is judged by the p-value of Steinke, Nasr & Jagielski, which
     has power only if delta is well below (1 - confidence) / trials.
     """
-    trials = integer("trials", trials, at_least=4)
+    trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     confidence = number("confidence", confidence, above=0, below=1)
     seed = integer("seed", seed, at_least=0)
     known_delta = float(getattr(mechanism, "delta", 0.0))
@@ -68,12 +76,16 @@ def audit_transcripts(
     if isinstance(pair, Mapping) or len(pair) != 2:
         raise ValueError(f"pair must be two adjacent worlds (x0, x1), not {pair!r}")
     make, ratio = _parts(mechanism, sensitivity)
+    if references:
+        if method not in (None, "black"):
+            raise ValueError(f"method must be 'black' with references, not {method!r}")
+        make, ratio, log_likelihood_ratio = _with_references(make, pair[0], hasattr(mechanism, "perturb")), None, None
     ratio = log_likelihood_ratio or ratio
-    method = choice("method", method or ("black" if ratio is None else "white"), get_args(AuditMethod))
-    if method == "white" and ratio is None:
-        raise ValueError("method must be 'black' or 'one-run' where there is no log_likelihood_ratio, not 'white'")
+    choice("method", method, (None, *get_args(AuditMethod)))
+    if method in ("white", "both") and ratio is None:
+        raise ValueError(f"method must be 'black' or 'one-run' where there is no log_likelihood_ratio, not {method!r}")
     if batch is None:
-        batch = BATCH if hasattr(mechanism, "perturb") else trials
+        batch = calls(trials, MOST_AT_ONCE) if hasattr(mechanism, "perturb") else trials
     integer("batch", batch, at_least=1)
     held = min(max(round(held_out * trials), 2), trials - 2)
     certifying, alpha = trials - held, 1 - confidence
@@ -92,27 +104,56 @@ def audit_transcripts(
             if progress is not None:
                 progress(last)
 
+    known = batches(0, held)
+    first = next(known)
+    if method is None:
+        small = first[0].size <= MOST_FOR_BOTH
+        method = "black" if ratio is None else "both" if small else "white"
+    ways: tuple[AuditMethod, ...] = ("white", "black") if method == "both" else (method,)
+    scorers: list[Scorer] = []
     if ratio is not None and method != "black":
-        scorer = likelihood_scorer(ratio, *pair)
-        scores = np.concatenate([scorer(y) for y in batches(0, held)])
-    else:
-        known = np.concatenate(list(batches(0, held)))
-        scorer = fitted_scorer(known, second[:held])
-        scores = scorer(known)
-    ones, zeros = scores[second[:held]], scores[~second[:held]]
-    turn = -1.0 if (zeros > 0).sum() * ones.size > (ones > 0).sum() * zeros.size else 1.0
-    free = delta * held * (2 / alpha if method == "one-run" else 1)
-    low, high = thresholds(turn * zeros, turn * ones, alpha, free)
+        scorers.append(likelihood_scorer(ratio, *pair))
+    parts: Iterator[Array] = chain([first], known)
+    if len(scorers) < len(ways):
+        whole = np.concatenate(list(parts))
+        scorers.append(fitted_scorer(whole, second[:held]))
+        parts = iter([whole])
+    scores = [np.concatenate(each) for each in zip(*([s(y) for s in scorers] for y in parts), strict=True)]
 
-    scores = turn * np.concatenate([scorer(y) for y in batches(held, trials)])
-    says_second, says_first = scores >= high, scores <= low
-    correct = int((says_second & second[held:]).sum() + (says_first & ~second[held:]).sum())
-    guesses = int(says_second.sum() + says_first.sum())
+    alpha /= len(ways)
+    free = delta * held * (2 / alpha if method == "one-run" else 1)
+    rules = []
+    for values in scores:
+        ones, zeros = values[second[:held]], values[~second[:held]]
+        turn = -1.0 if (zeros > 0).sum() * ones.size > (ones > 0).sum() * zeros.size else 1.0
+        rules.append((turn, *thresholds(turn * zeros, turn * ones, alpha, free)))
+    certain = [
+        np.concatenate(each) for each in zip(*([s(y) for s in scorers] for y in batches(held, trials)), strict=True)
+    ]
+
     certificate = certify_one_run if method == "one-run" else certify
-    certified, cap = certificate(correct, guesses, certifying, alpha, delta), math.log(certifying / -math.log(alpha))
+    cap = math.log(certifying / -math.log(alpha))
     name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
-    numbers = (trials, certifying, confidence, guesses, correct, (low, high), delta, seed)
-    return AuditResult(name, method, float(claimed), certified, cap, *numbers)
+    results = []
+    for way, seen, values, (turn, low, high) in zip(ways, scores, certain, rules, strict=True):
+        says_second, says_first = turn * values >= high, turn * values <= low
+        correct = int((says_second & second[held:]).sum() + (says_first & ~second[held:]).sum())
+        guesses = int(says_second.sum() + says_first.sum())
+        certified = certificate(correct, guesses, certifying, alpha, delta)
+        numbers = (trials, certifying, 1 - alpha, guesses, correct, (low, high), delta, seed)
+        apart = bool((np.append(seen, values) != values[0]).any())
+        results.append(AuditResult(name, way, float(claimed), certified, cap, *numbers, told_apart=apart))
+    if len(results) == 1:
+        return replace(results[0], confidence=confidence)
+    best = max(results, key=lambda result: result.certified)
+    apart = any(result.told_apart for result in results)
+    return replace(best, method="both", confidence=confidence, told_apart=apart, parts=tuple(results))
+
+
+def calls(trials: int, most: int) -> int:
+    """The number of transcripts to make at once, at most `most`: such that there are many calls, between which a mechanism may change."""
+    trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
+    return min(max(math.ceil(trials / LEAST_CALLS), FEWEST_AT_ONCE), most)
 
 
 def trials_for(epsilon: float, confidence: float = 0.95) -> int:
@@ -140,7 +181,7 @@ def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | Non
                 f"mechanism must have perturb(x, rng) or be a function of (x, rng, trials), not {mechanism!r}"
             )
         return lambda x, rng, count, _: mechanism(x, rng, count), None
-    known = {} if sensitivity is None else {"sensitivity": number("sensitivity", sensitivity, above=0)}
+    known = {} if sensitivity is None else {"sensitivity": checks.level("sensitivity", sensitivity)}
     own: Any = getattr(mechanism, "log_likelihood_ratio", None)
 
     def copies(x: Any, count: int) -> Array:
@@ -153,6 +194,19 @@ def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | Non
         return own(y, copies(x0, len(y)), copies(x1, len(y)), **known)
 
     return perturb, ratio if own is not None else None
+
+
+def _with_references(make: Make, known: Any, in_batches: bool) -> Make:
+    """Transcripts, and beside each what `make` makes of `known` in its next call and, if it takes batches, in the same call."""
+
+    def beside(x: Any, rng: np.random.Generator, count: int, repeat: bool) -> Array:
+        rows = [np.repeat(np.asarray(each)[None], count, axis=0) for each in (x, known)]
+        made = make(np.concatenate(rows), rng, 2 * count, False) if in_batches else make(x, rng, count, True)
+        later = make(known, rng, count, True)
+        parts = [*np.split(np.asarray(made), 2), later] if in_batches else [made, later]
+        return np.concatenate([_transcripts(part, count).reshape(count, -1) for part in parts], 1)
+
+    return beside
 
 
 def _transcripts(y: Any, count: int) -> Array:

@@ -3,13 +3,14 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
+from taciturn.privacy.channels import Payload
 from taciturn.validation import Array
 
 __all__ = ["Given", "Mechanism", "NoPrivacy", "PrivacyLoss"]
@@ -103,8 +104,16 @@ class Mechanism(ABC):
 
     A wrong argument raises a ValueError that names it, before anything is drawn and before any state changes. Arguments that have no
     meaning for a mechanism, such as the sensitivity for randomised response, are ignored.
+
+    Class attributes:
+        payloads: the payloads of the channels that it fits.
+        per_stream: whether it is charged once for a whole stream, so that it fits only streams of which each event enters one increment.
+        norm: in which it measures the sensitivity, 1 or 2, or inf for the largest change of any number.
     """
 
+    payloads: ClassVar[frozenset[Payload]] = frozenset(get_args(Payload))
+    per_stream: ClassVar[bool] = False
+    norm: ClassVar[float] = math.inf
     kind: ClassVar[str]
     payload_dims: ClassVar[int] = 0  # number of trailing axes of x that form one message
     closed_counts: ClassVar[bool] = False  # whether it has perturb_counts
@@ -114,6 +123,9 @@ class Mechanism(ABC):
     def _set(self, **values: ArrayLike) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def check_sensitivity(self, stated: Given) -> None:  # noqa: B027 - most have none of their own
+        """Raise ValueError if the mechanism's own sensitivity is smaller than the one `stated` for messages."""
 
     @abstractmethod
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from taciturn.privacy import checks
 from taciturn.privacy.accounts import Account
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.composition import ORDERS
@@ -31,10 +32,12 @@ class BudgetSpent(RuntimeError):  # noqa: N818 - an event of the run, not an err
 class Budget:
     """What an agent may spend: a filter that stops it before the message with which it would overspend.
 
-    The filters hold under fully adaptive composition: messages may depend on earlier ones. `basic` adds epsilons, `zcdp` adds rhos, and
-    `rdp` adds Renyi divergences of one order, fixed in advance by epsilon and delta (the Renyi filter of Feldman & Zrnic 2021); at that
-    order `rdp` admits all that `zcdp` admits. `basic` admits more if the budget goes on a few large messages, the others if it goes on
-    many small ones: see `messages`.
+    The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on earlier messages, and
+    what a run has spent is at most (epsilon, delta) whenever it stops. `basic` adds epsilons (Rogers, Roth, Ullman & Vadhan 2016), `zcdp`
+    adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp` adds Renyi divergences of one order, fixed in advance by epsilon
+    and delta (the Renyi filter of Feldman & Zrnic 2021); at that order `rdp` admits all that `zcdp` admits. Where all messages cost the
+    same, the total of `messages` of them, a number fixed in advance, holds too by any method of `Ledger.total`. `basic` admits more if the
+    budget goes on a few large messages, the others if it goes on many small ones: see `messages`.
 
     Args:
         epsilon: > 0.
@@ -50,7 +53,7 @@ class Budget:
     method: Literal["basic", "zcdp", "rdp"] = "basic"
 
     def __post_init__(self) -> None:
-        number("epsilon", self.epsilon, above=0)
+        checks.level("epsilon", self.epsilon)
         number("delta", self.delta, at_least=0, below=1)
         choice("when_spent", self.when_spent, ("silent", "truncate", "raise"))
         choice("method", self.method, ("basic", "zcdp", "rdp"))

@@ -24,16 +24,18 @@ from taciturn.validation import Array, choice, number
 
 __all__ = ["Calibrated", "Exponential", "Gaussian", "Laplace", "gaussian_delta"]
 
+ROUNDING = 1e-9  # relative: of a sensitivity that a world and a user compute in different ways
+
 
 class Calibrated(Mechanism):
-    """Base of mechanisms whose noise scales with a sensitivity, their own or the one passed with each message."""
+    """Base of mechanisms whose noise scales with a sensitivity: the one passed with each message, or their own, which is not smaller."""
 
     samplers: ClassVar[tuple[str, ...]] = ("fast", "exact", "opendp")
     sensitivity: float | None
     sampler: str
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._set(epsilon=checks.level("epsilon", self.epsilon))
         self._check()
 
     def _check(self) -> None:
@@ -42,8 +44,18 @@ class Calibrated(Mechanism):
             self._set(sensitivity=number("sensitivity", self.sensitivity, above=0))
         choice("sampler", self.sampler, self.samplers)
 
+    def check_sensitivity(self, stated: Given) -> None:
+        if stated is None or self.sensitivity is None:
+            return
+        largest = np.max(stated, initial=0.0)
+        if largest > self.sensitivity * (1 + ROUNDING):
+            raise ValueError(
+                f"sensitivity of {self!r} must be at least {largest:.6g}, which is stated for its messages, not {self.sensitivity:.6g}"
+            )
+
     def bound(self, sensitivity: Given, x: Array) -> Array:
         """The sensitivity of each of the messages x."""
+        self.check_sensitivity(sensitivity)
         own = self.sensitivity if self.sensitivity is not None else sensitivity
         if own is None:
             raise ValueError(f"sensitivity must be given with the message or as {type(self).__name__}(sensitivity=...)")
@@ -53,6 +65,7 @@ class Calibrated(Mechanism):
 class _Additive(Calibrated):
     """Noise whose scale is `multiplier` sensitivities, added to every number of x."""
 
+    payloads = frozenset({"bounded", "stream", "vector"})
     _spread: ClassVar[float]  # the variance of noise of scale 1
 
     @property
@@ -114,10 +127,11 @@ class Laplace(_Additive):
 
     Args:
         epsilon: of one message, > 0.
-        sensitivity: L1 distance between adjacent messages; None uses the sensitivity passed with each message.
+        sensitivity: L1 distance between adjacent messages, at least the sensitivity passed with each message; None uses the latter.
         sampler: "fast", "exact" or "opendp".
     """
 
+    norm = 1
     kind: ClassVar[str] = "laplace"
     _spread: ClassVar[float] = 2.0
     epsilon: float
@@ -188,11 +202,12 @@ class Gaussian(_Additive):
     Args:
         epsilon: of one message at delta, > 0.
         delta: in (0, 1).
-        sensitivity: L2 distance between adjacent messages; None uses the sensitivity passed with each message.
+        sensitivity: L2 distance between adjacent messages, at least the sensitivity passed with each message; None uses the latter.
         sampler: "fast", "exact" or "opendp".
         noise_multiplier: sigma / sensitivity; computed from epsilon and delta by default, and refused if it is too small for them.
     """
 
+    norm = 2
     kind: ClassVar[str] = "gaussian"
     _spread: ClassVar[float] = 1.0
     epsilon: float = math.inf
@@ -205,9 +220,9 @@ class Gaussian(_Additive):
         given: Any = self.noise_multiplier
         known = not (isinstance(given, float) and math.isnan(given))
         if known:
-            self._set(noise_multiplier=number("noise_multiplier", given, above=0))
+            self._set(noise_multiplier=checks.level("noise_multiplier", given))
         if not (known and self.epsilon == math.inf and self.delta == 0):
-            self._set(epsilon=number("epsilon", self.epsilon, above=0))
+            self._set(epsilon=checks.level("epsilon", self.epsilon))
             self._set(delta=number("delta", self.delta, above=0, below=1))
             least = _calibrate(self.epsilon, self.delta)
             if known and self.noise_multiplier < least * (1 - 1e-9):
@@ -222,13 +237,13 @@ class Gaussian(_Additive):
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float | None = None, sampler: str = "fast") -> "Gaussian":
         """The noise that is rho-zCDP, sigma = sensitivity / sqrt(2 rho) (Bun & Steinke 2016, Proposition 1.6)."""
-        multiplier = 1 / math.sqrt(2 * number("rho", rho, above=0))
+        multiplier = 1 / math.sqrt(2 * checks.level("rho", rho))
         return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
 
     @classmethod
     def from_sigma(cls, sigma: float, sensitivity: float, sampler: str = "fast") -> "Gaussian":
         """Noise of standard deviation `sigma`, in the units of the message, for this sensitivity."""
-        multiplier = number("sigma", sigma, above=0) / number("sensitivity", sensitivity, above=0)
+        multiplier = checks.level("sigma", sigma) / number("sensitivity", sensitivity, above=0)
         return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
 
     @property
@@ -261,10 +276,12 @@ class Exponential(Calibrated):
 
     Args:
         epsilon: of one selection, > 0.
-        sensitivity: the largest change of any score between adjacent inputs; None uses the sensitivity passed with each message.
+        sensitivity: the largest change of any score between adjacent inputs, at least the sensitivity passed with each message; None uses
+            the latter.
         sampler: "fast", "exact" or "opendp".
     """
 
+    payloads = frozenset({"scores"})
     kind: ClassVar[str] = "exponential"
     payload_dims: ClassVar[int] = 1
     epsilon: float

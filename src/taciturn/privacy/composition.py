@@ -28,6 +28,7 @@ __all__ = [
     "gaussian_epsilon",
     "group",
     "message_epsilon",
+    "odometer_epsilon",
     "pld_epsilon",
     "rdp_epsilon",
     "zcdp_epsilon",
@@ -103,6 +104,30 @@ def zcdp_epsilon(rho: Array, delta: float | Floats) -> Floats:
     """
     rho = np.atleast_1d(np.asarray(rho, np.float64))
     return rdp_epsilon(rho[:, None] * ORDERS, delta)
+
+
+def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
+    """Epsilon at `delta` > 0 for the sum of `rho` [R] of messages so far, valid at all times at once.
+
+    With V = 2 sum of rho, L the privacy loss so far and any lambda > 0, the process exp(lambda (L - V/2) - lambda^2 V/2) is a
+    supermartingale, because the Renyi divergence of order 1 + lambda of a message is at most (1 + lambda) rho, also where rho is chosen
+    adaptively (Whitehouse, Ramdas, Rogers & Wu 2023). A mixture over lambda from a half-normal law of precision r, fixed in advance, is one
+    too, and Ville's inequality says that with probability 1 - delta, at all times,
+
+        L <= V/2 + sqrt((V + r) (2 log(1/delta) + log((V + r)/r))).
+
+    It is smallest, relative to other r, where V = u r with u = 2 log(1/delta) + log(1 + u), and V/2 + sqrt((1 + u) V) there: r is chosen so
+    that this is `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any stopping time is (epsilon, delta)-DP.
+    """
+    cost = 2 * math.log(1 / delta)
+    u = cost + 1
+    for _ in range(100):
+        u = cost + math.log1p(u)
+    r = (2 * tightest_at / (math.sqrt(1 + u + 2 * tightest_at) + math.sqrt(1 + u))) ** 2 / u
+    finite = np.isfinite(rho)
+    v = 2 * np.where(finite, rho, 0.0)
+    bound = v / 2 + np.sqrt((v + r) * (cost + np.log(v + r) - math.log(r)))
+    return np.where(finite, np.where(v > 0, bound, 0.0), math.inf)
 
 
 def gaussian_delta(mu: Array, epsilon: Array) -> Floats:
@@ -359,6 +384,12 @@ class History:
         """Composition of Renyi differential privacy; the divergence at chosen levels is at most min(alpha rho, epsilon)."""
         chosen = np.minimum(self.chosen[:, [3]] * ORDERS, self.chosen[:, [0]])
         return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
+
+    def odometer(self, delta: float, tightest_at: float) -> Floats:
+        """Composition that is valid at all times at once: the sum of pure epsilons, or `odometer_epsilon` if that is smaller."""
+        pure = self.basic(0.0)
+        rho = self.add(lambda loss: loss.rho) + self.chosen[:, 3]
+        return np.minimum(pure, odometer_epsilon(rho, delta, tightest_at)) if delta > 0 else pure
 
     def pld(self, row: int, delta: float) -> float:
         """Composition of the privacy loss distributions of one row; all messages at chosen levels count as one of their total epsilon."""

@@ -8,12 +8,14 @@ so the total of the agent that spent most holds for the population as a whole (p
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 
-from taciturn.privacy.accounts import NOTHING_HIDDEN, Account, Accounts, Levels
+from taciturn.privacy import checks
+from taciturn.privacy.accounts import MOST_MESSAGES, NOTHING_HIDDEN, Account, Accounts, Levels
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.channels import Observer, SendingChannel, Unit
 from taciturn.privacy.composition import LOCAL, METHODS, History, MessageCounts, Method, group
@@ -22,9 +24,11 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, num
 
 __all__ = ["Ledger"]
 
+Bound = Callable[[History], Floats]  # epsilon of each row
+
 NOTES: dict[type, str] = {
-    Memoized: "not counted: an answer that changes reveals that the value changed",
-    TreeAggregation: "a message is a whole stream",
+    Memoized: "infinite at user level, and else not counted: an answer that changes reveals that the value changed",
+    TreeAggregation: "a message is a whole stream, of which one event enters one value",
 }
 
 
@@ -89,7 +93,8 @@ class Ledger:
             events: number of events that one message depends on. At user level, all of them change at once.
 
         Raises:
-            ValueError: the channel is unknown, or the counts have another shape or type or are negative. Nothing is counted then.
+            ValueError: the channel is unknown, or the counts have another shape or type, are negative, or exceed 2^62 with those before.
+                Nothing is counted then.
         """
         shape = self._shape(channel)
         if everyone is not None:
@@ -119,6 +124,10 @@ class Ledger:
             raise ValueError(f"epsilons must be a float array of shape {shape}, not {_described(epsilons)}")
         if not epsilons.min() >= 0:
             raise ValueError(f"epsilons must be >= 0, not {epsilons.min()}")
+        if epsilons.max() > checks.FARTHEST and ((epsilons > checks.FARTHEST) & (epsilons < math.inf)).any():
+            raise ValueError(
+                f"epsilons must be inf or at most {checks.FARTHEST:g}, not {epsilons[epsilons < math.inf].max()}"
+            )
         key = channel, kind, zcdp, events
         account = self._levels.get(key)
         if account is None:
@@ -183,6 +192,10 @@ class Ledger:
     ) -> Any:
         """Epsilon of all that agents have sent, an upper bound at `delta`.
 
+        It is valid for counts that are fixed in advance, or drawn independently of the data. Counts that depend on the messages themselves,
+        as of a sender who stops when its own loss is large, can beat it by every method but `basic` with pure messages. Then `odometer` is
+        valid, and so are the epsilon and delta of a `Budget` that bounds the counts.
+
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite total.
             by: `agent` gives the total of each agent, float64[B, N]. The others summarise the agents of a replica, float64[B]: `max` (the
@@ -192,7 +205,8 @@ class Ledger:
                 `pld` also that of `rdp`.
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a `disjoint` channel. `user`:
                 an agent's whole history; a message then costs as much as a change of all its `events`, and inf if their number was not
-                stated and the mechanism is not local. None: each message counts at its own channel's unit.
+                stated and the mechanism is not local, or if it is `Memoized`. All is inf where a channel's `silence_tells`, even without
+                messages. None: each message counts at its own channel's unit.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of all channels.
             channel: count only this channel.
             role: the role whose agents are counted, if several roles send; None: each role.
@@ -204,6 +218,44 @@ class Ledger:
         """
         delta = number("delta", delta, at_least=0, below=1)
         choice("method", method, METHODS)
+        integer("worst", worst, at_least=1)
+        return self._composed(partial(_total, delta, method, worst), by, unit, observer, channel, role)
+
+    def odometer(
+        self,
+        delta: float = 1e-6,
+        by: str | float = "agent",
+        *,
+        unit: Unit | None = None,
+        observer: Observer | None = None,
+        channel: str | None = None,
+        role: str | None = None,
+        tightest_at: float = 1.0,
+    ) -> Any:
+        """Epsilon of all that agents have sent, an upper bound at `delta` that is valid at every time at once.
+
+        So it holds whenever a sender stops, or anybody looks, and for mechanisms chosen as the run goes, for whatever reason: it is an
+        odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse, Ramdas, Rogers & Wu 2023). It is the
+        smaller of two bounds: the sum of the pure epsilons, which always holds, and `composition.odometer_epsilon`, from the sum of rho.
+        Where a message has neither a finite epsilon nor a finite rho it is inf.
+
+        Args:
+            delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite bound.
+            by, unit, observer, channel, role: as for `total`.
+            tightest_at: the epsilon near which the bound is to be tightest. It must be chosen before the run.
+
+        Returns:
+            As `total` does.
+        """
+        delta = number("delta", delta, at_least=0, below=1)
+        tightest_at = checks.level("tightest_at", tightest_at)
+        return self._composed(lambda history: history.odometer(delta, tightest_at), by, unit, observer, channel, role)
+
+    def _composed(
+        self, bound: Bound, by: str | float, unit: Unit | None, observer: Observer | None, channel: str | None,
+        role: str | None,
+    ) -> Any:  # fmt: skip
+        """What `total` and `odometer` return: the `bound` on what agents have sent, summarised by `by`."""
         if isinstance(by, str):
             choice("by", by, ("agent", "max", "mean"))
         else:
@@ -212,10 +264,8 @@ class Ledger:
         choice("observer", observer, (None, *get_args(Observer)))
         choice("channel", channel, (None, *self.channels))
         choice("role", role, (None, *self.agents))
-        integer("worst", worst, at_least=1)
         if role is None and len(self.agents) > 1:
-            settings: dict[str, Any] = {"unit": unit, "observer": observer, "channel": channel, "worst": worst}
-            return {name: self.total(delta, by, method, role=name, **settings) for name in self.agents}
+            return {name: self._composed(bound, by, unit, observer, channel, name) for name in self.agents}
         role = role or next(iter(self.agents))
         read = [
             c.name
@@ -224,8 +274,8 @@ class Ledger:
         ]
         accounts = [a for name in read if self.senders[name] == role for a in self.accounts_of(name)]
         if by == "max":
-            return self._epsilons(accounts, delta, method, unit, worst, top=True).max(1)
-        total = self._epsilons(accounts, delta, method, unit, worst)
+            return self._epsilons(accounts, bound, unit, top=True).max(1)
+        total = self._epsilons(accounts, bound, unit)
         total = np.broadcast_to(total, (self.num_envs, self.agents[role])).copy()
         if by == "agent":
             return total
@@ -276,7 +326,7 @@ class Ledger:
             "delta": delta,
         }
         for method in methods:
-            total = np.broadcast_to(self._epsilons(accounts, delta, method, None, 8), shape).copy()
+            total = np.broadcast_to(self._epsilons(accounts, partial(_total, delta, method, 8), None), shape).copy()
             summary |= {f"{method}_mean": float(total.mean()), f"{method}_max": float(total.max())}
         return summary
 
@@ -294,14 +344,15 @@ class Ledger:
             choice("channel", channel, self.channels)
         return self.num_envs, self.agents[self.senders[channel]]
 
-    def _epsilons(
-        self, accounts: Accounts, delta: float, method: Method, unit: Unit | None, worst: int, *, top: bool = False
-    ) -> Array:
-        """Totals [B, N], computed once for each distinct row of counts; [B, 1] if all agents have sent the same.
+    def _epsilons(self, accounts: Accounts, bound: Bound, unit: Unit | None, *, top: bool = False) -> Array:
+        """Bounds [B, N], computed once for each distinct row of counts; [B, 1] if all agents have sent the same.
 
-        With `top`, only the largest total of each replica is needed. Totals grow with the counts, so where agents differ on a single
+        With `top`, only the largest bound of each replica is needed. Bounds grow with the counts, so where agents differ on a single
         account, the agent that has sent most there has spent most: [B, 1].
         """
+        read = [self.channels[a.channel] for a in accounts]
+        if any(channel.silence_tells and "user" in (unit, channel.unit) for channel in read):
+            return np.full((self.num_envs, 1), math.inf)
         top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
         counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
         chosen: list[tuple[Floats, ...]] = []
@@ -310,6 +361,8 @@ class Ledger:
             size: int | None = 1
             if unit == "user" and self.channels[a.channel].unit == "event":
                 size = a.events or (1 if a.kind in LOCAL else None)
+            if unit == "user" and isinstance(self.channels[a.channel].config.mechanism, Memoized):
+                size = None  # a history in which the value changes shows in the answers
             if isinstance(a, Account):
                 loss = NOTHING_HIDDEN if size is None else group(a.loss, size)
                 messages = a.most_sent()[:, None] if top else a.messages()
@@ -330,11 +383,13 @@ class Ledger:
         sums = np.zeros((len(rows), 4))
         for four in chosen:
             sums += picked(four)
-        history = History(groups, sums)
-        total = history.bound(delta, method)
-        if method == "pld" and delta > 0:
-            total = history.tightened(total, delta, worst)
-        return np.asarray(total[code].reshape(shape))
+        return np.asarray(bound(History(groups, sums))[code].reshape(shape))
+
+
+def _total(delta: float, method: Method, worst: int, history: History) -> Floats:
+    """Epsilon of each row of a history by `method`."""
+    total = history.bound(delta, method)
+    return history.tightened(total, delta, worst) if method == "pld" and delta > 0 else total
 
 
 def _note(channel: SendingChannel, kind: str) -> str:
@@ -343,6 +398,7 @@ def _note(channel: SendingChannel, kind: str) -> str:
         return "nothing is hidden"
     notes = [NOTES.get(type(channel.config.mechanism), "")]
     notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
+    notes += ["infinite at user level: whether an agent sends depends on its private data"] * channel.silence_tells
     return "; ".join(filter(None, notes))
 
 
@@ -378,8 +434,10 @@ def _check_counts(name: str, value: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must be an integer or bool array of shape {shape}, not {_described(value)}")
     if value.dtype.kind == "i" and value.min() < 0:
         raise ValueError(f"{name} must be >= 0, not {value.min()}")
+    if value.dtype.kind == "u" and value.max() > MOST_MESSAGES:
+        raise ValueError(f"{name} must be at most 2^62, not {value.max()}")
 
 
 def _check_events(events: Any) -> None:
     if events is not None:
-        integer("events", events, at_least=1)
+        integer("events", events, at_least=1, at_most=MOST_MESSAGES)

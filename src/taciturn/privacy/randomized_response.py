@@ -22,6 +22,7 @@ __all__ = ["BitwiseRandomizedResponse", "KaryRandomizedResponse", "UnaryEncoding
 class _Bits(Mechanism):
     """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, with probability q if it is 0."""
 
+    payloads = frozenset({"one_hot"})
     payload_dims: ClassVar[int] = 1
     closed_counts: ClassVar[bool] = True
     kind: ClassVar[str] = "randomized_response"
@@ -117,7 +118,7 @@ class BitwiseRandomizedResponse(_Bits):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._set(epsilon=checks.level("epsilon", self.epsilon))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @property
@@ -143,7 +144,7 @@ class UnaryEncoding(_Bits):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._set(epsilon=checks.level("epsilon", self.epsilon))
         choice("variant", self.variant, ("optimised", "symmetric"))
         choice("sampler", self.sampler, ("fast", "exact"))
 
@@ -186,6 +187,7 @@ class KaryRandomizedResponse(Mechanism):
         sampler: "fast", "exact" or "opendp".
     """
 
+    payloads = frozenset({"categorical"})
     kind: ClassVar[str] = "k_ary_randomized_response"
     closed_counts: ClassVar[bool] = True
     budget: float
@@ -194,9 +196,9 @@ class KaryRandomizedResponse(Mechanism):
     epsilon: float = field(init=False)
 
     def __post_init__(self) -> None:
-        budget = number("budget", self.budget, above=0)
+        budget = checks.level("budget", self.budget)
         self._set(budget=budget, epsilon=math.log1p(budget))
-        self._set(num_values=integer("num_values", self.num_values, at_least=2))
+        self._set(num_values=integer("num_values", self.num_values, at_least=2, at_most=checks.MOST))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @classmethod

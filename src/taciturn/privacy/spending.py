@@ -89,7 +89,9 @@ def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float
         epsilon = account.largest.max(1) if isinstance(account, Levels) else _of_one_message(account.loss, delta)
         costliest = np.maximum(costliest, np.where(count > 0, epsilon, 0.0))
     spent = {"epsilon_message": costliest}
-    quick = "basic" in methods and not any(_is_impure(account.loss) for account in accounts)
+    read = [ledger.channels[account.channel] for account in accounts]
+    quick = not any(_is_impure(account.loss) for account in accounts)
+    quick = quick and not any(channel.silence_tells and channel.unit == "user" for channel in read)
     for method in methods:
         if method == "basic" and quick:
             spent["epsilon_basic"] = _basic(accounts, most, ledger)

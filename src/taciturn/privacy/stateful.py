@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
-from taciturn.privacy.calibrated_noise import Calibrated, Laplace, laplace_loss
+from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
 from taciturn.validation import Array, Bools, Ints, integer
 
 __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
+
+
+LONGEST = 2**62  # steps of a stream, counted in int64
 
 
 class TreeState:
@@ -56,10 +59,14 @@ class TreeAggregation(Calibrated):
     Args:
         epsilon: of the whole stream, > 0.
         horizon: length of the longest stream; None uses the horizon passed to `start`, or the length of the streams in `perturb`.
-        sensitivity: the largest change of one value, constant over a stream; None uses the one passed to `start` or `perturb`.
+        sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream, at least the one
+            passed to `start` or `perturb`; None uses the latter.
         sampler: "fast" or "exact".
     """
 
+    payloads = frozenset({"stream"})
+    per_stream = True
+    norm = 1
     kind: ClassVar[str] = "tree"
     payload_dims: ClassVar[int] = 1
     stateful: ClassVar[bool] = True
@@ -72,13 +79,13 @@ class TreeAggregation(Calibrated):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.horizon is not None:
-            self._set(horizon=integer("horizon", self.horizon, at_least=1))
+            self._set(horizon=integer("horizon", self.horizon, at_least=1, at_most=LONGEST))
 
     def _horizon(self, given: int | None) -> int:
         longest = self.horizon if self.horizon is not None else given
         if longest is None:
             raise ValueError("horizon must be given, to start or as TreeAggregation(horizon=...)")
-        return integer("horizon", longest, at_least=1)
+        return integer("horizon", longest, at_least=1, at_most=LONGEST)
 
     def levels(self, horizon: int | None = None) -> int:
         """floor(log2 horizon) + 1."""
@@ -119,16 +126,23 @@ class TreeAggregation(Calibrated):
     ) -> Array:
         """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
 
-        The sensitivity is the one passed to `start`.
+        The sensitivity is the one passed to `start`; a larger one is refused.
         """
         if not isinstance(state, TreeState):
             raise ValueError(f"state must come from TreeAggregation.start, not be {state!r}")
+        self.check_sensitivity(sensitivity)
         x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
         payload = x.shape[len(state.shape) :]
         if x.shape[: len(state.shape)] != state.shape or (state.total is not None and x.shape != state.total.shape):
             raise ValueError(f"x must be of the shape of the streams {state.shape}, not {x.shape}")
         if (state.time[chosen] >= state.horizon).any():
             raise ValueError(f"a stream has had its {state.horizon} values: reset it, or start with a longer horizon")
+        if sensitivity is not None and state.sensitivity is not None:
+            given, began = (checks.aligned("sensitivity", each, x) for each in (sensitivity, state.sensitivity))
+            if self.sensitivity is None and (given > began * (1 + ROUNDING)).any():
+                raise ValueError(
+                    f"sensitivity must be at most {began.min():g}, with which the stream began, not {given.max():g}"
+                )
         block, levels = self._block(state.horizon), state.horizon.bit_length()
         unit, scale, (x,) = block.units(state.sensitivity, x, x=x)
         if state.total is None or state.noise is None:
@@ -211,7 +225,11 @@ class Memoized(Mechanism):
         inner: Any = self.mechanism
         if not isinstance(inner, Mechanism) or inner.stateful:
             raise ValueError(f"mechanism must be one without state, not {inner!r}")
-        self._set(epsilon=self.mechanism.epsilon, kind=self.mechanism.kind, payload_dims=self.mechanism.payload_dims)
+        for name in ("epsilon", "kind", "payload_dims", "payloads", "norm"):
+            self._set(**{name: getattr(inner, name)})
+
+    def check_sensitivity(self, stated: Given) -> None:
+        self.mechanism.check_sensitivity(stated)
 
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         return self.mechanism.perturb(x, rng, sensitivity)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from taciturn.bench.figures import plot_pareto, plot_privacy, plot_scores
 from taciturn.bench.papers.li2022.cells import run
-from taciturn.bench.play import config, learns, play
+from taciturn.bench.play import HOW_LEARNERS_ARE_JUDGED, config, evaluate, learns
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import Plot, Score, Study, Table, register
@@ -87,7 +87,7 @@ class ComparisonStudy(Study):
         ]
         levels = ("epsilon per message", "event level", "user level")
         columns = ("qualities", "policy", "regret per agent", "transmissions", *levels)
-        note = "Means over seeds, 95% bootstrap intervals in brackets. Epsilon is the worst agent's; transmissions are those of all agents."
+        note = "Means over seeds, 95% intervals in brackets. Epsilon is the worst agent's; transmissions are those of all agents."
         first = Table("Side by side", columns, rows, note, frozenset({0, 1}))
         return [first, *standard_tables(self, results)[1:]]
 
@@ -113,8 +113,9 @@ class FederatedLearnersStudy(Study):
     description = (
         "5 agents and 10 arms with means drawn from [0, 1] for each run. Agents that decide slot by slot (LearnedPulls) play 500 slots "
         "(quick: 200) with server links at cost 1; a coordinator that decides epoch by epoch (LearnedElimination) has 10,000 (1,000) "
-        "slots and links at cost 25. A cell is 20 runs, the same for all policies; learners are trained first, with the cell's seed, on "
-        "other runs. With UCB1, KL-UCB and Thompson sampling each agent learns alone, at no communication cost; DDUCB's agents share "
+        "slots and links at cost 25. A cell is 100 runs, the same for all policies. "
+        + HOW_LEARNERS_ARE_JUDGED
+        + " With UCB1, KL-UCB and Thompson sampling each agent learns alone, at no communication cost; DDUCB's agents share "
         "everything in every slot, at no price here; the oracle sees all pulls."
     )
     score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
@@ -134,7 +135,8 @@ class FederatedLearnersStudy(Study):
             found.append(config(SLOTS, "CDPMAB", **world))
             found.append(config(SLOTS, "DDUCB", **world, topology="complete"))
             found.append(config(SLOTS, "CentralisedOracle", **world))
-            found.append(config(env, *learner, **world))
+            one = config(env, *learner, **world)
+            found.append(one | {"replicas": 20} if quick else one)
         cells = []
         for one in found:
             trained = learns(one["policy"])
@@ -142,7 +144,7 @@ class FederatedLearnersStudy(Study):
         return cells
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        result = play(cell, replicas=20, progress=progress)
+        result = evaluate(cell, self.score.metric, progress=progress)
         world = cell.config["env_params"]
         paid = result.metrics["regret_per_agent"] + result.metrics["cost"] / world["num_agents"]
         return Result({**result.metrics, "regret_and_cost_per_agent": paid}, result.curves)

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from taciturn.bench.figures import plot_curves, plot_privacy, plot_scores
-from taciturn.bench.play import config, learns, play
+from taciturn.bench.play import HOW_LEARNERS_ARE_JUDGED, config, evaluate, learns, play
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, register
 
@@ -48,7 +48,7 @@ class PrivacyPrice(Study):
         return self.sweep(found, range(5 if quick else 20))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        return play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], progress=progress)
+        return play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"])
 
     def plots(self, results: Results) -> list[Plot]:
         return [
@@ -73,8 +73,9 @@ def cells(study: Study, worlds: list[tuple[str, Config]], quick: bool, seeds: in
     """Every rule in every world; learners have fewer seeds."""
     found = []
     for env, params in worlds:
-        for policies, count in ((CLASSIC, seeds), (learners(quick), learner_seeds)):
-            found += study.sweep((config(env, name, own, **params) for name, own in policies), range(count))
+        found += study.sweep((config(env, name, own, **params) for name, own in CLASSIC), range(seeds))
+        learned = [config(env, name, own, **params) for name, own in learners(quick)]
+        found += study.sweep((one | {"replicas": 20} if quick else one for one in learned), range(learner_seeds))
     return found
 
 
@@ -84,7 +85,8 @@ class RoundStoppingStudy(Study):
     title = "Round stopping: reward rates compared"
     description = (
         "The paper's setting (M = 100, t0 = 3 s, slots of 10 ms, mu = 5/8, p = 1/500, R(k) = 0.04 - 0.018/(k+1)), with geometric and "
-        "with heavy-tailed (Pareto) times. A cell is 20 sessions of 600 s; learners are trained with the cell's seed, in other sessions."
+        "with heavy-tailed (Pareto) times. A cell is 20 sessions of 600 s, for learners more. "
+        + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score("rate", label="rate (reward per second)")
     reference: ClassVar[Config] = {"policy": "OptimalStopping", "policy_params": {}}
@@ -97,7 +99,7 @@ class RoundStoppingStudy(Study):
         return cells(self, laws, quick, 10 if quick else 20, 2 if quick else 10)
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        return play(cell, replicas=20, progress=progress)
+        return evaluate(cell, self.score.metric, replicas=20, progress=progress)
 
     def plots(self, results: Results) -> list[Plot]:
         return [plot_scores(self, results)]
@@ -110,7 +112,8 @@ class FederatedTrainingStudy(Study):
     description = (
         "Softmax regression on scikit-learn's digits (1,797 images, a fifth held out), federated averaging over 100 clients, IID and "
         "with label skew (Dirichlet, 0.3 per class). Computing and upload times are the paper's. Rules that plan use the reward curve "
-        "fitted to IID training; learners are trained in that model and evaluated in real training."
+        "fitted to IID training; learners are trained in that model and evaluated in real training. "
+        + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
     reference: ClassVar[Config] = {"policy": "OptimalStopping", "policy_params": {}}
@@ -127,7 +130,8 @@ class FederatedTrainingStudy(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         budget = cell.config["env_params"]["horizon"]
-        return play(cell, record=["test_loss", "test_accuracy"], until=budget, progress=progress)
+        names = ["test_loss", "test_accuracy"]
+        return evaluate(cell, self.score.metric, replicas=1, record=names, until=budget, progress=progress)
 
     def plots(self, results: Results) -> list[Plot]:
         return [plot_curves(self, results, "test_loss", **LABELS), plot_scores(self, results)]

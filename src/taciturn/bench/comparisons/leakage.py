@@ -1,12 +1,15 @@
 """What runs leak: a certified lower bound on epsilon beside the total of the ledger, by world, policy and mechanism."""
 
+import itertools
 from typing import Any, ClassVar
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from taciturn.auditing import parse_mechanism
-from taciturn.bench.results import Cell, Config, Progress, Result, Results
-from taciturn.bench.study import Score, Study, Table, register
+from taciturn.bench.figures import COLORS
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import number
 from taciturn.registry import make_policy, make_world
 from taciturn.wrappers import Privatize, audit
@@ -16,8 +19,9 @@ GOSSIP: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
 SOCIAL: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
 FEDERATED: Config = {"num_agents": 4, "num_arms": 3, "horizon": 300}
 TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
-QUICK, FULL = 2_000, 40_000
+QUICK, FULL = 1_000, 20_000
 CONFIDENCE = 0.999
+EDGE = 1000.0  # infinite totals are drawn here
 DELTA = 1e-5
 
 
@@ -32,19 +36,17 @@ def row(env: str, policies: Config, mechanism: str | None, params: Config, *chan
     }
 
 
-def rows() -> list[Config]:
-    """Every world with a channel."""
+def rows(levels: tuple[float, ...]) -> list[Config]:
+    """Every world with a channel, with mechanisms of these levels where there is a choice."""
     found = []
-    for level in (0.01, 0.1, 1):
+    for level in levels:
         found += [row("gossip_bandit_v0", {name: {}}, f"{BITS}:{level}", GOSSIP) for name in ("PPCL", "CopyOnReward")]
         found.append(row("gossip_bandit_v0", {"PPCL": {}}, f"Memoized:{BITS}:{level}", GOSSIP))
-        found += [
-            row("social_bandit_v0", {"PrivateSocialLearning": {"beta": beta}}, f"{BITS}:{level}", SOCIAL)
-            for beta in (0.65, 0.95)
-        ]
-        found += [
-            row("federated_bandit_v0", {name: {}}, f"Laplace:{level}", FEDERATED) for name in ("CDPMAB", "DDPMAB")
-        ]
+        for beta, silence in itertools.product((0.65, 0.95), ("silent", "zeros")):
+            params = {**SOCIAL, "without_preference": silence}
+            found.append(row("social_bandit_v0", {"PrivateSocialLearning": {"beta": beta}}, f"{BITS}:{level}", params))
+        found.append(row("federated_bandit_v0", {"CDPMAB": {}}, f"Laplace:{level}", FEDERATED))
+        found.append(row("federated_bandit_v0", {"DDPMAB": {}}, f"Laplace:{level}", {**FEDERATED, "topology": "ring"}))
         found.append(row("arm_elimination_v0", {"EliminationSchedule": {}}, f"Laplace:{level}", FEDERATED))
     elicitation: Config = {"num_individuals": 6, "horizon": 3}
     for individual in ("BestResponse", "TargetQuality"):
@@ -70,7 +72,8 @@ class Leakage(Study):
     color = "privacy"
 
     def cells(self, quick: bool) -> list[Cell]:
-        return self.sweep(({**one, "trials": QUICK if quick else FULL} for one in rows()), [0])
+        trials, levels = (QUICK, (0.1,)) if quick else (FULL, (0.01, 0.1, 1.0))
+        return self.sweep(({**one, "trials": trials} for one in rows(levels)), [0])
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         setting, trials = cell.config, cell.config["trials"]
@@ -97,32 +100,48 @@ class Leakage(Study):
     def tables(self, results: Results) -> list[Table]:
         lines = []
         for group in results:
-            certified, total = group.metrics["certified"].max(), group.metrics["total"].max()
+            certified, total, cap = (float(group.metrics[name][0]) for name in ("certified", "total", "cap"))
             verdict = "no total" if np.isinf(total) else "refuted" if certified > total else "holds"
-            policies = ", ".join(
-                name + "".join(f", {key} = {value}" for key, value in given.items())
-                for name, given in group.config["policies"].items()
-            )
-            lines.append(
-                [
-                    group.config["env"].removesuffix("_v0"),
-                    policies,
-                    group.config["privacy"] or "chosen by the agent",
-                    number(certified),
-                    number(total),
-                    number(group.metrics["cap"].max()),
-                    verdict,
-                ]
-            )
+            lines.append([*described(group), number(certified), number(total), number(cap), verdict])
         columns = ("world", "policy", "mechanism", "certified", "total", "cap", "verdict")
         note = (
             f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would certify from as "
             f"many runs. Each row has confidence {CONFIDENCE:.1%}; all {len(lines)} hold together with confidence "
             f"{1 - (1 - CONFIDENCE) * len(lines):.1%}."
         )
-        return [
-            Table("Certified leakage beside the accounted total", columns, lines, note, words=frozenset({0, 1, 2, 6}))
-        ]
+        words = frozenset({0, 1, 2, 6})
+        return [Table("Certified leakage beside the accounted total", columns, lines, note, words)]
+
+    def plots(self, results: Results) -> list[Plot]:
+        groups = list(results)[::-1]
+        certified, total = (np.array([group.metrics[name][0] for group in groups]) for name in ("certified", "total"))
+        places, bare = np.arange(len(groups)), np.isinf(total)
+        figure = Figure(figsize=(8.0, 1.2 + 0.25 * len(groups)), layout="constrained")
+        ax = figure.add_subplot()
+        ax.hlines(places, certified, np.minimum(total, EDGE), color="0.8", linewidth=1, zorder=1)
+        ax.plot(certified, places, "o", color=COLORS[0], label="certified")
+        ax.plot(total[~bare], places[~bare], "D", color=COLORS[1], fillstyle="none", label="total")
+        if bare.any():
+            ax.plot(np.full(bare.sum(), EDGE), places[bare], ">", color=COLORS[1], label="total: infinite")
+        ax.set_yticks(places, [", ".join(described(group)) for group in groups], fontsize=7)
+        ax.set_xscale("symlog", linthresh=0.01)
+        ax.set(xlim=(-0.001, 1.5 * EDGE), xlabel="epsilon of the whole run, user level")
+        figure.legend(loc="outside upper center", ncols=3, frameon=False)
+        caption = "Certified lower bounds and the ledger's totals. A bound to the right of its total refutes it."
+        return [Plot(f"{self.name}_bounds", figure, caption)]
+
+
+def described(group: Group) -> list[str]:
+    """World, policy and mechanism in words."""
+    policies = ", ".join(
+        name + "".join(f" ({key} = {value})" for key, value in given.items())
+        for name, given in group.config["policies"].items()
+    )
+    mechanism = str(group.config["privacy"] or "chosen by the agent")
+    world = group.config["env"].removesuffix("_v0").replace("_", " ")
+    silence = group.config["env_params"].get("without_preference")
+    world += {"silent": " (silent without a preference)", "zeros": " (zeros without a preference)"}.get(silence, "")
+    return [world, policies, mechanism.replace("BitwiseRandomizedResponse", "bitwise response")]
 
 
 def rows_of_class(env: Any, kind: int) -> Any:

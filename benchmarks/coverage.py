@@ -1,0 +1,151 @@
+"""How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs: `python benchmarks/coverage.py`.
+
+Shares of `REPEATS` samples, or `MANY`. Means, paired differences and interquartile means are of scores of four laws; ratios of means
+are of paired scores, 0.8 y + 0.3 z over y. Shares of wins and of runs above a threshold depend on how often X wins: each repeat draws
+that probability between 5% and 95%, because with few runs the coverage at one probability goes up and down with it. The four tasks of
+`4 tasks` share half of each run's luck. `python benchmarks/coverage.py table` prints the docs' table from what was recorded.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import record
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import ndtr
+
+from taciturn.bench import statistics
+
+__all__ = ["table"]
+
+Floats = NDArray[np.float64]
+REPEATS = 1000
+MANY = 4000  # of what the intervals are meant for
+RUNS = (3, 4, 5, 7, 10, 15, 20)
+GRID = (np.arange(100_000) + 0.5) / 100_000
+
+
+def bimodal() -> Floats:
+    """Quantiles of a law with a fifth of its runs eight standard deviations above the others."""
+    x = np.linspace(4, 26, 400_001)
+    return np.interp(GRID, 0.8 * stats.norm.cdf(x, 10) + 0.2 * stats.norm.cdf(x, 18), x)
+
+
+# Quantiles of the laws at GRID.
+LAWS = {
+    "normal": stats.norm.ppf(GRID, 10), "skewness 1": stats.gamma.ppf(GRID, 4), "exponential": stats.expon.ppf(GRID),
+    "two modes (4:1)": bimodal(),
+}  # fmt: skip
+
+
+class Sampler:
+    """Draws from a law."""
+
+    def __init__(self, quantiles: Floats, seed: int) -> None:
+        self.quantiles, self.rng = quantiles, np.random.default_rng(seed)
+        self.mean = float(quantiles.mean())
+        self.middle = float(quantiles[(GRID > 0.25) & (GRID < 0.75)].mean())
+        # P(X > Y) where X has the law moved up by a step, and Y the law.
+        few = quantiles[::50]
+        self.steps = np.linspace(-2.5, 2.5, 101) * quantiles.std()
+        self.beats = [float(1 - np.searchsorted(few, few - step).mean() / few.size) for step in self.steps]
+
+    def scores(self, runs: int, tasks: int = 1) -> Floats:
+        """`[runs, tasks]`."""
+        luck = self.rng.normal(size=(runs, 1)) if tasks > 1 else 0.0
+        normal = np.sqrt(0.5 if tasks > 1 else 1.0) * self.rng.normal(size=(runs, tasks)) + np.sqrt(0.5) * luck
+        return self.quantiles[(ndtr(normal) * GRID.size).astype(int).clip(0, GRID.size - 1)]
+
+    def of_mean(self, runs: int, tasks: int) -> tuple[float, statistics.Estimate]:
+        return self.mean, statistics.mean(self.scores(runs, tasks))
+
+    def of_difference(self, runs: int, tasks: int) -> tuple[float, statistics.Estimate]:
+        shared = self.rng.normal(scale=10, size=(runs, tasks))
+        return self.mean, statistics.difference(shared + self.scores(runs, tasks), shared)
+
+    def of_ratio(self, runs: int, tasks: int) -> tuple[float, statistics.Estimate]:
+        y, z = self.scores(runs, tasks), self.scores(runs, tasks)
+        return 1.1, statistics.ratio(0.8 * y + 0.3 * z, y)
+
+    def of_iqm(self, runs: int, tasks: int) -> tuple[float, statistics.Estimate]:
+        return self.middle, statistics.iqm(self.scores(runs, tasks))
+
+    def of_paired_wins(self, runs: int, tasks: int) -> tuple[float, statistics.Estimate]:
+        wins = self.rng.uniform(0.05, 0.95)
+        threshold = self.quantiles[int((1 - wins) * GRID.size)]
+        scores = self.scores(runs, tasks)
+        return wins, statistics.probability_of_improvement(scores - threshold, 0 * scores, paired=True)
+
+    def of_unpaired_wins(self, runs: int, tasks: int) -> tuple[float, statistics.Estimate]:
+        wins = self.rng.uniform(0.05, 0.95)
+        step = np.interp(wins, self.beats, self.steps)
+        return wins, statistics.probability_of_improvement(self.scores(runs, tasks) + step, self.scores(runs, tasks))
+
+    def of_profile(self, runs: int, tasks: int) -> tuple[float, statistics.Estimate]:
+        above = self.rng.uniform(0.05, 0.95)
+        profile = statistics.performance_profile(
+            self.scores(runs, tasks), [self.quantiles[int((1 - above) * GRID.size)]]
+        )
+        return above, statistics.Estimate(*(float(part[0]) for part in profile))
+
+
+Draw = Callable[[Sampler, int, int], tuple[float, statistics.Estimate]]
+STATISTICS: dict[str, tuple[Draw, int]] = {
+    "mean": (Sampler.of_mean, 1),
+    "difference, paired": (Sampler.of_difference, 1),
+    "ratio of means, paired": (Sampler.of_ratio, 1),
+    "interquartile mean": (Sampler.of_iqm, 1),
+    "P(better), paired": (Sampler.of_paired_wins, 1),
+    "P(better), unpaired": (Sampler.of_unpaired_wins, 1),
+    "performance profile": (Sampler.of_profile, 1),
+    "mean, 4 tasks": (Sampler.of_mean, 4),
+    "interquartile mean, 4 tasks": (Sampler.of_iqm, 4),
+    "P(better), paired, 4 tasks": (Sampler.of_paired_wins, 4),
+    "P(better), unpaired, 4 tasks": (Sampler.of_unpaired_wins, 4),
+}
+
+
+def coverage(draw: Draw, law: str, runs: int, tasks: int, repeats: int) -> float:
+    """The share of samples whose interval holds the truth."""
+    sampler, held = Sampler(LAWS[law], runs), 0
+    for _ in range(repeats):
+        truth, (_, low, high) = draw(sampler, runs, tasks)
+        held += low <= truth <= high
+    return held / repeats
+
+
+def table() -> str:
+    """Markdown, in percent."""
+    recorded = json.loads((Path(__file__).parent / "results/coverage.json").read_text(encoding="utf-8"))
+    columns = [str(runs) for runs in recorded["runs"]]
+    lines = [f"| statistic | scores | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
+    for name, laws in recorded["coverage"].items():
+        for law, shares in laws.items():
+            lines.append(f"| {name} | {law} | {' | '.join(f'{100 * share:.1f}' for share in shares.values())} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    found: dict[str, Any] = {}
+    for name, (draw, tasks) in STATISTICS.items():
+        found[name] = {}
+        for law in LAWS:
+            repeats = MANY if tasks == 1 and law in ("normal", "skewness 1") else REPEATS
+            found[name][law] = {runs: round(coverage(draw, law, runs, tasks, repeats), 4) for runs in RUNS}
+            print(name, law, found[name][law], flush=True)
+    record(
+        "coverage",
+        {"repeats": REPEATS, "repeats_of_normal_and_skewness_1": MANY, "runs": RUNS, "coverage": found},
+        ("taciturn", "numpy", "scipy"),
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["table"]:
+        print(table())
+    else:
+        main()

@@ -1,0 +1,72 @@
+"""Plant semantic mistakes, one at a time, and see which of them the tests catch: `python benchmarks/mutations.py [part of a name ...]`.
+
+The mistakes are in `mistakes.toml`: a file, a text that occurs there once, the mistaken text, and the tests that should see it, as pytest
+takes them (slow ones only if they ask for them by `-m`). Each is planted in a copy of the committed files, never in the working tree. A run
+over all of them takes about half an hour and is made by hand.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from common import record
+
+ROOT = Path(__file__).parents[1]
+MISTAKES = Path(__file__).with_name("mistakes.toml")
+
+
+def load(parts: list[str]) -> dict[str, dict[str, str]]:
+    """`{name: {file, correct, wrong, tests}}` of the mistakes whose names contain one of `parts` (all if there are none)."""
+    known: dict[str, dict[str, str]] = tomllib.loads(MISTAKES.read_text(encoding="utf-8"))
+    return {name: one for name, one in known.items() if not parts or any(part in name for part in parts)}
+
+
+def plant(root: Path, mistake: dict[str, str]) -> str:
+    """Plant a mistake below `root`; returns the text of the file before. Raises ValueError if the correct text is not there once."""
+    file = root / mistake["file"]
+    text = file.read_text(encoding="utf-8")
+    if text.count(mistake["correct"]) != 1:
+        raise ValueError(
+            f"{mistake['file']} must hold once, not {text.count(mistake['correct'])} times: {mistake['correct']!r}"
+        )
+    file.write_text(text.replace(mistake["correct"], mistake["wrong"]), encoding="utf-8")
+    return text
+
+
+def caught(root: Path, tests: str) -> bool:
+    """Whether the tests fail on the code below `root`."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"]
+    env = os.environ | {"PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        [*command, *shlex.split(tests)], cwd=root, env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"pytest {tests} could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.returncode == 1
+
+
+def main(parts: list[str]) -> None:
+    mistakes, survivors = load(parts), []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "taciturn"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
+        for name, mistake in mistakes.items():
+            before = plant(root, mistake)
+            seen = caught(root, mistake["tests"])
+            (root / mistake["file"]).write_text(before, encoding="utf-8")
+            survivors += [] if seen else [name]
+            print(f"{'caught' if seen else 'MISSED'}  {name}", flush=True)
+    share = 1 - len(survivors) / len(mistakes)
+    print(f"caught {share:.0%} of {len(mistakes)} mistakes; missed: {', '.join(survivors) or 'none'}")
+    result: dict[str, Any] = {"mistakes": len(mistakes), "caught": share, "missed": survivors}
+    if not parts:
+        record("mutations", result)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,215 @@
+"""Hostile input: whatever a world, a view or a reset is given, it works, or one clear ValueError says why not, and nothing has changed."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import SMALL, fingerprint, forms
+
+from taciturn import registry
+from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
+from taciturn.envs.core import AECView, Channel, ParallelView, SingleEnv, VectorView
+from taciturn.wrappers import BitwiseRandomizedResponse, Gaussian, Ledger, Privatize
+from taciturn.wrappers.channels import population_of
+
+HOSTILE: list[Any] = [
+    3, -1, 0, 10**12, 2**63, 10**400, 10**5000, 1e300, 1e-300, math.nan, math.inf, True, None, "x", "", b"x", "a" * 10_000, [], [1], (),
+    {}, {"a": 1}, {1}, [[1, 2], [3]], [None], ["x"], [True, False], [-1], [1e300, 1e300], [0.5, math.nan], [10**400], [2**63], [[]],
+    [[0.5, 0.5], [0.5]], np.array([]), np.array(3), np.array([[1, 2], [3, 4]]), np.array(["even"]), np.array([1, 2], object),
+    np.float32(2.0), np.int64(3), np.bool_(True), np.str_("even"), object(), int, 1j, range(3),
+]  # fmt: skip
+FIELDS = [
+    (name, field.name)
+    for name, world in registry.worlds().items()
+    for field in dataclasses.fields(world.Params)
+    if field.init
+]
+
+
+def refused(call: Callable[[], Any]) -> str | None:
+    """What the ValueError says, in one line that can be read; None if there is none. Any other exception is a failure."""
+    try:
+        call()
+    except ValueError as error:
+        said = str(error)
+        assert "\n" not in said
+        assert len(said) < 500
+        return said
+    return None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("name", "parameter"), FIELDS)
+def test_parameters(name: str, parameter: str) -> None:
+    world = registry.worlds()[name]
+    for value in HOSTILE:
+
+        def made(value: Any = value) -> None:
+            given = {**SMALL.get(name, {}), parameter: value}
+            if name == "federated_training_v0":  # its data takes long to read
+                world.Params(**world._named(given))
+            else:
+                world.population(1, **given)
+
+        if parameter == "data" and isinstance(value, str):  # a path, where no file is
+            continue
+        said = refused(made)
+        assert said is None or parameter in said or (parameter, value) == ("max_epsilon", 0.5), (value, said)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: elicitation_v0.population(rules=3), "rules must be a list of one or more distinct rules of payment"),
+        (lambda: elicitation_v0.population(rules=np.array([])), r"\), not array\(\[\], dtype=float64\)"),
+        (lambda: elicitation_v0.population(rules=["wintall", "wintall"]), "distinct rules of payment"),
+        (lambda: elicitation_v0.population(rules=["win"]), "rules must be one of 'wintall'"),
+        (
+            lambda: elicitation_v0.population(max_epsilon=np.float64(0.001)),
+            "max_epsilon must be a finite number > 0.01 and <= 1e[+]30, not 0.001",
+        ),
+        (lambda: gossip_bandit_v0.population(num_agents=10**12), "num_agents must be an integer >= 2 and <= 1000000000, not 10{12}"),
+        (lambda: gossip_bandit_v0.population(10**12), "num_envs must be at most 2500000 with 400 agents, not 10{12}"),
+        (lambda: gossip_bandit_v0.population(rate=1e300, horizon=1e300), "num_agents [*] rate [*] horizon, the ticks of a run, must"),
+        (
+            lambda: social_bandit_v0.population(num_agents=3, initial_preferences=[[0, 1], [2]]),
+            r"initial_preferences must be 'even', .* not \[\[0, 1\], \[2\]\]",
+        ),
+        (
+            lambda: social_bandit_v0.population(num_agents=3, initial_preferences=np.array([])),
+            "initial_preferences must be 'even'",
+        ),
+        (
+            lambda: social_bandit_v0.population(copies=2**53, perturbation="per_token", num_agents=10, horizon=10**3),
+            f"copies must be an integer >= 1 and <= {2**62 // 10**4}",
+        ),
+        (lambda: federated_bandit_v0.population(num_agents=10**5, num_arms=10**5), "num_agents [*] num_arms must be an integer"),
+        (lambda: round_stopping_v0.population(horizon=1e300, slot_time=1e-9), "horizon / slot_time must be a finite number"),
+    ],
+)  # fmt: skip
+def test_what_was_seen(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    env = elicitation_v0.population(
+        max_epsilon=np.float64(5.0), target=np.float32(0.5), num_individuals=np.int64(4), horizon=np.array(3), rules=("flat_rate",)
+    )  # fmt: skip
+    assert type(env.params.max_epsilon) is float
+    assert type(env.params.num_individuals) is type(env.params.horizon) is int
+    env.reset(seed=0)
+
+
+def views() -> dict[str, Any]:
+    """Every interface, bare and with a mechanism on its channel."""
+    bare = forms()
+    private = {f"private {name}": Privatize(env, "update", Gaussian(1.0, delta=1e-5)) for name, env in forms().items()}
+    return bare | private | {"platform": registry.make_world("elicitation").env(num_individuals=3)}
+
+
+RESETS: list[tuple[Any, Any]] = [
+    (0, options)
+    for options in (
+        [1], 0, "x", (), {1}, np.array([]),
+        {"channels": 5}, {"channels": [1]}, {"channels": ""}, {"channels": {"update": 5}}, {"horizon": "x"}, {"horizon": math.nan},
+        {"channels": {"nowhere": None}}, {"channels": {1: 2}}, {"horizon": -1}, {"horizon": [1]}, {"horizon": 10**400},
+        {"horizon": np.array([1.0, 2.0])}, {"reset_mask": [[1], [1, 2]]}, {"reset_mask": "x"}, {"reset_mask": 7},
+    )
+] + [(seed, None) for seed in (-1, "x", 1.5, [1, 2], 1j, object())]  # fmt: skip
+
+
+def state_of(env: Any) -> bytes:
+    """All that can change, with the generators that Gymnasium keeps for users."""
+    population = population_of(env)
+    assert population is not None
+    own = getattr(getattr(env, "unwrapped", env), "_np_random", None)
+    return fingerprint(population) + repr(None if own is None else own.bit_generator.state).encode()
+
+
+@pytest.mark.parametrize("name", views())
+def test_resets_that_are_refused_change_nothing(name: str) -> None:
+    env = views()[name]
+    env.reset(seed=3)
+    unknown = 0
+    for seed, options in RESETS:
+        before = state_of(env)
+        said = refused(lambda seed=seed, options=options: env.reset(seed=seed, options=options))
+        if said is None:  # what a view does not know, it ignores
+            assert "reset_mask" in options
+            unknown += 1
+            env.reset(seed=3)
+        else:
+            assert state_of(env) == before, (seed, options)
+    assert unknown == (0 if "vector" in name else 3)
+
+
+ACTIONS: list[Any] = [
+    None,
+    "x",
+    [],
+    [[1], [1, 2]],
+    {},
+    {"server_0": None},
+    {"nobody": 1},
+    10**400,
+    math.nan,
+    object(),
+    1.5,
+    -1,
+    2**63,
+    [None],
+]
+
+
+@pytest.mark.parametrize("name", views())
+def test_steps_that_are_refused_change_nothing(name: str) -> None:
+    env = views()[name]
+    env.reset(seed=3)
+    for action in ACTIONS:
+        before = state_of(env)
+        assert refused(lambda action=action: env.step(action)) is not None, action
+        assert state_of(env) == before, action
+
+
+@pytest.mark.parametrize(
+    "world", [gossip_bandit_v0, social_bandit_v0, federated_bandit_v0], ids=lambda world: world.name
+)
+def test_steps_of_many_agents_that_are_refused_change_nothing(world: Any) -> None:
+    made = world.population(**SMALL[f"{world.name}_v0"])
+    for env in (made, ParallelView(made), AECView(world.population(**SMALL[f"{world.name}_v0"]))):
+        env.reset(seed=1)
+        everyone = dict.fromkeys(made.possible_agents, None)
+        for action in [*ACTIONS, everyone, {agent: [1] * i for i, agent in enumerate(everyone)}]:
+            before = state_of(env)
+            assert refused(lambda action=action, env=env: env.step(action)) is not None, action
+            assert state_of(env) == before, action
+
+
+def test_views_need_what_they_say() -> None:
+    single = round_stopping_v0.population(2)
+    single.reset(seed=0)
+    for call in (
+        lambda: SingleEnv(single), lambda: VectorView(single, "x"), lambda: VectorView(single, 3), lambda: VectorView(single, [1]),
+        lambda: VectorView(single, render_mode="x"), lambda: ParallelView(single), lambda: AECView(round_stopping_v0.population(), [1]),
+        lambda: single.measure(["rate"]), lambda: single.measure(None),
+    ):  # fmt: skip
+        assert refused(call) is not None
+
+
+def test_counts_past_what_an_integer_holds() -> None:
+    """More than 2^62 messages of an agent are refused before anything is added; until then, sums are right."""
+    ledger = Ledger(1, 2, [Channel("vote", "one_hot", observer="server", unit="event")])
+    loss, most = BitwiseRandomizedResponse(1.0).loss(), 2**62
+    ledger.charge("vote", loss, everyone=np.array([most - 5]))
+    for counts in (np.array([6]), np.array([2**63], np.uint64), np.array([most])):
+        with pytest.raises(ValueError, match=r"must .*2\^62"):
+            ledger.charge("vote", loss, everyone=counts)
+    with pytest.raises(ValueError, match=r"must .*2\^62"):
+        ledger.charge("vote", loss, each=np.array([[0, 6]]))
+    ledger.charge("vote", loss, each=np.array([[0, 5]], np.uint64))
+    assert ledger.messages("vote").tolist() == [[most - 5, most]]
+    assert ledger.total(delta=0.0, method="basic")[0, 1] == pytest.approx(float(most))

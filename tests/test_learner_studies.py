@@ -1,0 +1,132 @@
+"""Studies with learners: enough trainings, fresh runs that training never saw, and tables that tell how single runs end."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import taciturn
+from taciturn.bench import play as module
+from taciturn.bench.catalogue import load_studies
+from taciturn.bench.play import config, evaluate, learns, play
+from taciturn.bench.results import Cell, Group, Results
+from taciturn.bench.study import Score, Study
+from taciturn.bench.tables import standard_tables
+from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
+
+pytest.importorskip("stable_baselines3")
+
+LEARNED = [
+    (name, cell)
+    for name, study in load_studies().items()
+    for cell in {str(c.config): c for c in study.cells(quick=False) if learns(str(c.config.get("policy")))}.values()
+]
+
+
+class Asked(Exception):  # noqa: N818 - it is no error
+    """Carries what a study asked `simulate` to do."""
+
+
+def ask(population: Any, policy: Any, **how: Any) -> Any:
+    raise Asked(population, policy, how)
+
+
+def test_some_studies_have_learners() -> None:
+    names = {"social-learners", "federated-bandit-learners", "round-stopping", "federated-training"}
+    assert {name for name, _ in LEARNED} == names
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in LEARNED}))
+def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """In the full form, in the streams of evaluation; the policy is not trained yet when it is handed over, and has the cell's seed."""
+    study = load_studies()[name]
+    monkeypatch.setattr(module, "simulate", ask)
+    for _, cell in (one for one in LEARNED if one[0] == name):
+        seeds = {c.seed for c in study.cells(quick=False) if c.config == cell.config}
+        assert len(seeds) >= 10
+        with pytest.raises(Asked) as asked:
+            study.run(cell)
+        population, policy, how = asked.value.args
+        assert population.num_envs >= 100
+        assert population.purpose == "evaluation"
+        assert policy.seed == how["seed"] == cell.seed
+    assert re.search(r"trained 10 times.* 100 fresh runs.*tuned on seeds 1000000 to 1999999", study.description)
+
+
+def test_evaluation_sees_no_run_that_the_same_seed_gives_elsewhere() -> None:
+    """Qualities drawn in the runs of evaluation are not those of `simulate` or `play` with the same seed; both repeat themselves."""
+    one = config("federated_bandit_v0", "UCB1", num_agents=2, num_arms=3, qualities="uniform", horizon=20)
+    cell = Cell("a", one, 3)
+    judged, again = (evaluate(cell, "regret", replicas=4).curves["runs"][1] for _ in range(2))
+    np.testing.assert_array_equal(judged, again)
+    plain = taciturn.simulate(federated_bandit_v0.population(4, **one["env_params"]), _ucb(), seed=3).metrics["regret"]
+    assert np.isclose(plain.mean(), play(cell, replicas=4).metrics["regret"])
+    assert not np.isclose(np.asarray(judged)[:, None], plain).any()
+
+
+def _ucb() -> Any:
+    return taciturn.policies.UCB1()
+
+
+@pytest.mark.parametrize("seed", [1_000_000, 1_999_999])
+def test_no_cell_has_a_seed_on_which_settings_are_tuned(seed: int) -> None:
+    with pytest.raises(
+        ValueError, match=f"seed of study 'a' must not be {seed}: settings are tuned on 1000000 to 1999999"
+    ):
+        Cell("a", {}, seed)
+    Cell("a", {}, 999_999)
+    Cell("a", {}, 2_000_000)
+
+
+class Judged(Study):
+    name = "judged"
+    title = "Judged"
+    score = Score("loss", higher_is_better=False)
+    rows = ("policy",)
+
+
+def test_table_of_single_runs() -> None:
+    """By hand: means 2, 3 and 7 of three trainings, the median of all nine runs, and a third and nothing on a wrong option."""
+    runs = [[1.0, 1.0, 4.0], [2.0, 3.0, 4.0], [0.0, 1.0, 20.0]]
+    group = Group(
+        {"policy": "SharedPPO"}, np.arange(3), {"loss": np.mean(runs, 1), "wrong_option": np.array([1 / 3, 0.0, 1 / 3])},
+        {"runs": [(np.arange(3.0), np.array(values)) for values in runs]}, np.ones(3),
+    )  # fmt: skip
+    plain = replace(group, config={"policy": "UCB1"}, curves={})
+    (table,) = (t for t in standard_tables(Judged(), Results([group, plain])) if t.title == "Single runs")
+    (row,) = table.rows
+    found = dict(zip(table.columns, row, strict=True))
+    assert (found["trainings or seeds"], found["runs of each"]) == ("3", "3")
+    assert found["mean"].startswith("4 [")
+    assert found["median of all runs"] == "2"
+    assert found["runs that end on a wrong option"] == "22.2%"
+    assert not [t for t in standard_tables(Judged(), Results([plain])) if t.title == "Single runs"]
+
+
+def test_wrong_options_by_hand() -> None:
+    """Gossip and social world: only who has more holders than every best option is wrong, ties and nobody are not."""
+    gossip = gossip_bandit_v0.population(4, num_agents=6, qualities=(0.1, 0.9, 0.5))
+    gossip.reset(seed=0)
+    gossip._state = replace(gossip.state, holders=np.array([[3, 2, 1], [0, 3, 3], [1, 5, 0], [0, 0, 1]]))
+    assert gossip.measure("wrong_option").tolist() == [True, False, False, True]
+    assert gossip.metrics()["wrong_option"].tolist() == [1, 0, 0, 1]
+    social = social_bandit_v0.population(4, num_agents=5, qualities=(0.9, 0.9, 0.5))
+    social.reset(seed=0)
+    held = np.array([[0, 1, 2, 2, 3], [0, 0, 2, 2, 3], [3, 3, 3, 3, 3], [3, 3, 3, 3, 2]])
+    social._state = replace(social.state, preference=held)
+    assert social.measure("wrong_option").tolist() == [True, False, False, True]
+    assert social.metrics()["wrong_option"].tolist() == [1, 0, 0, 1]
+
+
+def test_wrong_arms_by_hand() -> None:
+    """The pulls since the last round decide, of all agents together; without any, all pulls do. The best arm is so by the mean agent."""
+    env = federated_bandit_v0.population(3, num_agents=2, qualities=((0.9, 0.3, 0.1), (0.5, 0.6, 0.1)), horizon=50)
+    env.reset(seed=0)
+    counts = np.array([[[9, 1, 0], [2, 4, 0]], [[9, 3, 0], [1, 4, 0]], [[1, 4, 0], [1, 1, 0]]])
+    before = np.array([[9, 2, 0], [9, 2, 0], [2, 5, 0]])
+    env._state = replace(env.state, counts=counts, counts_at_round=before)
+    assert env.measure("wrong_option").tolist() == [True, True, True]
+    env._state = replace(env.state, counts=counts, counts_at_round=np.array([[8, 5, 0], [0, 0, 0], [0, 5, 0]]))
+    assert env.measure("wrong_option").tolist() == [False, False, False]

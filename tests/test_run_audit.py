@@ -1,0 +1,148 @@
+"""Audits of whole runs (`audit(..., change=...)`). Certificates have confidence 0.9999: a true total is refuted with probability 1e-4."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import taciturn
+from taciturn import envs, policies
+from taciturn.bench.comparisons.leakage import rows
+from taciturn.envs.core import Array
+from taciturn.registry import worlds
+from taciturn.wrappers import BitwiseRandomizedResponse, LossyChannel, Privatize, audit
+from taciturn.wrappers.run_audit import Transcript
+
+CONFIDENCE = 0.9999
+
+
+def society(**changes: Any) -> Any:
+    given: dict[str, Any] = {
+        "num_agents": 6,
+        "qualities": (0.8, 0.2),
+        "copies": 8,
+        "dissemination": "stationary",
+        "horizon": 10,
+    }
+    return envs.social_bandit_v0.population(1, **(given | changes))
+
+
+def gossip(**changes: Any) -> Any:
+    given: dict[str, Any] = {"num_agents": 6, "qualities": (0.8, 0.2), "horizon": 5.0}
+    return envs.gossip_bandit_v0.population(1, **(given | changes))
+
+
+def private(env: Any, mechanism: Any) -> Any:
+    return Privatize(env, channel=next(iter(env.channels)), mechanism=mechanism)
+
+
+@dataclass(frozen=True)
+class TooLittleNoise(BitwiseRandomizedResponse):
+    """Claims epsilon and flips bits as if it were 40 times as large."""
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return BitwiseRandomizedResponse(40 * self.epsilon).perturb(x, rng)
+
+
+def test_who_speaks_tells_who_adopted() -> None:
+    """At epsilon = 0.01 a message tells nothing, but an agent whose signals are all 1 speaks nearly always."""
+    env = private(society(), BitwiseRandomizedResponse(0.01))
+    found = audit(
+        env, policy=policies.PrivateSocialLearning(beta=0.95), change=(0, 1), trials=1000, confidence=CONFIDENCE
+    )
+    assert found.certified > 2 > 10 * 0.01
+    assert found.claimed == np.inf
+
+
+def test_an_agent_that_always_answers_reveals_no_more_than_its_answers() -> None:
+    env = private(gossip(), BitwiseRandomizedResponse(0.1))
+    found = audit(env, policy=policies.PPCL(), change=(0, 1), trials=2000, confidence=CONFIDENCE)
+    assert 0 < found.claimed < np.inf
+    assert found.certified <= found.claimed
+
+
+def test_too_little_noise_is_caught_in_a_run() -> None:
+    env = private(gossip(horizon=1.0), TooLittleNoise(0.05))
+    found = audit(env, policy=policies.PPCL(), change=(0, 1), trials=4000, confidence=CONFIDENCE)
+    honest = private(gossip(horizon=1.0), BitwiseRandomizedResponse(0.05))
+    assert found.certified > 2 * audit(honest, policy=policies.PPCL(), change=(0, 1), trials=4000).certified
+    assert found.verdict == "violated"
+
+
+def test_answers_that_change_tell_that_the_preference_did() -> None:
+    env = private(gossip(), taciturn.wrappers.Memoized(BitwiseRandomizedResponse(0.01)))
+    found = audit(env, policy=policies.PPCL(), change=(0, 1), trials=2000, confidence=CONFIDENCE)
+    assert found.certified > 1
+    assert found.claimed == np.inf
+
+
+def test_every_world_with_a_channel_is_in_the_study() -> None:
+    with_channels = {name for name, world in worlds().items() if world.population(1).channels}
+    assert with_channels == {config["env"] for config in rows((0.1,))}
+
+
+@pytest.mark.parametrize("config", rows((0.1,)), ids=lambda config: config["env"])
+def test_every_world_passes_its_agents_data_through_the_hook(config: dict[str, Any]) -> None:
+    """Data that is changed back to what was drawn leaves the run as it was; data that differs does not."""
+    made = [taciturn.registry.make_policy(name, **given) for name, given in config["policies"].items()]
+    kind = type(taciturn.registry.make_world(config["env"]).population(1, **config["env_params"]))
+    seen: list[Array] = []
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def private(self, drawn: Array, agents: Array | None = None) -> Array:
+            seen.append(drawn.copy())
+            return drawn
+
+    plain = taciturn.registry.make_world(config["env"]).population(3, **config["env_params"])
+    watched = Watched(plain.params, 3)
+    given = dict(zip(plain.roles, made, strict=True))
+    runs = [taciturn.simulate(env, given, seed=5, fast=False) for env in (plain, watched)]
+    assert seen
+    assert all(len(drawn) == 3 for drawn in seen)
+    for name, value in runs[0].metrics.items():
+        np.testing.assert_array_equal(value, runs[1].metrics[name])
+
+
+def test_the_transcript_by_hand() -> None:
+    """Two sends of three agents in one replica; the agent is the second."""
+    heard, rng = Transcript(1), np.random.default_rng(0)
+    for y, sent in (([[0], [5], [7]], [True, False, True]), ([[1], [3], [8]], [True, True, False])):
+        who = np.array([sent])
+        heard.deliver(np.array([y]) * who[:, :, None], who, np.asarray(who.any(1)), {}, rng)
+    spoke, number, last, messages = np.split(heard.features(None)[0], [16, 18, 19])
+    np.testing.assert_array_equal(spoke, [0, 1] + [0] * 14)
+    np.testing.assert_array_equal(number, [1, 3])
+    np.testing.assert_array_equal(last, [2])
+    np.testing.assert_allclose(messages, [3, 3, (0 + 7 + 1) / 3])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"change": (0, 1, 2)}, "change must be the agent's data in the two worlds"),
+        ({"change": (0, 1), "agent": 6}, "agent must be"),
+        ({"change": (0, 1), "unit": "event"}, "change must be None"),
+        ({"change": (0, 1), "method": "white"}, "change must be None"),
+        ({"change": (0, 1), "pair": {"preference": (0, 1)}}, "change must be None"),
+        ({}, "pair must be"),
+    ],
+)
+def test_what_cannot_be_audited(changes: dict[str, Any], words: str) -> None:
+    env = private(gossip(), BitwiseRandomizedResponse(0.1))
+    with pytest.raises(ValueError, match=words):
+        audit(env, policy=policies.PPCL(), trials=100, **changes)
+
+
+def test_worlds_without_channels_and_other_things() -> None:
+    with pytest.raises(ValueError, match="env must have a channel"):
+        audit(envs.round_stopping_v0.population(1), policy=policies.FixedCount(5), change=(0, 1))
+    with pytest.raises(ValueError, match="change must be None unless"):
+        audit(BitwiseRandomizedResponse(1.0), change=(0, 1))
+
+
+def test_faults_strike_before_the_attacker_listens() -> None:
+    """Through a channel that loses every message, nothing is learned."""
+    env = taciturn.wrappers.Faulty(private(gossip(), BitwiseRandomizedResponse(5.0)), "preference", LossyChannel(1.0))
+    found = audit(env, policy=policies.PPCL(), change=(0, 1), trials=500, confidence=CONFIDENCE)
+    assert found.certified == 0

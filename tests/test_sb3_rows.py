@@ -1,0 +1,222 @@
+"""Rows for Stable-Baselines3: what each row is told belongs to it, also where replicas end at different times, and seeds are used once.
+
+The world here is deterministic: every number that a row sees says which replica, which agent and which step it belongs to.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from taciturn.envs.core import Array, Layout, Population, Role, World, integer
+
+pytest.importorskip("stable_baselines3")
+
+from taciturn.policies.learned.stable_baselines import RankedRows, TeamRows
+from taciturn.wrappers.sb3 import RowsVecEnv
+
+REPLICAS, AGENTS = 4, 3
+LENGTHS = np.array([2, 5, 3, 5])  # of the episodes of each replica
+CUT = np.array([False, True, True, False])  # whether they are truncated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    num_agents: int = AGENTS
+    horizon: int = 10
+
+    def __post_init__(self) -> None:
+        integer("horizon", self.horizon, at_least=1)
+
+
+@dataclass(frozen=True)
+class Tagged:
+    time: Array  # int64[B]
+    episode: Array  # int64[B]
+    luck: Array  # float64[B, N]: drawn at reset
+
+
+class Tags(Population[Tagged]):
+    """Agents observe replica, agent, time and luck; they earn 100 replica + 10 agent + time + action / 10."""
+
+    name = "tags"
+
+    def make_roles(self) -> tuple[Role, ...]:
+        layout = Layout(replica=(1, 0, 9), agent=(1, 0, 9), time=(1, 0, 99), luck=(1, 0, 1))
+        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(5)),)
+
+    def initial(self) -> Tagged:
+        luck = self.stream("luck").random((self.num_envs, self.params.num_agents))
+        return Tagged(np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs, np.int64), luck)
+
+    def transition(self, state: Tagged, actions: dict[str, Array]) -> Any:
+        time = state.time + ~self.done
+        replica, agent = np.arange(self.num_envs)[:, None], np.arange(self.params.num_agents)
+        reward = 100.0 * replica + 10 * agent + time[:, None] + actions["agent"] / 10
+        ends = time >= LENGTHS[: self.num_envs]
+        info = {"ended_after": time.copy()}
+        cut = CUT[: self.num_envs]
+        return Tagged(time, state.episode, state.luck), {"agent": reward}, ends & ~cut, ends & cut, info
+
+    def observe_role(self, state: Tagged, role: str, rows: Array | None = None) -> Array:
+        shape = state.luck.shape
+        replica, agent = np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None]
+        fill = np.broadcast_to
+        return self.roles[role].layout.pack(
+            replica=fill(replica, (*shape, 1)), agent=fill(agent, (*shape, 1)),
+            time=fill(state.time[:, None, None], (*shape, 1)), luck=state.luck[..., None],
+        )  # fmt: skip
+
+    def clock(self) -> Array:
+        return self.state.time.astype(np.float64)
+
+    def action_mask(self, role: str) -> Array:
+        """In replica r agent i may not take action (r + i) mod 5."""
+        size, agents = self.num_envs, self.params.num_agents
+        mask = np.ones((size, agents, 5), np.int8)
+        replica, agent = np.indices((size, agents))
+        mask[replica, agent, (replica + agent) % 5] = 0
+        return mask
+
+
+tags_v0 = World(Tags, Params)
+
+
+def rows() -> RowsVecEnv:
+    return RowsVecEnv(tags_v0.population(REPLICAS), seed=5)
+
+
+def test_every_row_is_told_what_is_its_own() -> None:
+    """Twelve steps, in which replicas end in turn: observations, rewards, ends and their infos, row by row."""
+    env = rows()
+    before: Any = env.reset()
+    time, ends = np.zeros(REPLICAS, int), 0
+    lucks = [before[:, 3].copy()]
+    for step in range(12):
+        actions = (np.arange(12) + step) % 5
+        stepped: Any = env.step(actions)
+        after, reward, done, infos = stepped
+        time += 1
+        ended = time == LENGTHS
+        for row in range(12):
+            replica, agent = divmod(row, AGENTS)
+            assert reward[row] == np.float32(100 * replica + 10 * agent + time[replica] + actions[row] / 10)
+            assert bool(done[row]) is bool(ended[replica])
+            shown = after[row]
+            assert shown[:3].tolist() == [replica, agent, 0 if ended[replica] else time[replica]]
+            if not ended[replica]:
+                assert infos[row] == {}
+                assert shown[3] == before[row, 3]
+                continue
+            ends += 1
+            last = infos[row]["terminal_observation"]
+            assert last[:3].tolist() == [replica, agent, LENGTHS[replica]]
+            assert last[3] == before[row, 3]
+            assert infos[row]["TimeLimit.truncated"] is bool(CUT[replica])
+            assert infos[row]["ended_after"] == LENGTHS[replica]
+            assert shown[3] != before[row, 3]
+        time[ended] = 0
+        before = after
+        lucks.append(after[:, 3].copy())
+    assert ends == AGENTS * (6 + 2 + 4 + 2)
+    # Every episode of every row had luck of its own.
+    assert len(np.unique(np.concatenate(lucks))) == 12 + ends
+
+
+def test_masks_are_those_of_the_rows() -> None:
+    env = rows()
+    env.reset()
+    masks = env.action_masks()
+    for row in range(12):
+        replica, agent = divmod(row, AGENTS)
+        assert np.flatnonzero(~masks[row]).tolist() == [(replica + agent) % 5]
+        np.testing.assert_array_equal(env.env_method("action_masks", indices=[row])[0], masks[row])
+        np.testing.assert_array_equal(env.get_attr("action_masks", indices=[row])[0](), masks[row])
+
+
+def luck(env: RowsVecEnv) -> Array:
+    observation: Any = env.reset()
+    return np.asarray(observation[:, 3]).copy()
+
+
+def test_a_seed_holds_for_one_reset() -> None:
+    """The seed of the constructor, and that of `seed`, begin one run; the resets that follow go on, and a run can be repeated."""
+    env, again = rows(), rows()
+    runs = [luck(env) for _ in range(3)]
+    assert len(np.unique(runs)) == 36
+    np.testing.assert_array_equal(runs, [luck(again) for _ in range(3)])
+    env.seed(8)
+    later = [luck(env) for _ in range(3)]
+    assert len(np.unique([*runs, *later])) == 72
+    again.seed(8)
+    np.testing.assert_array_equal(later, [luck(again) for _ in range(3)])
+
+
+def test_options_of_a_reset_hold_for_one_reset() -> None:
+    env = rows()
+    env.set_options({"horizon": 7})
+    env.reset()
+    assert env.population.params.horizon == 7
+    env.reset()
+    assert env.population.params.horizon == 10
+
+
+def test_a_team_shares_its_own_reward_and_ends_without_being_cut() -> None:
+    """Each replica's mean reward goes to all its rows, and to no others; the end of a run is shown, so it is no truncation."""
+    env = TeamRows(
+        tags_v0.population(REPLICAS), 5, lambda obs: obs[:, :2] * 2, lambda obs, mask: mask & (obs[:, 1:2] < 2)
+    )
+    first: Any = env.reset()
+    np.testing.assert_array_equal(first, [[2 * replica, 2 * agent] for replica in range(4) for agent in range(3)])
+    np.testing.assert_array_equal(env.action_masks().any(1), [True, True, False] * 4)
+    for step in range(1, 6):
+        _, reward, done, infos = env.step(np.zeros(12, np.int64))
+        time = (step - 1) % LENGTHS + 1
+        np.testing.assert_array_equal(reward, np.repeat(100 * np.arange(4) + 10 + time, 3).astype(np.float32))
+        for row in np.flatnonzero(done):
+            assert infos[row]["TimeLimit.truncated"] is False
+
+
+class Options(Tags):
+    """Two options, whose support swaps with time; the reward is the option taken."""
+
+    name = "options"
+
+    def make_roles(self) -> tuple[Role, ...]:
+        layout = Layout(support=(3, 0, 99), own=(3, 0, 9))
+        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.MultiDiscrete([4, 2, 2])),)
+
+    def transition(self, state: Tagged, actions: dict[str, Array]) -> Any:
+        new, _, terminated, truncated, info = super().transition(state, {"agent": actions["agent"][..., 0]})
+        return new, {"agent": actions["agent"][..., 0].astype(float)}, terminated, truncated, info
+
+    def action_mask(self, role: str) -> None:  # type: ignore[override]
+        return None
+
+    def observe_role(self, state: Tagged, role: str, rows: Array | None = None) -> Array:
+        """Agent i's best supported option is (replica + i + time) mod 3, the worst the one after."""
+        size, agents = state.luck.shape
+        replica, agent = np.indices((size, agents))
+        best = (replica + agent + state.time[:, None]) % 3
+        support = ((best[..., None] - np.arange(3)) % 3 == 0) * 9.0 + ((np.arange(3) - best[..., None]) % 3 == 2) * 4.0
+        own = np.broadcast_to(np.array([1.0, 2.0, 3.0]), support.shape)
+        return self.roles[role].layout.pack(support=support, own=own)
+
+
+def test_ranks_are_turned_back_by_the_order_that_the_row_saw() -> None:
+    """Also in the step after a replica's end, where the order is that of the first observation of its new run."""
+    env = RankedRows(World(Options, Params).population(REPLICAS), 5, ("support", "own"))
+    seen: Any = env.reset()
+    replica, agent = np.divmod(np.arange(12), AGENTS)
+    time = np.zeros(REPLICAS, int)
+    for _ in range(8):
+        np.testing.assert_array_equal(seen[:, :3], np.tile([9.0, 4.0, 0.0], (12, 1)))
+        best = (replica + agent + time[replica]) % 3
+        np.testing.assert_array_equal(seen[:, 3], best + 1)
+        for_rank = np.stack([best, (best + 2) % 3, (best + 1) % 3, np.full(12, 3)], 1)
+        rank = np.arange(12) % 4
+        seen, reward, _, _ = env.step(np.stack([rank, np.zeros(12, int), np.zeros(12, int)], 1))
+        np.testing.assert_array_equal(reward, np.take_along_axis(for_rank, rank[:, None], 1)[:, 0])
+        time = (time + 1) % LENGTHS

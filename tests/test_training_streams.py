@@ -1,0 +1,144 @@
+"""Training, the choice of a stage and evaluation draw from separate streams, whatever the seeds, and see other instances.
+
+Nothing here knows how streams are made: the first numbers of every generator that a world hands out are recorded and compared.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import taciturn
+from taciturn.envs import (
+    arm_elimination_v0,
+    federated_bandit_v0,
+    gossip_bandit_v0,
+    round_stopping_v0,
+    social_bandit_v0,
+)
+from taciturn.envs.core import Population, Streams
+from taciturn.policies import Learner
+from taciturn.registry import policies
+
+pytest.importorskip("stable_baselines3")
+
+SEED = 7
+STOPPING: dict[str, Any] = {"num_clients": 5, "broadcast_time": 0.3, "compute_probability": 0.1, "horizon": 4.0}
+ARMS: dict[str, Any] = {"num_agents": 3, "num_arms": 4, "horizon": 40}
+SOCIAL: dict[str, Any] = {"num_agents": 8, "qualities": (0.9, 0.5, 0.1), "horizon": 5}
+# The learner, its settings and its worlds.
+CASES: list[tuple[str, dict[str, Any], Any]] = [
+    ("LearnedStopping", {"stages": 2, "steps": 64, "rows": 4}, round_stopping_v0.population(2, **STOPPING)),
+    ("LearnedStopping", {"algorithm": "DQN", "stages": 2, "steps": 64, "rows": 4}, round_stopping_v0.population(2, **STOPPING)),
+    ("TabularQ", {"sessions": 2}, round_stopping_v0.population(2, **STOPPING)),
+    ("LearnedElimination", {"steps": 200, "num_envs": 2}, arm_elimination_v0.population(2, **ARMS, qualities="uniform")),
+    ("LearnedPulls", {"steps": 200, "num_envs": 2}, federated_bandit_v0.population(2, **ARMS, qualities="uniform")),
+    ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, gossip_bandit_v0.population(2, **SOCIAL)),
+    ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, social_bandit_v0.population(2, **SOCIAL)),
+    ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, federated_bandit_v0.population(2, **ARMS)),
+    ("SocialQ", {"steps": 400, "num_envs": 2}, gossip_bandit_v0.population(2, **SOCIAL)),
+    ("SocialQ", {"steps": 400, "num_envs": 2}, social_bandit_v0.population(2, **SOCIAL)),
+]  # fmt: skip
+IDS = [f"{name}-{world.name}-{i}" for i, (name, _, world) in enumerate(CASES)]
+
+
+class Recorder:
+    """Notes the first three numbers of every generator that streams hand out, by what is going on (`phase`)."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.phase = "evaluation"
+        self.first: dict[str, set[tuple[float, ...]]] = {}
+        known: set[int] = set()
+        kept: list[Any] = []
+        get = Streams.__getitem__
+
+        def note(streams: Streams, name: str) -> np.random.Generator:
+            rng = get(streams, name)
+            if id(rng) not in known:
+                known.add(id(rng))
+                kept.append(rng)
+                twin = np.random.Generator(type(rng.bit_generator)())
+                twin.bit_generator.state = rng.bit_generator.state
+                self.first.setdefault(self.phase, set()).add(tuple(twin.random(3)))
+            return rng
+
+        patch.setattr(Streams, "__getitem__", note)
+
+
+def record(patch: pytest.MonkeyPatch, name: str, settings: dict[str, Any], world: Any, seed: int) -> Recorder:
+    """First numbers in training and in the choice between stages, both with `seed`, and then in a run with the same seed."""
+    seen = Recorder(patch)
+    learner: Any = policies()[name](**settings, seed=seed)
+    reset = Population.reset
+
+    def begin(population: Any, **given: Any) -> Any:
+        # The rows that learn are of another class than the sessions in which a stage is tried.
+        if seen.phase == "training" and name == "LearnedStopping" and type(population).__name__ == "RoundStopping":
+            seen.phase = "selection"
+        elif seen.phase == "selection" and type(population).__name__ != "RoundStopping":
+            seen.phase = "training"
+        return reset(population, **given)
+
+    patch.setattr(Population, "reset", begin)
+    world.reset(seed=seed)
+    seen.first.clear()
+    seen.phase = "training"
+    learner.role = next(iter(world.roles))
+    learner.train(world)
+    seen.phase = "evaluation"
+    taciturn.simulate(world, learner, seed=seed)
+    return seen
+
+
+def test_every_learner_is_covered() -> None:
+    learned = {name for name, kind in policies().items() if issubclass(kind, Learner)}
+    assert learned == {name for name, _, _ in CASES}
+
+
+@pytest.mark.parametrize(("name", "settings", "world"), CASES, ids=IDS)
+def test_training_selection_and_evaluation_share_no_stream(
+    monkeypatch: pytest.MonkeyPatch, name: str, settings: dict[str, Any], world: Any
+) -> None:
+    """Also where all have the same seed: no generator of one begins as a generator of another does."""
+    first = record(monkeypatch, name, settings, world, SEED).first
+    assert first["training"]
+    assert first["evaluation"]
+    assert not first["training"] & first["evaluation"]
+    if name == "LearnedStopping":
+        assert first["selection"]
+        assert not first["selection"] & (first["training"] | first["evaluation"])
+
+
+@pytest.mark.parametrize("name", ["LearnedStopping", "TabularQ"])
+def test_trainings_share_no_stream(name: str) -> None:
+    """Neighbouring seeds: the second stage or session of one training is not the first of the next."""
+    found = []
+    for seed in (SEED, SEED + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            settings, world = next((settings, world) for one, settings, world in CASES if one == name)
+            found.append(record(patch, name, settings, world, seed).first)
+    for phase in found[0]:
+        assert not found[0][phase] & found[1][phase], phase
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        gossip_bandit_v0.population(50, **SOCIAL),
+        social_bandit_v0.population(2, **SOCIAL),
+        federated_bandit_v0.population(2, **ARMS),
+        federated_bandit_v0.population(2, num_agents=3, qualities=(0.9, 0.5, 0.1), horizon=40),
+        federated_bandit_v0.population(2, num_agents=2, qualities=((0.9, 0.5, 0.1), (0.8, 0.2, 0.1)), horizon=40),
+        arm_elimination_v0.population(2, **ARMS),
+    ],
+    ids=lambda world: world.name,
+)
+def test_the_number_of_the_best_option_is_another_one_in_training(world: Any) -> None:
+    """Where the means are listed, or a grid: who learned which number is best would be wrong."""
+    practice = world.view().practice(50)
+    best = []
+    for one in (world, practice):
+        one.reset(seed=SEED)
+        means = one.state.quality.mean(1) if hasattr(one.state, "quality") else getattr(one.state, "qualities", None)
+        best.append((one.params.eta[None] if means is None else means).argmax(1))
+    assert (best[0][0] != best[1]).mean() >= 0.5

@@ -256,7 +256,7 @@ def test_rounds_that_are_missed_and_uploads_that_are_lost() -> None:
     )
     # After two missed rounds, four pulls go as three messages of 4/3 each: the second of them is lost.
     found = seen(first, first, nobody, both, lost=(4,))
-    np.testing.assert_allclose(found, [[4, 8 / 3], [4, 4], [0, 0]])
+    np.testing.assert_allclose(found, [[4.0, 8 / 3], [4.0, 4.0], [0.0, 0.0]])
 
 
 def test_a_lost_upload_leaves_the_average_to_the_others() -> None:

@@ -238,7 +238,7 @@ def test_rounds_that_are_missed_and_uploads_that_are_lost() -> None:
     """What is behind each agent's mean (`weight`), what it has reported (`used_counts`), and the rounds it missed, slot by slot."""
     first, both, nobody = (True, False), (True, True), (False, False)
 
-    def seen(*uploads: tuple[bool, bool], lost: tuple[int, ...] = ()) -> list[list[float]]:
+    def seen(*uploads: tuple[bool, bool], lost: tuple[int, ...] = ()) -> Any:
         s = played(lost, list(uploads))
         return [s.weight[0, :, 0].tolist(), s.used_counts[0, :, 0].tolist(), s.missed_rounds[0].tolist()]
 
@@ -256,7 +256,7 @@ def test_rounds_that_are_missed_and_uploads_that_are_lost() -> None:
     )
     # After two missed rounds, four pulls go as three messages of 4/3 each: the second of them is lost.
     found = seen(first, first, nobody, both, lost=(4,))
-    np.testing.assert_allclose(found, [[4, 8 / 3], [4, 4], [0, 0]])
+    np.testing.assert_allclose(found, [[4.0, 8 / 3], [4.0, 4.0], [0.0, 0.0]])
 
 
 def test_a_lost_upload_leaves_the_average_to_the_others() -> None:

@@ -230,7 +230,7 @@ def least(epsilon: float, curve: Curve, count: int, delta: float = DELTA) -> flo
         alpha = 1 + math.exp(log_gap)
         return count * curve(alpha) + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
 
-    found = [minimize_scalar(of_order, bounds=(a, a + 4), method="bounded").fun for a in range(-8, 10, 2)]
+    found: list[float] = [minimize_scalar(of_order, bounds=(a, a + 4), method="bounded").fun for a in range(-8, 10, 2)]
     if math.isfinite(epsilon):
         drift, squares = count * epsilon * math.tanh(epsilon / 2), count * epsilon**2
         inner = min(math.e + math.sqrt(squares) / delta, 1 / delta)

@@ -113,7 +113,7 @@ def audit_transcripts(
     scorers: list[Scorer] = []
     if ratio is not None and method != "black":
         scorers.append(likelihood_scorer(ratio, *pair))
-    parts = chain([first], known)
+    parts: Iterator[Array] = chain([first], known)
     if len(scorers) < len(ways):
         whole = np.concatenate(list(parts))
         scorers.append(fitted_scorer(whole, second[:held]))

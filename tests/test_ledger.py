@@ -1161,7 +1161,8 @@ def test_levels_beyond_all_numbers_are_refused(level: Any) -> None:
 def test_numpy_scalars_are_numbers() -> None:
     ledger = make(1, 2)
     ledger.charge("vote", bitwise(1.0), np.array([3]), events=np.int64(2))  # type: ignore[arg-type]
-    for scalar in (np.float32, np.float64):
+    kinds: tuple[Any, ...] = (np.float32, np.float64)
+    for scalar in kinds:
         assert (ledger.total(scalar(0.25), scalar(0.5)) == ledger.total(0.25, 0.5)).all()
         assert (ledger.odometer(scalar(0.25), tightest_at=scalar(2)) == ledger.odometer(0.25, tightest_at=2.0)).all()
         assert Budget(scalar(4), scalar(0.25), method="zcdp").limit == Budget(4.0, 0.25, method="zcdp").limit

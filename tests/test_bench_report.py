@@ -16,10 +16,10 @@ from scipy import stats
 
 from taciturn.bench import figures
 from taciturn.bench.report import print_tables, write_report
-from taciturn.bench.results import Cell, Results
+from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
-from taciturn.bench.tables import interval, number, ranges, standard_tables, tables_of
+from taciturn.bench.tables import interval, number, ranges, relative_scores, standard_tables, tables_of
 
 EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect"}
 
@@ -154,6 +154,50 @@ def test_p_values_are_corrected_for_all_comparisons_of_the_table(dummies: Module
     assert shown[0] == "–"
     assert float(shown[p[0][1]]) == pytest.approx(min(1, 4 * p[0][0]), rel=0.06)
     assert float(shown[p[1][1]]) == pytest.approx(min(1, max(4 * p[0][0], 3 * p[1][0])), rel=0.06)
+
+
+def test_comparisons_turn_where_lower_is_better(
+    dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, results = dummies.Noise(), store.results("noise")
+
+    def plain_wins_and_profile() -> tuple[float, bool]:
+        certainty = standard_tables(study, results)[1]
+        row = dict(zip(certainty.columns, certainty.rows[16], strict=True))
+        lines = figures.plot_profiles(study, results)[0].figure.axes[0].lines
+        shares = [np.asarray(line.get_ydata()) for line in lines]
+        assert all(share.min() >= 0 and share.max() <= 1 for share in shares)
+        return float(row["P(better than reference)"].split()[0]), all(share[0] > share[-1] for share in shares)
+
+    assert plain_wins_and_profile() == (0.0, True)
+    monkeypatch.setattr(dummies.Noise, "score", replace(study.score, higher_is_better=False))
+    assert plain_wins_and_profile() == (1.0, False)
+
+
+def test_no_privacy_lies_beyond_every_finite_loss(dummies: ModuleType, store: Store) -> None:
+    plot = figures.plot_privacy(dummies.Noise(), store.results("noise"), "epsilon")
+    for ax in plot.figure.axes:
+        marked = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if line.get_marker() != "None"]
+        assert marked == [[25.0, 100.0, 400.0, 1600.0]] * 3
+
+
+def test_scores_of_one_panel_are_not_put_together(dummies: ModuleType, store: Store) -> None:
+    results = store.results("noise")
+    assert len(relative_scores(dummies.Noise(), results)) == 12
+    assert relative_scores(dummies.Noise(), results.select(world={"agents": 10})) == {}
+
+
+def test_the_pareto_front_has_no_point_that_another_equals_or_betters() -> None:
+    assert figures.pareto_front([(2, 1), (1, 1), (3, 0), (0, 5), (4, 4)]) == [3, 1, 2]
+
+
+def test_a_metric_that_some_seed_lacks_is_left_out(dummies: ModuleType, tmp_path: Path) -> None:
+    study, store = dummies.Failing(), Store(tmp_path)
+    run_study([study], store)
+    store.write(Cell("failing", {}, 0), Result({"value": 2.0, "first": 1.0}, {"line": ([0, 1], [0, 1])}), 1.0)
+    group = store.results("failing").one()
+    assert (set(group.metrics), group.curves) == ({"value"}, {})
+    assert group.metrics["value"].tolist() == [2.0, 1.0]
 
 
 def test_the_report_supplies_the_standard_tables_and_plots_unless_a_study_has_its_own(

@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from taciturn import cli
 from taciturn.auditing import parse_mechanism
@@ -94,6 +96,33 @@ def test_run_prints_one_document(run: Run) -> None:
     code, out, _ = run(*words, "--seeds", "2")
     assert code == 0
     assert "mean_updates" in out
+
+
+def test_run_has_seeds_that_differ_and_its_mean_is_of_all_of_them(run: Run) -> None:
+    """Student's interval of the printed values, by scipy."""
+    words = (
+        "run",
+        "gossip_bandit",
+        "--policy",
+        "Voter",
+        "--set",
+        "num_agents=10",
+        "--set",
+        "horizon=3",
+        "--seeds",
+        "4",
+    )
+    metric = json.loads(run(*words, "--json")[1])["metrics"]["regret"]
+    assert len(set(metric["values"])) > 1
+    theirs = stats.ttest_1samp(metric["values"], 0).confidence_interval(0.95)
+    assert (metric["mean"], metric["low"], metric["high"]) == pytest.approx((np.mean(metric["values"]), *theirs))
+
+
+def test_a_broken_claim_fails_the_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = SimpleNamespace(name="Laplace:1", verdict="violated")
+    monkeypatch.setattr(cli, "audit_command", lambda *words, **options: [broken])
+    code, _, err = run("audit", "Laplace:1")
+    assert (code, err) == (1, "taciturn: the claim of Laplace:1 is violated\n")
 
 
 def test_what_has_no_value_is_null(run: Run) -> None:

@@ -25,7 +25,7 @@ from taciturn.envs.gossip_bandit.ticks import option_to_pull
 from taciturn.envs.social_bandit import dissemination
 from taciturn.policies import DDPMAB, PPCL, FollowMajority, IsolatedUCB, Random, Uniform
 from taciturn.registry import platform_side
-from taciturn.wrappers import BitwiseRandomizedResponse, Ledger
+from taciturn.wrappers import BitwiseRandomizedResponse, Budget, Ledger
 
 ALARM = 1e-5
 
@@ -338,6 +338,18 @@ def test_a_quantile_of_totals_is_one_that_an_agent_spent() -> None:
     ledger.charge("vote", law.loss(), each=np.array([[1, 2, 3, 4]]))
     found = [float(ledger.total(0.0, by, "basic")[0]) for by in (0.0, 0.5, "mean", "max")]
     assert found == pytest.approx([0.5, 1.5, 1.25, 2.0])
+
+
+def test_a_budget_admits_by_what_was_spent_on_its_channel() -> None:
+    law, everybody = BitwiseRandomizedResponse(0.5), np.ones((1, 2), np.bool_)
+    channels = [Channel(name, "one_hot", observer="server", unit="event") for name in ("vote", "mean")]
+    ledger = Ledger(1, 2, channels)
+    ledger.charge("vote", law.loss(), each=np.array([[2, 1]]))
+    for messages in ([[True, True]], [[True, True]], [[False, False]]):
+        admitted, _ = Budget(1.0).admit(ledger, law.loss(), everybody, "mean")
+        assert admitted.tolist() == messages
+        ledger.charge("mean", law.loss(), each=admitted.astype(np.int64))
+    assert Budget(1.0).admit(ledger, law.loss(), everybody, "vote")[0].tolist() == [[False, True]]
 
 
 def test_a_mixture_has_the_shares_that_are_given() -> None:

@@ -51,6 +51,9 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
         for cell in cells:
             seeds.setdefault(json.dumps(cell.config), set()).add(cell.seed)
         for config, found in seeds.items():
+            if "trials" in json.loads(config):  # an audit, which plays thousands of runs for one certificate
+                assert found == {0}
+                continue
             policy = str(json.loads(config).get("policy"))
             # A limit is a calculation, which has nothing to draw.
             declared = getattr(STUDIES[name], "seeds", (5, 20))[1]

@@ -176,13 +176,13 @@ def test_who_explores_draws_all_options_alike_and_otherwise_in_proportion() -> N
 def test_a_history_keeps_every_second_record_and_shows_the_last_run() -> None:
     history = PopularityHistory(limit=6)
     for step in range(20):
-        history.record(np.array([float(step)]), lambda step=step: np.array([[step / 20, 1 - step / 20]]))
+        history.record(np.array([float(step)]), lambda: np.array([[step / 20, 1 - step / 20]]))  # noqa: B023 - called at once
     times, shares = history.run(0, np.array([20.0]), np.array([[1.0, 0.0]]))
     assert times.tolist() == [0.0, 4.0, 8.0, 12.0, 16.0, 20.0]
     np.testing.assert_allclose(shares[:, 0], times / 20)
     again = PopularityHistory()
     for time in (0.0, 3.0, 0.0, 5.0, 0.0, 7.0):
-        again.record(np.array([time]), lambda time=time: np.array([[time]]))
+        again.record(np.array([time]), lambda: np.array([[time]]))  # noqa: B023 - called at once
     assert again.run(0, np.array([9.0]), np.array([[9.0]]))[0].tolist() == [0.0, 7.0, 9.0]
 
 
@@ -353,7 +353,7 @@ def test_a_budget_admits_by_what_was_spent_on_its_channel() -> None:
 
 
 def test_a_mixture_has_the_shares_that_are_given() -> None:
-    side = platform_side(1, individuals={"FreeRider": 1.0, "Truthful": 3.0}, num_individuals=8)
+    side: Any = platform_side(1, individuals={"FreeRider": 1.0, "Truthful": 3.0}, num_individuals=8)
     side.reset(seed=0)
     side.step(np.full((1, 1, *side.roles["platform"].action_space.shape), 0.5, np.float32))
     budget = side.inner.state.budget[0]
@@ -377,4 +377,4 @@ def test_curves_are_means_over_replicas() -> None:
         record=["best"],
     )
     assert np.ptp(run.trace["best"], axis=1).max() > 0
-    np.testing.assert_allclose(found.curves["best"][1], [row.sum() / 4 for row in run.trace["best"]])
+    np.testing.assert_allclose(found.curves["best"][1], np.array([row.sum() / 4 for row in run.trace["best"]]))

@@ -234,7 +234,12 @@ def test_fictitious_play_answers_the_mean_law_of_the_campaigns_so_far() -> None:
     policy.reset(env, generator(), "individual")
     laws: list[Array] = []
     expected = policy.expected
-    policy.expected = lambda seen, law: (laws.append(law), expected(seen, law))[1]
+
+    def noted(seen: Any, law: Array) -> Any:
+        laws.append(law)
+        return expected(seen, law)
+
+    policy.expected = noted
     obs = env.observe_role(env.state, "individual")
     policy.act(obs)
     target, belief = policy._layout.unpack(obs)["target"][0, 0], policy._layout.unpack(obs)["belief"][0].mean(0)

@@ -118,9 +118,9 @@ def test_verdicts_on_wintall() -> None:
     )
     verdicts = {v.quantity: v for v in study.verdicts(found)}
     target = "Theorem 2: the target is a Nash equilibrium (gain of the best deviation over the bound, four values, quadratic cost, "
-    found = verdicts[f"{target}the largest N)"]
-    assert found.verdict == AGREES
-    assert "if everyone is at eps = 0, no deviation gains more than" in found.reason
+    equilibrium = verdicts[f"{target}the largest N)"]
+    assert equilibrium.verdict == AGREES
+    assert "if everyone is at eps = 0, no deviation gains more than" in equilibrium.reason
     pays = "Theorem 2: WINTALL pays the bound of Theorem 1, corrected (payment over bound, four values, linear cost, the largest N)"
     assert verdicts[pays].verdict == IN_KIND
     assert not any("logarithmic" in name for name in verdicts)

@@ -377,4 +377,6 @@ def test_curves_are_means_over_replicas() -> None:
         record=["best"],
     )
     assert np.ptp(run.trace["best"], axis=1).max() > 0
-    np.testing.assert_allclose(found.curves["best"][1], np.array([row.sum() / 4 for row in run.trace["best"]]))
+    np.testing.assert_allclose(
+        np.asarray(found.curves["best"][1]), np.array([row.sum() / 4 for row in run.trace["best"]])
+    )

@@ -145,8 +145,8 @@ def _p_values(study: Study, results: Results) -> dict[int, float]:
     found: dict[int, float] = {}
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
-        for group in panel if reference is not None else ():
-            if group is not reference:
+        for group in panel:
+            if reference is not None and group is not reference:
                 try:
                     found[id(group)] = statistics.p_value(*group.paired(reference, study.score.metric))
                 except ValueError:

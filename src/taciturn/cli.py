@@ -260,7 +260,7 @@ def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
     """The policies' lines grouped by module, under its first line: the papers' policies first, then the classic ones and the learners."""
     found: dict[str, dict[str, str]] = {}
     modules = {name: policy.__module__ for name, policy in policies().items()}
-    for kind in ("reference", "classic", "learned"):
+    for kind in ("reference", "classic", "learned", "base"):
         for name in (name for name in lines if kind in modules[name].split(".")):
             found.setdefault(_first_line(sys.modules[modules[name]]), {})[name] = lines[name]
     return found

@@ -756,7 +756,7 @@ def test_progress_counts_trials() -> None:
     ("change", "named"),
     [
         ({"trials": 3}, "trials must be an integer >= 4 and <= 1000000000, not 3"),
-        ({"trials": 10**400}, "trials must be an integer >= 4 and <= 1000000000, not 1000"),
+        ({"trials": 10**400}, "trials must be an integer >= 4 and <= 1000000000, not an integer of 1329 bits"),
         ({"sensitivity": 1e300, "mechanism": mechanisms.Laplace(1.0)}, "sensitivity must lie between"),
         ({"claimed": 10**400}, "claimed must be"),
         (

@@ -876,8 +876,8 @@ def test_a_hundred_thousand_agents() -> None:
 
 
 BAD = [
-    ({"num_agents": 1}, "num_agents must be an integer >= 2, not 1"),
-    ({"num_agents": 2.5}, "num_agents must be an integer >= 2, not 2.5"),
+    ({"num_agents": 1}, "num_agents must be an integer >= 2 and <= 1000000000, not 1"),
+    ({"num_agents": 2.5}, "num_agents must be an integer >= 2 and <= 1000000000, not 2.5"),
     ({"qualities": (0.5,)}, "qualities must be 2 to 1000 numbers, not 1"),
     ({"qualities": (0.5, 1.5)}, r"qualities\[1\] must be a finite number >= 0 and <= 1, not 1.5"),
     ({"qualities": (0.5, float("nan"))}, "qualities must hold finite numbers only"),

@@ -101,7 +101,7 @@ def test_verdicts_on_wintall() -> None:
     cells = [
         c
         for c in study.cells(True)
-        if c.seed < 2 and c.config["theta"] == "four values" and c.config["num_individuals"] in (10, 3000)
+        if c.seed < 3 and c.config["theta"] == "four values" and c.config["num_individuals"] in (10, 3000)
     ]
     groups: dict[str, list[tuple[Cell, Result]]] = {}
     for cell in cells:

@@ -43,6 +43,7 @@ def keep(folder: Path) -> list[str]:
         ]
         hours = sum(sum(group["wall_seconds"]) for group in groups) / 3600
         origin = {name: manifest[name] for name in ORIGIN} | {"core_hours": round(hours, 3)}
+        origin["command"] = re.sub(r"--out[= ]\S+", "--out FOLDER", origin["command"])
         KEPT.mkdir(exist_ok=True)
         (KEPT / f"{study}.json").write_text(json.dumps({"origin": origin, "groups": groups}) + "\n", encoding="utf-8")
         page = DOCS / f"{study}.md"

@@ -86,7 +86,7 @@ def test_certifies_most_of_the_truth(epsilon: float, made: Callable[[float], Any
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_never_exceeds_a_sound_claim(epsilon: float, made: Callable[[float], Any], method: Method) -> None:
     mechanism, pair = made(epsilon)
-    found = [audit(mechanism, pair, 2_000, 0.999, seed, method) for seed in range(200)]
+    found = [audit(mechanism, pair, 2_000, 0.999, seed, method, batch=2_000) for seed in range(200)]
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 200, 1e-3)
 
 
@@ -109,8 +109,9 @@ def test_what_mechanisms_claim(spec: str) -> None:
     mechanism = parse_mechanism(spec)
     pair = adjacent_pair(mechanism)
     told = getattr(mechanism, "sensitivity", None) or 1.0
-    assert audit(mechanism, pair, 200_000, 0.999, sensitivity=told).share > 0.75
-    found = [audit(mechanism, pair, 4_000, 0.999, seed, sensitivity=told) for seed in range(200)]
+    more: dict[str, Any] = {"method": "white", "sensitivity": told, "batch": 100_000}
+    assert audit(mechanism, pair, 200_000, 0.999, **more).share > 0.75
+    found = [audit(mechanism, pair, 4_000, 0.999, seed, **more) for seed in range(200)]
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 200, 1e-3)
 
 
@@ -505,7 +506,7 @@ def test_two_attackers_share_the_error_probability() -> None:
 def test_both_attackers_together_certify_too_much_no_more_often_than_one() -> None:
     """400 audits at 95% of a claim that is exact: at most `binom.isf(1e-4, 400, 0.05)` = 37 exceed it."""
     mechanism, pair = bits(1.0)
-    found = [audit(mechanism, pair, 400, 0.95, seed) for seed in range(400)]
+    found = [audit(mechanism, pair, 400, 0.95, seed, batch=400) for seed in range(400)]
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 400, 0.05)
 
 
@@ -586,7 +587,9 @@ def test_one_run_in_which_everyone_is_a_canary() -> None:
         ({"pair": {"vote": (0, 1)}}, r"pair must hold messages of shape \(3,\), not \(\)"),
         ({"pair": OPINIONS, "policy": Mute()}, "steps must be enough for a message of agent 0 on channel 'opinion'"),
         ({"method": "one-run"}, "trials must be the number of senders, 4, in one run, not 100"),
-        ({"trials": 3}, "trials must be an integer >= 4, not 3"),
+        ({"trials": 3}, "trials must be an integer >= 4 and <= 1000000000, not 3"),
+        ({"trials": 10**400}, "trials must be an integer >= 4 and <= 1000000000"),
+        ({"references": True, "method": "white"}, "method must be 'black' with references, not 'white'"),
     ],
 )
 def test_mistakes_about_environments_are_named(change: dict[str, Any], named: str) -> None:
@@ -629,7 +632,7 @@ class Slip:
 )
 def test_delta(method: Method, delta: float, least: float) -> None:
     mechanism = Slip(1.0, delta)
-    found = [audit(mechanism, (0, 1), 8_000, 0.999, seed, method, delta=delta) for seed in range(100)]
+    found = [audit(mechanism, (0, 1), 8_000, 0.999, seed, method, delta=delta, batch=8_000) for seed in range(100)]
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 100, 1e-3)
     assert np.median([one.certified for one in found]) > least
     if delta == 0.01:
@@ -698,7 +701,7 @@ def test_free_wins_by_hand(correct: int, guesses: int, trials: int, delta: float
 def test_free_wins_of_a_mechanism_that_gives_delta_away() -> None:
     """Of 300 audits of (epsilon, delta) that hold with equality, at most `binom.isf(1e-4, 300, 0.05)` = 29 certify more: free wins are
     counted as such in the choice of the threshold and in the certificate."""
-    found = [audit(Slip(0.3, 0.05), (0, 1), 2_000, 0.95, seed, "white", delta=0.05) for seed in range(300)]
+    found = [audit(Slip(0.3, 0.05), (0, 1), 2_000, 0.95, seed, "white", delta=0.05, batch=2_000) for seed in range(300)]
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 300, 0.05)
     assert np.median([one.certified for one in found]) > 0
 
@@ -752,7 +755,15 @@ def test_progress_counts_trials() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"trials": 3}, "trials must be an integer >= 4, not 3"),
+        ({"trials": 3}, "trials must be an integer >= 4 and <= 1000000000, not 3"),
+        ({"trials": 10**400}, "trials must be an integer >= 4 and <= 1000000000, not an integer of 1329 bits"),
+        ({"sensitivity": 1e300, "mechanism": mechanisms.Laplace(1.0)}, "sensitivity must lie between"),
+        ({"claimed": 10**400}, "claimed must be"),
+        (
+            {"method": "both", "mechanism": lambda x, rng, trials: np.zeros(trials)},
+            "method must be 'black' or 'one-run'",
+        ),
+        ({"method": "white", "references": True}, "method must be 'black' with references, not 'white'"),
         ({"confidence": 1.0}, "confidence must be a finite number > 0 and < 1, not 1.0"),
         ({"delta": -0.1}, "delta"),
         ({"held_out": 0}, "held_out"),
@@ -760,7 +771,7 @@ def test_progress_counts_trials() -> None:
         ({"claimed": math.nan}, "claimed"),
         ({"seed": -1}, "seed"),
         ({"batch": 0}, "batch"),
-        ({"method": "grey"}, "method must be one of 'white', 'black', 'one-run', not 'grey'"),
+        ({"method": "grey"}, "method must be one of None, 'white', 'black', 'one-run', 'both', not 'grey'"),
         ({"pair": (0.0,)}, "pair must be two adjacent worlds"),
         ({"mechanism": 3}, "mechanism must have"),
         (
@@ -788,8 +799,10 @@ def results() -> list[AuditResult]:
 def test_table_says_it_all() -> None:
     found = results()
     text = audit_table(found)
-    assert len(text.splitlines()) == 1 + 3 + 2
-    assert "violated" in text.splitlines()[2]
+    assert len(text.splitlines()) == 1 + 7 + 2, (
+        "two audits with a row for each method and one for both, and one of a single method"
+    )
+    assert [" violated" in line for line in text.splitlines()[1:8]] == [False] * 3 + [True] * 3 + [False]
     assert "at delta = 0.01" in text
     assert "ln(n / ln 20)" in found[0].table()
     json.dumps(found[0].as_dict())

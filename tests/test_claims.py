@@ -1,8 +1,12 @@
 """The papers' claims can fail: fed the paper's own numbers each says that they agree, fed a null it does not."""
 
+import json
 import math
+import re
+import runpy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,7 @@ from taciturn.envs.elicitation.costs import LogCost
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
 from taciturn.policies import OptimalStopping, Wintall
 
+ROOT = Path(__file__).parent.parent
 STUDIES: dict[str, Any] = {name: study for name, study in load_studies().items() if getattr(study, "claims", ())}
 CLAIMS = [(name, claim) for name, study in STUDIES.items() for claim in study.claims]
 
@@ -234,7 +239,8 @@ def test_lemma_2_of_chen_by_hand() -> None:
     delta = mu * 0.125 / (8 * (2 - mu) + mu)
     r = (1 - 2 * q) * mu * 0.125 / (9 * (8 * (2 - mu) + mu))
     bound, size, near = lemma_2((0.95, 0.65, 0.35, 0.05), 3.0, 400)
-    assert (bound, size) == (pytest.approx(1 - 8 * math.exp(-800 * r**2)), 400)
+    assert size == 400
+    assert bound == pytest.approx(1 - 8 * math.exp(-800 * r**2))
     sd = (
         math.sqrt(q * (1 - q) / 400) / (1 - 2 * q) * math.sqrt(0.75)
     )  # of a share of normalised estimates, to first order
@@ -277,11 +283,14 @@ def test_tasks_are_counted_by_hand() -> None:
     """Two draws of three tasks."""
     scores = {"WINTALL-40": [[2.0, 3, 1], [2, 2, 2]], "Flat": [[1.0, 3, 2], [1, 1, 1]]}
     groups = [
-        Group({"payment": name}, np.arange(2), {}, {"score": [(np.arange(3), np.array(x)) for x in rows]}, np.zeros(2))
+        Group(
+            {"payment": name}, np.arange(2), {}, {"score": [(np.arange(3.0), np.array(x)) for x in rows]}, np.zeros(2)
+        )
         for name, rows in scores.items()
     ]
     higher, gain = jiang.by_task(Results(groups), "WINTALL-40", "Flat", "score")
-    assert (higher.value, gain.value) == (2.0, pytest.approx((100 * (1 + 0 - 0.5) / 3 + 100) / 2))
+    assert higher.value == 2
+    assert gain.value == pytest.approx((100 * (1 + 0 - 0.5) / 3 + 100) / 2)
 
 
 def test_which_targets_a_logarithmic_cost_keeps() -> None:
@@ -292,3 +301,43 @@ def test_which_targets_a_logarithmic_cost_keeps() -> None:
         gain = elicitation_v0.exploitability(Wintall(target), np.full(3000, target), theta=theta, cost=cost) / bound
         assert (math.log(1 + target) < target * (target + values) / ((1 + target) * values)) == kept
         assert (gain < 1e-3) == kept
+
+
+# Stored full results.
+
+STORED = runpy.run_path(str(ROOT / "benchmarks/paper_verdicts.py"))
+FILES = sorted(STORED["RESULTS"].glob("*.json"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_stored_verdicts_are_those_of_the_claims(file: Path) -> None:
+    """The tolerances of today give the stored verdicts on the stored numbers."""
+    about = json.loads(file.read_text(encoding="utf-8"))
+    assert {"command", "commit", "taciturn", "python", "libraries", "seeds", "hours"} <= set(about)
+    for claim, row in zip(STUDIES[file.stem].claims, about["verdicts"], strict=True):
+        assert claim.statement == row["claim"]
+        numbers = row["numbers"] and [Estimate(*x) for x in row["numbers"]]
+        assert row["verdict"] == (claim.judge(numbers) if numbers else NOT_TESTED)
+
+
+def test_the_page_of_verdicts_is_made_from_what_is_stored() -> None:
+    assert FILES
+    assert (ROOT / "docs/verdicts.md").read_text(encoding="utf-8") == STORED["page"]()
+
+
+def test_the_readme_has_no_verdict_that_the_stored_results_contradict() -> None:
+    """The numbers of README's summary of Jiang 2020, chapter 2, are those stored."""
+    rows = json.loads((STORED["RESULTS"] / "jiang2020-2.json").read_text(encoding="utf-8"))["verdicts"]
+    paid = next(
+        row
+        for row in rows
+        if row["claim"].startswith("Theorem 2: WINTALL") and "four values, quadratic" in row["claim"]
+    )
+    sizes = dict(re.findall(r"([\d.]+) \(N = ([\d,]+)\)", paid["reason"]))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(
+        r"WINTALL pays ([\d.]+) times the bound at 1,000 individuals\s+and ([\d.]+) times at 30,000", text
+    )
+    assert found
+    by_size = {size: float(value) for value, size in sizes.items()}
+    assert [float(x) for x in found.groups()] == pytest.approx([by_size["1,000"], by_size["30,000"]], abs=0.005)

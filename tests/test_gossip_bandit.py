@@ -201,6 +201,30 @@ def test_tables_draw_the_law(gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(law, bruteforce(x, n - x, p, q), atol=1e-14)
 
 
+def test_shared_tables_as_made_have_the_law() -> None:
+    """For every count of ones among 700, whose tables are made for anchors, with unlike bits: against two binomial laws convolved."""
+    n, p, q = 700, 0.5, 0.1
+    sums = ReplySums(n, p, q)
+    assert (sums.levels, len(sums.anchors) < n / 10) == (2, True)
+    outer = [alias_law(sums.outer, row, n + 1) for row in range(len(sums.anchors))]
+    inner = [alias_law(sums.inner, row, sums.gap + 1) for row in range(sums.gap + 1)]
+    for x in (*range(0, n + 1, 7), n - 1, n):
+        row = x // (sums.gap + 1)
+        law = np.convolve(outer[row], inner[x - int(sums.anchors[row])])[: n + 1]
+        np.testing.assert_allclose(law, bruteforce(x, n - x, p, q), atol=1e-13)
+
+
+@pytest.mark.parametrize(("n", "x"), [(12, 0), (12, 5), (40, 40), (40, 13)])
+def test_tables_turn_uniform_numbers_into_the_law(n: int, x: int) -> None:
+    """Midpoints of 2^16 cells through `draw`: each table cell has two parts, so a frequency errs by at most 2 width / 2^16."""
+    sums, cells = ReplySums(n, 0.5, 0.1), 2**16
+    uniform = (np.arange(cells) + 0.5) / cells
+    drawn = sums.draw(np.full(cells, x), uniform[:, None])
+    width = sums.outer.stay.shape[1]
+    frequency = np.bincount(drawn, minlength=n + 1) / cells
+    np.testing.assert_allclose(frequency, bruteforce(x, n - x, 0.5, 0.1), atol=2 * width / cells)
+
+
 @pytest.mark.parametrize("n", [700, 10_000, 100_000, 100_003])
 def test_anchors_reach_every_count(n: int) -> None:
     sums = ReplySums(n, 0.82, 0.18)
@@ -852,8 +876,8 @@ def test_a_hundred_thousand_agents() -> None:
 
 
 BAD = [
-    ({"num_agents": 1}, "num_agents must be an integer >= 2, not 1"),
-    ({"num_agents": 2.5}, "num_agents must be an integer >= 2, not 2.5"),
+    ({"num_agents": 1}, "num_agents must be an integer >= 2 and <= 1000000000, not 1"),
+    ({"num_agents": 2.5}, "num_agents must be an integer >= 2 and <= 1000000000, not 2.5"),
     ({"qualities": (0.5,)}, "qualities must be 2 to 1000 numbers, not 1"),
     ({"qualities": (0.5, 1.5)}, r"qualities\[1\] must be a finite number >= 0 and <= 1, not 1.5"),
     ({"qualities": (0.5, float("nan"))}, "qualities must hold finite numbers only"),

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_resets_that_are_refused_change_nothing(name: str) -> None:
     unknown = 0
     for seed, options in RESETS:
         before = state_of(env)
-        said = refused(lambda seed=seed, options=options: env.reset(seed=seed, options=options))
+        said = refused(partial(env.reset, seed=seed, options=options))
         if said is None:  # what a view does not know, it ignores
             assert "reset_mask" in options
             unknown += 1
@@ -171,7 +172,7 @@ def test_steps_that_are_refused_change_nothing(name: str) -> None:
     env.reset(seed=3)
     for action in ACTIONS:
         before = state_of(env)
-        assert refused(lambda action=action: env.step(action)) is not None, action
+        assert refused(partial(env.step, action)) is not None, action
         assert state_of(env) == before, action
 
 
@@ -185,30 +186,32 @@ def test_steps_of_many_agents_that_are_refused_change_nothing(world: Any) -> Non
         everyone = dict.fromkeys(made.possible_agents, None)
         for action in [*ACTIONS, everyone, {agent: [1] * i for i, agent in enumerate(everyone)}]:
             before = state_of(env)
-            assert refused(lambda action=action, env=env: env.step(action)) is not None, action
+            assert refused(partial(env.step, action)) is not None, action
             assert state_of(env) == before, action
 
 
 def test_views_need_what_they_say() -> None:
-    single = round_stopping_v0.population(2)
+    single: Any = round_stopping_v0.population(2)
+    vector: Any = VectorView
+    aec: Any = AECView
     single.reset(seed=0)
     for call in (
-        lambda: SingleEnv(single), lambda: VectorView(single, "x"), lambda: VectorView(single, 3), lambda: VectorView(single, [1]),
-        lambda: VectorView(single, render_mode="x"), lambda: ParallelView(single), lambda: AECView(round_stopping_v0.population(), [1]),
+        lambda: SingleEnv(single), lambda: vector(single, "x"), lambda: vector(single, 3), lambda: vector(single, [1]),
+        lambda: vector(single, render_mode="x"), lambda: ParallelView(single), lambda: aec(round_stopping_v0.population(), [1]),
         lambda: single.measure(["rate"]), lambda: single.measure(None),
     ):  # fmt: skip
         assert refused(call) is not None
 
 
 def test_counts_past_what_an_integer_holds() -> None:
-    """Refused before anything is added; until then, sums are right."""
+    """More than 2^62 messages of an agent are refused before anything is added; until then, sums are right."""
     ledger = Ledger(1, 2, [Channel("vote", "one_hot", observer="server", unit="event")])
-    loss, most = BitwiseRandomizedResponse(1.0).loss(), 2**63 - 1
+    loss, most = BitwiseRandomizedResponse(1.0).loss(), 2**62
     ledger.charge("vote", loss, everyone=np.array([most - 5]))
     for counts in (np.array([6]), np.array([2**63], np.uint64), np.array([most])):
-        with pytest.raises(ValueError, match="everyone must leave the count of messages below 2\\*\\*63"):
+        with pytest.raises(ValueError, match=r"must .*2\^62"):
             ledger.charge("vote", loss, everyone=counts)
-    with pytest.raises(ValueError, match="each must leave the count of messages below 2\\*\\*63"):
+    with pytest.raises(ValueError, match=r"must .*2\^62"):
         ledger.charge("vote", loss, each=np.array([[0, 6]]))
     ledger.charge("vote", loss, each=np.array([[0, 5]], np.uint64))
     assert ledger.messages("vote").tolist() == [[most - 5, most]]

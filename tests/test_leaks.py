@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -226,7 +226,7 @@ def test_the_bounds_against_exact_values() -> None:
     _, *zeros = social()
     for row, epsilon in [(everybody, 3.0), (one, 3.0), *zip(zeros, (0.5, 1.0, 2.0), strict=True)]:
         count, level = row.messages, epsilon
-        exact = smallest(lambda x, c=count, e=level: bits_at(e, c, x), row.basic)
+        exact = smallest(partial(bits_at, level, count), row.basic)
         assert exact <= row.best <= 1.02 * exact, row.setting
     _, ours = training()
     rho = Gaussian(epsilon=4.0, delta=1e-6).loss().rho

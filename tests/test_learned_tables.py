@@ -81,27 +81,6 @@ def test_moves_of_social_q(move: int, option: set[int], adopts: tuple[int, int])
     assert {tuple(row) for row in plans[:, 1:].tolist()} == {adopts}
 
 
-def test_social_q_forgets_the_last_step_where_runs_begin_anew() -> None:
-    """The first action of a new run is learned from no step: what happened before belongs to another run."""
-    q: Any = SocialQ(steps=400, bins=2, num_envs=2)
-    kept: list[Any] = []
-    learn = q._learn
-
-    def spy(step: Any, after: Array) -> None:
-        kept.append(step[-1].any())
-        learn(step, after)
-
-    q._learn = spy
-    q.train(gossip_bandit_v0.population(2, num_agents=4, qualities=(0.9, 0.1), horizon=2.0)) if hasattr(
-        q, "role"
-    ) else None
-    env = gossip_bandit_v0.population(2, num_agents=4, qualities=(0.9, 0.1), horizon=2.0)
-    env.reset(seed=0)
-    q.reset(env, generator())
-    assert kept
-    assert not all(kept)
-
-
 def stopping() -> Any:
     q: Any = TabularQ(sessions=1)
     q._values, q._visits = np.zeros((4, 4, 2)), np.zeros((4, 4, 2))

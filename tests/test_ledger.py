@@ -661,7 +661,7 @@ def test_the_table_survives_its_export() -> None:
             Memoized(BitwiseRandomizedResponse(1.0)),
             "infinite at user level, and else not counted: an answer that changes reveals that the value changed",
         ),
-        (TreeAggregation(1.0, horizon=8), "a message is a whole stream"),
+        (TreeAggregation(1.0, horizon=8), "a message is a whole stream, of which one event enters one value"),
         (BitwiseRandomizedResponse(1.0), ""),
     ],
 )
@@ -930,7 +930,8 @@ def test_a_budget_over_all_channels_counts_all_of_them(method: Any, bare: bool) 
     ledger.charge_levels("vote", np.array([[9.0, 0.0, 0.0]] * 2))
     assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0][:, 0].any(), "chosen levels count"
     if bare:
-        ledger.channels["profile"].everyone = np.array([0, 1])
+        profile: Any = ledger.channels["profile"]
+        profile.everyone = np.array([0, 1])
         open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0]
         assert not open_[1].any(), "one message without a mechanism spends any budget"
         with pytest.raises(BudgetSpent, match="cannot send on any channel"):
@@ -1101,3 +1102,67 @@ def test_a_budget_holds_whenever_a_sender_stops() -> None:
             stops = np.where((losses > level).any(1), (losses > level).argmax(1), admitted - 1)
             spent = losses[np.arange(len(losses)), stops]
             assert 0 < np.maximum(0, -np.expm1(epsilon - spent)).mean() <= delta + 0.006
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [np.array([2**62, 0])] * 3,
+        [np.array([2**62 + 1, 0])],
+        [np.array([0, 2**63 - 1])],
+        [np.array([1, 2**64 - 1], np.uint64)],
+        [np.array([2**61, 0]), np.array([2**61, 0]), np.array([1, 0])],
+    ],
+    ids=range(5),
+)
+@pytest.mark.parametrize("everyone", [False, True])
+def test_counts_past_the_largest_are_refused_and_never_wrap_around(counts: list[Array], everyone: bool) -> None:
+    """Three times 2^62 messages once cost 0."""
+    ledger, before = make(2, 2), counts[:-1]
+    if len(counts) == 3 and counts[0][0] == 2**62:
+        before = counts[:1]
+
+    def charge(more: Array) -> None:
+        ledger.charge("vote", bitwise(1.0), more if everyone else None, None if everyone else np.tile(more, (2, 1)))
+
+    for more in before:
+        charge(more)
+    with pytest.raises(ValueError, match=r"(counts|each|everyone).* must .*2\^62"):
+        charge(counts[-1])
+    spent = sum(float(more.max()) for more in before)
+    assert ledger.total(method="basic", channel="vote").max() == spent
+
+
+def test_a_ledger_that_is_reset_may_count_on() -> None:
+    ledger = make(1, 1)
+    for _ in range(4):
+        ledger.charge("vote", bitwise(1.0), np.array([2**62]))
+        ledger.reset()
+    ledger.charge("vote", bitwise(1.0), np.array([5]))
+    assert ledger.messages("vote").tolist() == [[5]]
+
+
+@pytest.mark.parametrize("level", [1e300, 10**400, 10**5000, 1e-300], ids=range(4))
+def test_levels_beyond_all_numbers_are_refused(level: Any) -> None:
+    with pytest.raises(ValueError, match=r"^epsilon must"):
+        Budget(level)
+    with pytest.raises(ValueError, match=r"^tightest_at must"):
+        make().odometer(tightest_at=level)
+    if level == 1e300:
+        ledger = make(1, 2)
+        with pytest.raises(ValueError, match=r"epsilons must be inf or at most 1e\+100, not 1e\+300"):
+            ledger.charge_levels("vote", np.array([[level, math.inf]]))
+        assert ledger.messages("vote").sum() == 0
+    if isinstance(level, int):
+        with pytest.raises(ValueError, match="events must be an integer"):
+            make(2, 3).charge("vote", bitwise(1.0), np.ones(2, int), events=level)
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    ledger = make(1, 2)
+    ledger.charge("vote", bitwise(1.0), np.array([3]), events=np.int64(2))  # type: ignore[arg-type]
+    kinds: tuple[Any, ...] = (np.float32, np.float64)
+    for scalar in kinds:
+        assert (ledger.total(scalar(0.25), scalar(0.5)) == ledger.total(0.25, 0.5)).all()
+        assert (ledger.odometer(scalar(0.25), tightest_at=scalar(2)) == ledger.odometer(0.25, tightest_at=2.0)).all()
+        assert Budget(scalar(4), scalar(0.25), method="zcdp").limit == Budget(4.0, 0.25, method="zcdp").limit

@@ -1172,3 +1172,46 @@ def test_binary_k_ary_response_has_no_third_answer() -> None:
     p, alpha = np.e / (1 + np.e), 3.0
     expected = np.log(p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)) / (alpha - 1)
     np.testing.assert_allclose(loss.rdp(np.array([alpha])), [expected])
+
+
+LEVELS: dict[str, Callable[[Any], Any]] = {
+    "epsilon of bits": BitwiseRandomizedResponse,
+    "epsilon of OUE": UnaryEncoding,
+    "budget of k-ary": lambda e: KaryRandomizedResponse(e, 4),
+    "epsilon of Laplace": Laplace,
+    "epsilon of Gaussian": lambda e: Gaussian(e, 1e-5),
+    "rho of Gaussian": Gaussian.from_rho,
+    "sigma of Gaussian": lambda s: Gaussian.from_sigma(s, 1.0),
+    "noise_multiplier of Gaussian": lambda m: Gaussian(noise_multiplier=m),
+    "epsilon of Exponential": Exponential,
+    "epsilon of tree": lambda e: TreeAggregation(e, 8),
+}
+
+
+@pytest.mark.parametrize("made", LEVELS)
+def test_levels_beyond_all_numbers_are_refused_by_name(made: str) -> None:
+    """Squares of what is accepted are numbers; NumPy's scalars are."""
+    for level in (1e300, 1e-300, 10**400, 10**5000, np.float64(1e200)):
+        with pytest.raises(ValueError, match=rf"^{made.split()[0]} must (lie between|be a finite number)") as error:
+            LEVELS[made](level)
+        assert len(str(error.value)) < 120
+    orders = np.array([1.001, 2.0, 1e6])
+    for level in (1e-99, 1e99):
+        loss = LEVELS[made](level).loss()
+        assert (loss.rdp(orders) >= 0).all()
+        assert 0 <= loss.rho < math.inf
+    for scalar in (np.float32(2), np.float64(2), np.int64(2), np.array(2.0)):
+        assert LEVELS[made](scalar) == LEVELS[made](2.0)
+        assert type(LEVELS[made](scalar).loss().rho) is float
+
+
+@pytest.mark.parametrize("number", [10**400, 10**5000, 2**63], ids=range(3))
+def test_whole_numbers_beyond_what_is_counted_are_refused_by_name(number: int) -> None:
+    with pytest.raises(ValueError, match="num_values must be an integer"):
+        KaryRandomizedResponse(1.0, number)
+    with pytest.raises(ValueError, match="horizon must be an integer"):
+        TreeAggregation(1.0, number)
+    with pytest.raises(ValueError, match="horizon must be an integer"):
+        TreeAggregation(1.0, sensitivity=1.0).start((2,), horizon=number)
+    assert KaryRandomizedResponse(1.0, np.uint8(4)) == KaryRandomizedResponse(1.0, 4)  # type: ignore[arg-type]
+    assert TreeAggregation(1.0, np.int32(4)) == TreeAggregation(1.0, 4)  # type: ignore[arg-type]

@@ -668,7 +668,7 @@ def test_any_parameters_make_a_world(chosen: dict[str, Any], seed: int) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"num_clients": True}, "num_clients must be an integer >= 1, not True"),
+        ({"num_clients": True}, "num_clients must be an integer >= 1 and <= 1000000, not True"),
         ({"upload_probability": 1.01}, "upload_probability must be a finite number > 0 and <= 1, not 1.01"),
         ({"compute_probability": 0}, "compute_probability must be a finite number > 0 and <= 1, not 0"),
         ({"slot_time": float("inf")}, "slot_time must be a finite number > 0, not inf"),

@@ -96,7 +96,8 @@ def test_every_row_is_told_what_is_its_own() -> None:
     lucks = [before[:, 3].copy()]
     for step in range(12):
         actions = (np.arange(12) + step) % 5
-        after, reward, done, infos = env.step(actions)
+        stepped: Any = env.step(actions)
+        after, reward, done, infos = stepped
         time += 1
         ended = time == LENGTHS
         for row in range(12):

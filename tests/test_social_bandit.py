@@ -505,7 +505,7 @@ def test_copies_of_the_paper() -> None:
 # Hostile input.
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "few agents": ({"num_agents": 2}, "num_agents must be an integer >= 3, not 2"),
+    "few agents": ({"num_agents": 2}, "num_agents must be an integer >= 3 and <= 1000000000, not 2"),
     "bipartite": ({"graph": "ring"}, "graph must not be bipartite"),
     "star": ({"graph": "star"}, "graph must not be bipartite"),
     "in parts": (

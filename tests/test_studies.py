@@ -51,6 +51,9 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
         for cell in cells:
             seeds.setdefault(json.dumps(cell.config), set()).add(cell.seed)
         for config, found in seeds.items():
+            if "trials" in json.loads(config):  # an audit, which plays thousands of runs for one certificate
+                assert found == {0}
+                continue
             policy = str(json.loads(config).get("policy"))
             # A limit is a calculation, which has nothing to draw.
             declared = getattr(STUDIES[name], "seeds", (5, 20))[1]
@@ -115,9 +118,9 @@ def test_verdicts_on_wintall() -> None:
     )
     verdicts = {v.quantity: v for v in study.verdicts(found)}
     target = "Theorem 2: the target is a Nash equilibrium (gain of the best deviation over the bound, four values, quadratic cost, "
-    found = verdicts[f"{target}the largest N)"]
-    assert found.verdict == AGREES
-    assert "if everyone is at eps = 0, no deviation gains more than" in found.reason
+    equilibrium = verdicts[f"{target}the largest N)"]
+    assert equilibrium.verdict == AGREES
+    assert "if everyone is at eps = 0, no deviation gains more than" in equilibrium.reason
     pays = "Theorem 2: WINTALL pays the bound of Theorem 1, corrected (payment over bound, four values, linear cost, the largest N)"
     assert verdicts[pays].verdict == IN_KIND
     assert not any("logarithmic" in name for name in verdicts)

@@ -186,6 +186,24 @@ def test_queues_serve_what_arrives_at_once_in_random_order() -> None:
         assert abs(difference.mean()) < FOUR_SIGMA * difference.std() / runs**0.5
 
 
+def test_queues_serve_first_what_came_first() -> None:
+    """Three copies x, y, z begin at one end of an edge, where a copy always moves, one at a time. In slots 1 to 4 these move:
+    x there; y there and x back; z there (it has waited longer than x) and y back; x there and z back."""
+    edge, rng, bits = Graph.of([(0, 1)], 2), np.random.default_rng(0), np.eye(3, dtype=bool)
+
+    def ended(steps: int, slots: int | None) -> list[list[int]]:
+        found: list[list[int]] = dissemination.spread_queued(
+            bits, np.zeros(3, np.int64), 1, edge, steps, slots, rng
+        ).counts.tolist()
+        return found
+
+    assert ended(3, 3) == [[0, 0, 0], [0, 0, 0]]
+    assert ended(3, 4) == [[0, 0, 0], [1, 0, 0]]
+    assert ended(2, 3) == [[1, 1, 0], [0, 0, 0]]
+    assert ended(1, 2) == [[0, 0, 0], [1, 1, 0]]
+    assert ended(3, None) == [[0, 0, 0], [1, 1, 1]]
+
+
 # Federated bandit.
 
 
@@ -220,7 +238,7 @@ def test_rounds_that_are_missed_and_uploads_that_are_lost() -> None:
     """What is behind each agent's mean (`weight`), what it has reported (`used_counts`), and the rounds it missed, slot by slot."""
     first, both, nobody = (True, False), (True, True), (False, False)
 
-    def seen(*uploads: tuple[bool, bool], lost: tuple[int, ...] = ()) -> list[list[float]]:
+    def seen(*uploads: tuple[bool, bool], lost: tuple[int, ...] = ()) -> Any:
         s = played(lost, list(uploads))
         return [s.weight[0, :, 0].tolist(), s.used_counts[0, :, 0].tolist(), s.missed_rounds[0].tolist()]
 
@@ -232,9 +250,13 @@ def test_rounds_that_are_missed_and_uploads_that_are_lost() -> None:
         "sent and lost: spent, not missed, and not sent again"
     )
     assert seen(nobody, first, first, lost=(1,)) == [[1, 0], [3, 0], [0, 2]]
+    lost = seen(nobody, first, (False, True), lost=(2, 3))
+    assert lost == [[2, 0], [2, 3], [1, 0]], (
+        "the second agent's two messages are lost, and it has missed nothing any more"
+    )
     # After two missed rounds, four pulls go as three messages of 4/3 each: the second of them is lost.
     found = seen(first, first, nobody, both, lost=(4,))
-    np.testing.assert_allclose(found, [[4, 8 / 3], [4, 4], [0, 0]])
+    np.testing.assert_allclose(found, [[4.0, 8 / 3], [4.0, 4.0], [0.0, 0.0]])
 
 
 def test_a_lost_upload_leaves_the_average_to_the_others() -> None:

@@ -282,7 +282,8 @@ class Population(ABC, Generic[S]):
             known = {name: lambda name=name: self.spending(("basic", "zcdp"))[name] for name in spent} | known
             if len({channel.sender for channel in self.channels.values()}) == 1:
                 known = {"agent_messages": self._agent_messages, "agent_epsilon": self._agent_epsilon} | known
-        if not isinstance(name, str) or name not in known:
+        asked: Any = name
+        if not isinstance(asked, str) or asked not in known:
             raise ValueError(f"{self.name} measures {', '.join(known) or 'nothing'}, not {shown(name)}")
         return np.array(known[name]())
 

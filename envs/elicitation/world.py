@@ -142,7 +142,8 @@ class Params:
             distribution("theta", self.theta)
         as_cost(self.cost)
         number("cost_spread", self.cost_spread, at_least=0, below=1)
-        if not (isinstance(self.belief_concentration, float) and self.belief_concentration == math.inf):
+        belief: Any = self.belief_concentration
+        if not (isinstance(belief, float) and belief == math.inf):
             number("belief_concentration", self.belief_concentration, above=0)
         integer("horizon", self.horizon, at_least=1, at_most=2**53)
         number("max_epsilon", self.max_epsilon, above=MIN_TARGET, at_most=LARGE)

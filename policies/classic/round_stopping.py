@@ -34,7 +34,7 @@ class Fraction(StoppingRule):
         self.fraction = number("fraction", fraction, at_least=0, at_most=1)
 
     def prepare(self, model: Model) -> None:
-        # 0.1 * 30 is 3.0000000000000004 in floating point, but 3 is meant.
+        # 0.07 * 100 is 7.000000000000001 in floating point, but 7 is meant.
         self._count = int(np.ceil(self.fraction * model.num_clients - 1e-9))
 
     def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:

@@ -25,6 +25,8 @@ NOT_REAL = (bool, np.bool_, str, bytes, complex, np.complexfloating)
 
 def shown(value: Any, length: int = 200) -> str:
     """The value in one line of at most `length` characters, for messages."""
+    if isinstance(value, int) and abs(value) >= 2**256:
+        return f"an integer of {value.bit_length()} bits"
     try:
         text = " ".join(repr(value).split())
     except Exception:  # an integer of too many digits, or an object whose repr fails

@@ -8,9 +8,10 @@ import numpy as np
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["NOTHING_HIDDEN", "Account", "Accounts", "Levels"]
+__all__ = ["MOST_MESSAGES", "NOTHING_HIDDEN", "Account", "Accounts", "Levels"]
 
 NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
+MOST_MESSAGES = 2**62  # of an agent, counted in int64
 
 
 @dataclass
@@ -47,21 +48,22 @@ class Account:
         return self.everyone if self.each is None else self.everyone + self.each.max(1)
 
     def add(self, everyone: Array | None, each: Array | None) -> None:
-        """Count messages sent by every agent, bool[B] or int[B], and by some agents, bool[B, N] or int[B, N]."""
-        given = {"everyone": everyone, "each": each}
-        largest = {name: _largest(counts) for name, counts in given.items() if counts is not None}
-        most = self.most + sum(largest.values())
-        if most >= 2**63:
-            names = " and ".join(largest)
+        """Count messages sent by every agent, bool[B] or int[B], and by some agents, bool[B, N] or int[B, N].
+
+        Raises:
+            ValueError: the counts would exceed MOST_MESSAGES. Nothing is counted then.
+        """
+        more = sum(_largest(counts) for counts in (everyone, each) if counts is not None)
+        if self.most + more > MOST_MESSAGES and int(self.most_sent().max()) + more > MOST_MESSAGES:
             raise ValueError(
-                f"{names} must leave the count of messages below 2**63, not bring it from {self.most} to {most}"
+                f"counts on {self.channel!r} must not exceed 2^62 messages of an agent, and {more} more do"
             )
-        self.most = most
+        self.most += more
         if everyone is not None:
-            self.everyone += everyone.astype(np.int64, copy=False) if everyone.dtype.kind == "u" else everyone
+            self.everyone += everyone.astype(np.int64) if everyone.dtype.kind == "u" else everyone
         if each is not None:
             self.each = np.zeros(each.shape, np.int64) if self.each is None else self.each
-            self.each += each.astype(np.int64, copy=False) if each.dtype.kind == "u" else each
+            self.each += each.astype(np.int64) if each.dtype.kind == "u" else each
 
     def reset(self, where: Bools) -> None:
         """Set the counts of the replicas marked in `where` [B] to zero."""

@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from taciturn.privacy import checks
 from taciturn.privacy.audit_result import AuditMethod, AuditResult
 from taciturn.validation import Array, Floats, choice, integer, number
 
@@ -28,6 +29,7 @@ Ratio = Callable[[Array, Any, Any], Any]
 MOST_AT_ONCE = 100_000
 FEWEST_AT_ONCE = 100
 LEAST_CALLS = 256
+MOST_TRIALS = 10**9
 LARGEST_SCORE = 1e6
 MOST_TO_FIT = 100_000
 MOST_OUTCOMES = 64
@@ -61,7 +63,7 @@ def audit_transcripts(
     Binomial(trials, delta) is subtracted from the correct guesses, and one run is judged by the p-value of Steinke, Nasr & Jagielski, which
     has power only if delta is well below (1 - confidence) / trials.
     """
-    trials = integer("trials", trials, at_least=4)
+    trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     confidence = number("confidence", confidence, above=0, below=1)
     seed = integer("seed", seed, at_least=0)
     known_delta = float(getattr(mechanism, "delta", 0.0))
@@ -111,7 +113,7 @@ def audit_transcripts(
     scorers: list[Scorer] = []
     if ratio is not None and method != "black":
         scorers.append(likelihood_scorer(ratio, *pair))
-    parts = chain([first], known)
+    parts: Iterator[Array] = chain([first], known)
     if len(scorers) < len(ways):
         whole = np.concatenate(list(parts))
         scorers.append(fitted_scorer(whole, second[:held]))
@@ -150,6 +152,7 @@ def audit_transcripts(
 
 def calls(trials: int, most: int) -> int:
     """The number of transcripts to make at once, at most `most`: such that there are many calls, between which a mechanism may change."""
+    trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     return min(max(math.ceil(trials / LEAST_CALLS), FEWEST_AT_ONCE), most)
 
 
@@ -178,7 +181,7 @@ def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | Non
                 f"mechanism must have perturb(x, rng) or be a function of (x, rng, trials), not {mechanism!r}"
             )
         return lambda x, rng, count, _: mechanism(x, rng, count), None
-    known = {} if sensitivity is None else {"sensitivity": number("sensitivity", sensitivity, above=0)}
+    known = {} if sensitivity is None else {"sensitivity": checks.level("sensitivity", sensitivity)}
     own: Any = getattr(mechanism, "log_likelihood_ratio", None)
 
     def copies(x: Any, count: int) -> Array:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from taciturn.privacy import checks
 from taciturn.privacy.accounts import Account
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.composition import ORDERS
@@ -52,7 +53,7 @@ class Budget:
     method: Literal["basic", "zcdp", "rdp"] = "basic"
 
     def __post_init__(self) -> None:
-        number("epsilon", self.epsilon, above=0)
+        checks.level("epsilon", self.epsilon)
         number("delta", self.delta, at_least=0, below=1)
         choice("when_spent", self.when_spent, ("silent", "truncate", "raise"))
         choice("method", self.method, ("basic", "zcdp", "rdp"))

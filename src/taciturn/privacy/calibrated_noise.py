@@ -35,7 +35,7 @@ class Calibrated(Mechanism):
     sampler: str
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._set(epsilon=checks.level("epsilon", self.epsilon))
         self._check()
 
     def _check(self) -> None:
@@ -220,9 +220,9 @@ class Gaussian(_Additive):
         given: Any = self.noise_multiplier
         known = not (isinstance(given, float) and math.isnan(given))
         if known:
-            self._set(noise_multiplier=number("noise_multiplier", given, above=0))
+            self._set(noise_multiplier=checks.level("noise_multiplier", given))
         if not (known and self.epsilon == math.inf and self.delta == 0):
-            self._set(epsilon=number("epsilon", self.epsilon, above=0))
+            self._set(epsilon=checks.level("epsilon", self.epsilon))
             self._set(delta=number("delta", self.delta, above=0, below=1))
             least = _calibrate(self.epsilon, self.delta)
             if known and self.noise_multiplier < least * (1 - 1e-9):
@@ -237,13 +237,13 @@ class Gaussian(_Additive):
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float | None = None, sampler: str = "fast") -> "Gaussian":
         """The noise that is rho-zCDP, sigma = sensitivity / sqrt(2 rho) (Bun & Steinke 2016, Proposition 1.6)."""
-        multiplier = 1 / math.sqrt(2 * number("rho", rho, above=0))
+        multiplier = 1 / math.sqrt(2 * checks.level("rho", rho))
         return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
 
     @classmethod
     def from_sigma(cls, sigma: float, sensitivity: float, sampler: str = "fast") -> "Gaussian":
         """Noise of standard deviation `sigma`, in the units of the message, for this sensitivity."""
-        multiplier = number("sigma", sigma, above=0) / number("sensitivity", sensitivity, above=0)
+        multiplier = checks.level("sigma", sigma) / number("sensitivity", sensitivity, above=0)
         return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
 
     @property

@@ -5,9 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints, number
 
 MOST = 2**48  # entries of a histogram are smaller, so that their sums fit into int64
+FARTHEST = 1e100  # levels and their inverses are at most this, so that their squares and sums of those are numbers
+
+
+def level(name: str, value: Any) -> float:
+    """A number > 0 such as an epsilon, of which squares and sums are taken."""
+    found = number(name, value, above=0)
+    if not 1 / FARTHEST <= found <= FARTHEST:
+        raise ValueError(f"{name} must lie between {1 / FARTHEST:g} and {FARTHEST:g}, not be {value!r}")
+    return found
 
 
 def numbers(name: str, value: Any, kinds: str = "biuf") -> Array:

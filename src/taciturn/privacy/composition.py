@@ -123,10 +123,10 @@ def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
     u = cost + 1
     for _ in range(100):
         u = cost + math.log1p(u)
-    r = (math.sqrt(1 + u + 2 * tightest_at) - math.sqrt(1 + u)) ** 2 / u
+    r = (2 * tightest_at / (math.sqrt(1 + u + 2 * tightest_at) + math.sqrt(1 + u))) ** 2 / u
     finite = np.isfinite(rho)
     v = 2 * np.where(finite, rho, 0.0)
-    bound = v / 2 + np.sqrt((v + r) * (cost + np.log1p(v / r)))
+    bound = v / 2 + np.sqrt((v + r) * (cost + np.log(v + r) - math.log(r)))
     return np.where(finite, np.where(v > 0, bound, 0.0), math.inf)
 
 

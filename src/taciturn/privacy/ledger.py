@@ -14,7 +14,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from taciturn.privacy.accounts import NOTHING_HIDDEN, Account, Accounts, Levels
+from taciturn.privacy import checks
+from taciturn.privacy.accounts import MOST_MESSAGES, NOTHING_HIDDEN, Account, Accounts, Levels
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.channels import Observer, SendingChannel, Unit
 from taciturn.privacy.composition import LOCAL, METHODS, History, MessageCounts, Method, group
@@ -92,7 +93,8 @@ class Ledger:
             events: number of events that one message depends on. At user level, all of them change at once.
 
         Raises:
-            ValueError: the channel is unknown, or the counts have another shape or type or are negative. Nothing is counted then.
+            ValueError: the channel is unknown, or the counts have another shape or type, are negative, or exceed 2^62 with those before.
+                Nothing is counted then.
         """
         shape = self._shape(channel)
         if everyone is not None:
@@ -122,6 +124,10 @@ class Ledger:
             raise ValueError(f"epsilons must be a float array of shape {shape}, not {_described(epsilons)}")
         if not epsilons.min() >= 0:
             raise ValueError(f"epsilons must be >= 0, not {epsilons.min()}")
+        if epsilons.max() > checks.FARTHEST and ((epsilons > checks.FARTHEST) & (epsilons < math.inf)).any():
+            raise ValueError(
+                f"epsilons must be inf or at most {checks.FARTHEST:g}, not {epsilons[epsilons < math.inf].max()}"
+            )
         key = channel, kind, zcdp, events
         account = self._levels.get(key)
         if account is None:
@@ -242,7 +248,7 @@ class Ledger:
             As `total` does.
         """
         delta = number("delta", delta, at_least=0, below=1)
-        tightest_at = number("tightest_at", tightest_at, above=0)
+        tightest_at = checks.level("tightest_at", tightest_at)
         return self._composed(lambda history: history.odometer(delta, tightest_at), by, unit, observer, channel, role)
 
     def _composed(
@@ -428,8 +434,10 @@ def _check_counts(name: str, value: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must be an integer or bool array of shape {shape}, not {_described(value)}")
     if value.dtype.kind == "i" and value.min() < 0:
         raise ValueError(f"{name} must be >= 0, not {value.min()}")
+    if value.dtype.kind == "u" and value.max() > MOST_MESSAGES:
+        raise ValueError(f"{name} must be at most 2^62, not {value.max()}")
 
 
 def _check_events(events: Any) -> None:
     if events is not None:
-        integer("events", events, at_least=1)
+        integer("events", events, at_least=1, at_most=MOST_MESSAGES)

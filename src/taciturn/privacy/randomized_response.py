@@ -118,7 +118,7 @@ class BitwiseRandomizedResponse(_Bits):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._set(epsilon=checks.level("epsilon", self.epsilon))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @property
@@ -144,7 +144,7 @@ class UnaryEncoding(_Bits):
     sampler: str = "fast"
 
     def __post_init__(self) -> None:
-        self._set(epsilon=number("epsilon", self.epsilon, above=0))
+        self._set(epsilon=checks.level("epsilon", self.epsilon))
         choice("variant", self.variant, ("optimised", "symmetric"))
         choice("sampler", self.sampler, ("fast", "exact"))
 
@@ -196,9 +196,9 @@ class KaryRandomizedResponse(Mechanism):
     epsilon: float = field(init=False)
 
     def __post_init__(self) -> None:
-        budget = number("budget", self.budget, above=0)
+        budget = checks.level("budget", self.budget)
         self._set(budget=budget, epsilon=math.log1p(budget))
-        self._set(num_values=integer("num_values", self.num_values, at_least=2))
+        self._set(num_values=integer("num_values", self.num_values, at_least=2, at_most=checks.MOST))
         choice("sampler", self.sampler, ("fast", "exact", "opendp"))
 
     @classmethod

@@ -16,6 +16,9 @@ from taciturn.validation import Array, Bools, Ints, integer
 __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
 
 
+LONGEST = 2**62  # steps of a stream, counted in int64
+
+
 class TreeState:
     """State of `TreeAggregation` for agents of `shape`: log2(horizon) + 2 numbers each."""
 
@@ -76,13 +79,13 @@ class TreeAggregation(Calibrated):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.horizon is not None:
-            self._set(horizon=integer("horizon", self.horizon, at_least=1))
+            self._set(horizon=integer("horizon", self.horizon, at_least=1, at_most=LONGEST))
 
     def _horizon(self, given: int | None) -> int:
         longest = self.horizon if self.horizon is not None else given
         if longest is None:
             raise ValueError("horizon must be given, to start or as TreeAggregation(horizon=...)")
-        return integer("horizon", longest, at_least=1)
+        return integer("horizon", longest, at_least=1, at_most=LONGEST)
 
     def levels(self, horizon: int | None = None) -> int:
         """floor(log2 horizon) + 1."""

@@ -95,9 +95,9 @@ class SocialLearners(Study):
     rows = ("policy",)
 
     def cells(self, quick: bool) -> list[Cell]:
-        worlds = (("gossip_bandit_v0", GOSSIP), ("social_bandit_v0", {**SOCIAL, "horizon": 50}))
+        worlds = [("gossip_bandit_v0", GOSSIP), ("social_bandit_v0", {**SOCIAL, "horizon": 50})]
         if quick:
-            worlds = (("gossip_bandit_v0", {**GOSSIP, "num_agents": 100, "horizon": 10.0}),)
+            worlds = [("gossip_bandit_v0", {**GOSSIP, "num_agents": 100, "horizon": 10.0})]
         found = []
         for env, params in worlds:
             name, own = OWN[env][0]

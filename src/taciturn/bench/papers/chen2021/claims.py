@@ -95,9 +95,8 @@ def levels_off(statement: str, epsilon: float, setting: Config) -> Claim:
         leak, bound = extinction_leak(options, params["num_agents"], epsilon)
         field = "" if limit is None else f"mean field: {limit.metrics['best'][0]:.3f}; "
         return (
-            f"{field}(K-1) sigma/sqrt(2 pi) = {leak:.3f} against 1/(2K-1) = {bound:.3f}: options without supporters keep estimates "
-            f"above 0, "
-            "so that holders of the best option may see less than the threshold, and try another one"
+            f"{field}(K-1) sigma/sqrt(2 pi) = {leak:.3f} against 1/(2K-1) = {bound:.3f}: options without supporters keep estimates above "
+            "0, so that holders of the best option may see less than the threshold, and try another one"
         )
 
     return Claim(
@@ -162,8 +161,7 @@ def replies(results: Results) -> str:
     runs = group_of(results, BASE)
     return (
         f"per message, not per run: every agent replies at every tick of every agent, {runs.mean('replies'):,.0f} times by t=50, which "
-        f"makes "
-        f"{runs.mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5). A single requester learns at most "
+        f"makes {runs.mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5). A single requester learns at most "
         f"{runs.mean('epsilon_per_requester'):,.0f} about one agent (basic composition)"
     )
 

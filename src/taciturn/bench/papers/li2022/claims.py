@@ -138,8 +138,7 @@ PRIVACY = (
         "Section IV-C1: a small epsilon determines S(r) (epsilon below which it does, 50 agents, over the figure's smallest)", "at least 1",
         lambda: binding_epsilon(AGENTS) / 0.1, at_least(1), 1.0, 0.0,
         lambda: f"at epsilon = 0.1 the privacy term of S(r) dominates for at most {binding_agents(0.1)} agents. Regret differs in the "
-        f"figure "
-        "because of the privacy term of C(r), which keeps arms longer, not because of the noise",
+        f"figure because of the privacy term of C(r), which keeps arms longer, not because of the noise",
     ),
     Claim(
         "Theorem 1: CDP-MAB is M epsilon-DP (epsilon of a message over M epsilon)", "at most 1",
@@ -179,9 +178,8 @@ def four_and_five(q: str) -> Claim:
     def why(results: Results) -> str:
         few = formulas.same_rounds()
         return (
-            f"{by_formulas(four, five)}, and {text(same_ratio(ARMS, 10_000))} on the grid with T = 10^4. They are within 5% of each "
-            f"other on "
-            f"grids of at most {few} arms, a gap of {1 / few:.2f}; 100 uniform arms have a gap of 0.01 on average"
+            f"{by_formulas(four, five)}, and {text(same_ratio(ARMS, 10_000))} on the grid with T = 10^4. They are within 5% of each other "
+            f"on grids of at most {few} arms, a gap of {1 / few:.2f}; 100 uniform arms have a gap of 0.01 on average"
         )
 
     statement = f"Figure 6: R = 4 and R = 5 are almost the same (regret of the first over the second; {q})"
@@ -199,8 +197,7 @@ ROUND_LIMITS = (
         "Section VII-A2: about log T rounds eliminate all suboptimal arms (rounds played, grid)", "log T, about 4",
         lambda r: number_of(r, FREE_ROUNDS, "rounds"), about(4, 0.25), 4.0, 12.0,
         lambda r: f"log T is about 4 for T = 10^4 and the common logarithm. The formulas give {text(expected(FREE_ROUNDS)['rounds'])} "
-        f"rounds "
-        f"at T = 10^5, and the proof of Theorem 1 at most ceil(log2(1/Delta) + 1) = {math.ceil(math.log2(ARMS) + 1)}",
+        f"rounds at T = 10^5, and the proof of Theorem 1 at most ceil(log2(1/Delta) + 1) = {math.ceil(math.log2(ARMS) + 1)}",
     ),
 )  # fmt: skip
 
@@ -239,8 +236,7 @@ CONSTRAINTS = (
         "Figure 7: R = 5, p = 1 is close to Figure 4's regret with epsilon = 1 (ratio)", "close to 1", LIMITED, UNLIMITED, about(1, 0.1),
         1.0, 2.0,
         lambda r: f"{by_formulas(LIMITED, UNLIMITED)}. The first epoch, in which all arms are played, aims at Delta^(1/5) = "
-        f"{0.01**0.2:.2f} "
-        f"instead of 1/2, which takes {0.25 / 0.01**0.4:.2f} times as many pulls",
+        f"{0.01**0.2:.2f} instead of 1/2, which takes {0.25 / 0.01**0.4:.2f} times as many pulls",
     ),
     Claim(
         "Theorem 2: cost c1 ceil(pM) R (R = 5, p = 1: cost over it)", "at most 1",
@@ -255,8 +251,7 @@ CONSTRAINTS = (
         "Remark 2: no worse than without communication if R >= 4 log T / (3 log pM) (T^(2/R) / M at that R, p = 1)", "at most 1",
         lambda: HORIZON ** (2 / (4 * LOGS / 3)) / AGENTS, at_most(1 + 1e-9), 1.0, 10.0,
         lambda: f"T^(2/R) / p^1.5 <= M means R >= 2 log T / log(p^1.5 M) = {2 * LOGS:.2f}, not {4 * LOGS / 3:.2f}. The last line of the "
-        f"proof "
-        "has R >= log T / log pM, and min with T^(1/R)",
+        f"proof has R >= log T / log pM, and min with T^(1/R)",
     ),
 )  # fmt: skip
 
@@ -301,8 +296,7 @@ HETEROGENEITY = (
         "Figure 8: CDP-MAB has similar regret with heterogeneous rewards (over that with homogeneous)", "similar", DIFFER, ALIKE,
         about(1, 0.3, kind=(0.33, 3)), 1.0, 5.0,
         lambda r: f"{by_formulas(DIFFER, ALIKE)}. Means over agents are closer together: with smaller gaps, arms take longer to "
-        f"distinguish, "
-        "but cost less",
+        f"distinguish, but cost less",
     ),
     *map(one_mth, BOTH),
     Claim(
@@ -376,8 +370,7 @@ def eigenvalue_note() -> str:
     of_laplacian, of_adjacency, diameter = formulas.second_eigenvalues(AGENTS)
     return (
         f"the diameter is {diameter}. The Laplacian's eigenvalue is {of_laplacian:.2f}, above 1, which makes cost and regret negative. "
-        f"With "
-        f"the adjacency matrix over d it is {of_adjacency:.3f}, and the bound {math.log(AGENTS) / math.log(1 / of_adjacency):.1f}"
+        f"With the adjacency matrix over d it is {of_adjacency:.3f}, and the bound {math.log(AGENTS) / math.log(1 / of_adjacency):.1f}"
     )
 
 
@@ -406,15 +399,13 @@ GRAPHS = (
         "Corollary 1: (1 - Delta)/(1 - Delta^(1/R)) + R/T <= 1 (Delta = 0.01, R = 5)", "at most 1",
         lambda: 0.99 / (1 - 0.01**0.2) + 5 / HORIZON, at_most(1), 1.0, 2.0,
         lambda: "the sum of Delta^(r/R) over r = 0 ... R - 1 starts with 1 and exceeds it; written from r = 1 to R, it has R + 1 terms "
-        "in the "
-        "paper. It is of order 1 + R / log(1/Delta)",
+        "in the paper. It is of order 1 + R / log(1/Delta)",
     ),
     exact(
         "Equation 22: S(r_k) <= 16 log(8 K r^2 T) / (M Delta_k^2) (the largest constant needed, over all gaps)", "16",
         formulas.equation_22, at_most(16), 16.0, 128.0,
         lambda: "Dtilde > Delta_k / 4 before r_k, so that 8 / Dtilde^2 < 8 * 16 / Delta_k^2: 128; the second term's 32 = 8 * 4 is "
-        "right, and no "
-        "order changes",
+        "right, and no order changes",
     ),
 )  # fmt: skip
 
@@ -509,8 +500,7 @@ COMPONENTS = (
         "at most 1", lambda: formulas.round_cost("complete", (40,) * 5)[0] / formulas.round_cost("complete", (10,) * 5)[0], at_most(1),
         1.0, 4.0,
         lambda: "d - 1 = 0 in complete components, so that the printed bound does not count the agents' messages to the sink: M - Q of "
-        "them. "
-        "Theorem 4 has d",
+        "them. Theorem 4 has d",
     ),
     exact(
         "Corollary 2: regret is O(min{M, T^(2/R)} max{...} + M max d) (R = 4; growth from T = 10^6 to 10^8 over the bound's without min)",
@@ -539,8 +529,7 @@ def above_server(q: str) -> Claim:
         formula = listed((name, expected(one, 40)["waited"]) for name, one in zip(found, chosen[1:], strict=True))
         return (
             f"the part made while waiting, which alone differs: {waits}; by the formulas {formula}. With a server nobody waits, and the "
-            f"regret "
-            f"is {text(value_of(results, chosen[0]))}"
+            f"regret is {text(value_of(results, chosen[0]))}"
         )
 
     return Claim(
@@ -574,9 +563,8 @@ HETEROGENEOUS = (
     *map(above_server, ("uniform", "heterogeneous")),
     Claim(
         "Section VII-C2: local exploitation costs more where agents differ, but slightly (the ring's waiting, minus that of agents that "
-        "are "
-        "alike; its part of the regret)", "slightly", slightly, (POSITIVE, at_most(0.1, kind=(-math.inf, 0.5))), (1.0, 0.05), (0.0, 1.0),
-        "an agent's own best arm is not that of the others: the loss does not shrink from round to round", ("more", "part"),
+        "are alike; its part of the regret)", "slightly", slightly, (POSITIVE, at_most(0.1, kind=(-math.inf, 0.5))), (1.0, 0.05),
+        (0.0, 1.0), "an agent's own best arm is not that of the others: the loss does not shrink from round to round", ("more", "part"),
     ),
     Claim(
         "Corollary 3: CDP-MAB achieves R_C(T) with heterogeneous rewards (regret over that of the formulas for the mean rewards)", "1",

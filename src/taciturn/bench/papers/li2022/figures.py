@@ -170,8 +170,8 @@ class GraphsStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 10 and Table I: graphs"
     description = (
         "DDP-MAB with epsilon = 1 and 50 agents on a graph, and CDP-MAB with a server. `cost` counts the messages of the GIS protocol, "
-        "`cost_bound` every edge in every slot of a round, as Theorem 3 does; c2 = 1. The random graph is Erdos-Renyi with probability "
-        "2 ln M / M, the regular one has degree 4."
+        "`cost_bound` every edge in every slot of a round, as Theorem 3 does; c2 = 1. The random graph is Erdos-Renyi with probability 2 "
+        "ln M / M, the regular one has degree 4."
     )
     figures = ("li2022/10", "li2022/table-1")
     claims = claims.GRAPHS
@@ -220,8 +220,7 @@ class StructuresStudy(FederatedFigure):
     description = (
         "100 agents and 10 arms, with a server, on one ring, or on five rings of 20 with a server; epsilon = 1. The paper does not specify "
         "the graphs of its figure (rings have the longest delays), nor its arms: 10 as in Figure 8. With 100, the means over 100 agents "
-        "would "
-        "lie too close together to be told apart by T. Regret is measured by the means averaged over agents."
+        "lie so close together that by the formulas two or three arms are left at T. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/12",)
     claims = claims.HETEROGENEOUS

@@ -140,9 +140,9 @@ class AgentsStudy(Regret):
     title = "Tao et al. 2023, Figure 2: number of agents"
     description = (
         "PrivateSocialLearning with epsilon = 1 per message, 10,000 rounds. The text says M = 10 and the caption M = 20: both are shown. "
-        "The paper has 30 repetitions; here 5 seeds, and the intervals are narrow against the differences that the claims are about. "
-        "Copies "
-        "end at uniformly random agents, as Theorem 5.1 says of its random walks, by the normal approximation of that law "
+        "The paper has 30 repetitions; here 5 seeds, whose final regrets differ by about 0.003 (0.005 without noise), little against 6 "
+        "delta = 0.12. "
+        "Copies end at uniformly random agents, as Theorem 5.1 says of its random walks, by the normal approximation of that law "
         '(`dissemination="aggregated"`): an agent\'s sums of bits are drawn with their exact means and covariances.'
     )
     figures = ("tao2023/2",)
@@ -163,8 +163,7 @@ class OptionsStudy(Regret):
     title = "Tao et al. 2023, Figure 3: number of options"
     description = (
         "epsilon = 1 per message, g(N) = ln² N, 10,000 rounds. The text bounds the regret by 6 delta except for M >= 20 with N = 3,000, "
-        "and M "
-        "= 30 with N = 6,000; of Figure 2, with M = 10 in its text, it says that N = 3,000 exceeds it. Both are claims here."
+        "and M = 30 with N = 6,000; of Figure 2, with M = 10 in its text, it says that N = 3,000 exceeds it. Both are claims here."
     )
     figures = ("tao2023/3",)
     claims = claims.FIGURE_3

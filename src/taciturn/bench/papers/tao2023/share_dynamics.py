@@ -202,8 +202,8 @@ def theorem_table() -> Table:
     rows.append(["6 mu / delta²", "at most 1", f"{theorem(20, 1.0, 10_000)['exploration']:.4f}", "no, just above"])
     rows.append(["N > 8 h / sqrt(5) + sqrt(2)", f"above {8 * H / math.sqrt(5) + math.sqrt(2):,.0f}", "3,000", "yes"])
     note = (
-        "epsilon = 1, g = ln² N, the paper's parameters. No realistic number of agents meets the second condition: with g = sqrt(N) and "
-        "M = 20 it takes about 10^21,000."
+        "epsilon = 1, g = ln² N, the paper's parameters. No realistic number of agents meets the second condition: with g = sqrt(N) and M "
+        "= 20 it takes about 10^21,000."
     )
     columns = ("condition", "required", "in section 6", "met")
     return Table("Conditions of Theorem 5.2", columns, rows, note, frozenset({0, 3}))
@@ -222,8 +222,8 @@ def needed_table() -> Table:
     ]  # fmt: skip
     note = (
         f"The smallest N whose mean dynamics has regret {BOUND:.2f} after 10,000 rounds with T = h g(N). A lower bound: the noise common "
-        "to all agents also makes the shares fluctuate, which the mean dynamics ignores; the study of the variants includes it. With "
-        "g = ln² N the number of copies per agent is what binds: each agent clips its own estimate at 0, a bias that does not average out."
+        "to all agents also makes the shares fluctuate, which the mean dynamics ignores; the study of the variants includes it. With g = "
+        "ln² N the number of copies per agent is what binds: each agent clips its own estimate at 0, a bias that does not average out."
     )
     columns = ("M", "ε", "N, g = √N", "N, g = ln² N")
     return Table("Agents needed, at least", columns, rows, note, frozenset())

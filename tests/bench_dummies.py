@@ -155,7 +155,7 @@ class Hostile(Study):
         if way == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if way == "hang":
-            time.sleep(600)
+            time.sleep(30)
         if way == "nothing":
             return None  # type: ignore[return-value]
         if way == "orphan" and os.fork():  # the child keeps the dead worker's end of the pipe open

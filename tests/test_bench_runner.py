@@ -245,16 +245,17 @@ def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for
 ) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     with start_slow(out, "serial", log) as process:
-        wait_until_stuck(process, out, log)
-        second = rf"out is being written to by process {process.pid} on .*: wait for it, or choose another --out"
-        with pytest.raises(StoreError, match=second):
-            run_study([dummies.Failing()], Store(out), resume=True)
-        with pytest.raises(StoreError, match="is not empty: continue with --resume"):
-            run_study([dummies.Failing()], Store(out))
-        assert set(Store(out).plan()) == {"slow"}
-        process.kill()
-        process.wait()
-        assert run_study([dummies.Failing()], Store(out), resume=True).finished == 2
+        try:
+            wait_until_stuck(process, out, log)
+            second = rf"out is being written to by process {process.pid} on .*: wait for it, or choose another --out"
+            with pytest.raises(StoreError, match=second):
+                run_study([dummies.Failing()], Store(out), resume=True)
+            with pytest.raises(StoreError, match="is not empty: continue with --resume"):
+                run_study([dummies.Failing()], Store(out))
+            assert set(Store(out).plan()) == {"slow"}
+        finally:
+            process.kill()
+    assert run_study([dummies.Failing()], Store(out), resume=True).finished == 2
     with Store(out).locked(resume=True), pytest.raises(StoreError, match=f"process {os.getpid()} "):
         run_study([dummies.Failing()], Store(out), resume=True)
     assert run_study([dummies.Failing()], Store(out), resume=True).reused == 2

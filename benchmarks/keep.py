@@ -1,13 +1,16 @@
-"""Keep the results of a full run of a study, and the page of the docs that shows them: `python benchmarks/keep.py FOLDER`.
+"""Keep the results of full runs, and the pages of the docs that show them: `python benchmarks/keep.py [FOLDER ...]`.
 
-FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its studies goes to
-`results/studies/<study>.json`: every metric of every cell, with the command, the commit, the versions and the hours it took. Curves are
-left out. `docs/<study>.md`, if there is one, gets the study's tables between its markers.
+Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its studies goes to
+`results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with the command, the commit, the
+versions and the hours it took. Curves are left out. Two kinds of pages are made from these files alone: `docs/<study>.md`, if there is
+one, gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts.
 """
 
 import json
 import re
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +18,20 @@ import numpy as np
 
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.results import Group, Results
+from taciturn.bench.statistics import Estimate
 from taciturn.bench.store import Store
-from taciturn.bench.study import Table
-from taciturn.bench.tables import tables_of
+from taciturn.bench.study import Table, Verdict
+from taciturn.bench.tables import ranges, tables_of, verdict_tables
 
 KEPT = Path(__file__).parent / "results" / "studies"
 DOCS = Path(__file__).parents[1] / "docs"
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
+VERDICTS = """# Verdicts
+
+The papers' claims beside what full runs of `taciturn reproduce` gave; {doc}`command_line` says what a verdict means. This page is made by
+`benchmarks/keep.py` from `benchmarks/results/studies/`. Studies that are not here have not been run in full with this version.
+
+"""
 BEGIN, END = "<!-- results: written by benchmarks/keep.py -->\n", "<!-- end of results -->\n"
 
 
@@ -32,30 +42,43 @@ def keep(folder: Path) -> list[str]:
     if manifest["quick"] or manifest["finished"] is None:
         raise ValueError(f"{folder} must hold a finished run in full form, not a quick or unfinished one")
     for study in manifest["studies"]:
+        results = store.results(study)
         groups = [
             {
                 "config": group.config,
                 "seeds": group.seeds.tolist(),
-                "metrics": {name: [float(f"{x:.6g}") for x in values] for name, values in group.metrics.items()},
+                "metrics": {name: rounded(values) for name, values in group.metrics.items()},
                 "wall_seconds": [round(float(x), 2) for x in group.wall_seconds],
             }
-            for group in store.results(study)
+            for group in results
         ]
         hours = sum(sum(group["wall_seconds"]) for group in groups) / 3600
-        origin = {name: manifest[name] for name in ORIGIN} | {"core_hours": round(hours, 3)}
-        origin["command"] = re.sub(r"--out[= ]\S+", "--out FOLDER", origin["command"])
+        # The program's own name, and not the folder that the results went to.
+        command = "taciturn " + re.sub(r" --out[= ]\S+", "", manifest["command"]).partition(" ")[2]
+        origin = {name: manifest[name] for name in ORIGIN} | {"command": command, "core_hours": round(hours, 3)}
+        judged = load_studies()[study].verdicts(results)
+        verdicts = [vars(one) | {"numbers": [rounded(x) for x in one.numbers]} for one in judged]
         KEPT.mkdir(exist_ok=True)
-        (KEPT / f"{study}.json").write_text(json.dumps({"origin": origin, "groups": groups}) + "\n", encoding="utf-8")
-        page = DOCS / f"{study}.md"
-        if page.exists():
-            page.write_text(filled(page.read_text(encoding="utf-8"), study), encoding="utf-8")
+        parts = {"origin": json.dumps(origin), "groups": listed(groups), "verdicts": listed(verdicts)}
+        text = ",\n".join(f'"{name}": {part}' for name, part in parts.items())
+        (KEPT / f"{study}.json").write_text(f"{{{text}}}\n", encoding="utf-8")
     return list(manifest["studies"])
 
 
-def load(study: str) -> tuple[dict[str, Any], Results]:
-    """The origin of a kept study, and its results."""
+def listed(entries: Iterable[Any]) -> str:
+    """A JSON array with one entry per line."""
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]"
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    """Six significant digits."""
+    return [float(f"{x:.6g}") for x in values]
+
+
+def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
+    """The origin of a kept study, its results and its verdicts."""
     kept = json.loads((KEPT / f"{study}.json").read_text(encoding="utf-8"))
-    return kept["origin"], Results(
+    results = Results(
         Group(
             config=one["config"],
             seeds=np.array(one["seeds"]),
@@ -65,32 +88,58 @@ def load(study: str) -> tuple[dict[str, Any], Results]:
         )
         for one in kept["groups"]
     )
+    verdicts = [Verdict(**one | {"numbers": [Estimate(*x) for x in one["numbers"]]}) for one in kept["verdicts"]]
+    return kept["origin"], results, verdicts
 
 
-def filled(page: str, study: str) -> str:
-    """A page with the study's tables between its markers."""
-    origin, results = load(study)
+def pages() -> dict[Path, str]:
+    """The pages of the docs that show kept results, as they should be."""
+    found, verdicts = {}, []
+    for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
+        origin, results, judged = load(study)
+        source = source_of(origin, results)
+        page = DOCS / f"{study}.md"
+        if page.exists():
+            tables = "\n".join(markdown(table) for table in tables_of(load_studies()[study], results))
+            text = page.read_text(encoding="utf-8")
+            found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
+        if judged:
+            counts = ", ".join(f"{n} {verdict}" for verdict, n in Counter(one.verdict for one in judged).most_common())
+            table = "\n".join(markdown(table) for table in verdict_tables(judged))
+            verdicts.append(f"## {load_studies()[study].title}\n\n{counts}. {source}\n\n{table}")
+    found[DOCS / "verdicts.md"] = VERDICTS + "\n".join(verdicts)
+    return found
+
+
+def source_of(origin: dict[str, Any], results: Results) -> str:
+    """How results came about."""
     libraries = ", ".join(f"{name} {version}" for name, version in origin["libraries"].items())
-    source = (
-        f"`{origin['command']}` at commit {origin['commit'][:12]} took {origin['core_hours']:.2g} core hours with Python "
-        f"{origin['python']} and {libraries}."
+    seeds = sorted({int(seed) for group in results for seed in group.seeds})
+    return (
+        f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours for seeds {ranges(seeds)}, with "
+        f"Python {origin['python']}, {libraries}."
     )
-    tables = "\n".join(markdown(table) for table in tables_of(load_studies()[study], results))
-    return re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}{tables}\n{source}\n{END}", page, flags=re.DOTALL)
 
 
 def markdown(table: Table) -> str:
-    """A table with its title and note."""
+    """A table with its title and note, and below it the sentences that explain its rows."""
     align = ["---" if i in table.words else "---:" for i in range(len(table.columns))]
-    lines = [table.columns, align, *table.rows]
-    rows = "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-    return f"**{table.title}**\n\n{rows}\n\n{table.note}\n"
+    lines = [line[: len(align)] for line in (table.columns, align, *table.rows)]
+    rows = "\n".join("| " + " | ".join(map(escaped, line)) + " |" for line in lines)
+    reasons = "".join(f"- {escaped(row[0])}: {row[-1]}\n" for row in table.rows if table.explained and row[-1])
+    return f"**{table.title}**\n\n{rows}\n\n{table.note}\n" + (f"\n{reasons}" if reasons else "")
+
+
+def escaped(cell: object) -> str:
+    """A cell of a table in Markdown."""
+    return str(cell).replace("|", "\\|")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python benchmarks/keep.py FOLDER")
     try:
-        print("kept:", ", ".join(keep(Path(sys.argv[1]))))
+        for folder in sys.argv[1:]:
+            print("kept:", ", ".join(keep(Path(folder))))
     except ValueError as error:
         sys.exit(str(error))
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")

@@ -15,6 +15,7 @@ import numpy as np
 
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.runner import run_study
+from taciturn.bench.statistics import Estimate
 from taciturn.bench.store import Store
 from taciturn.bench.study import Score, Study, Verdict
 
@@ -59,9 +60,9 @@ class Noise(Study):
     def verdicts(self, results: Results) -> list[Verdict]:
         best = results.one(policy="Clever", privacy={"epsilon": None}, world={"agents": 100}).metrics["reward"]
         return [
-            Verdict("reward of Clever, 100 agents", 2.13, best.mean(), "agrees", interval=(best.min(), best.max())),
-            Verdict("thresholds", "(10, 8)", "(9, 7)", "differs", "the <model> as stated gives smaller ones"),
-            Verdict("Table 3", "–", "–", "not tested", "the paper does not give the parameters"),
+            Verdict("reward of Clever, 100 agents", 2.13, [Estimate(best.mean(), best.min(), best.max())], "agrees"),
+            Verdict("k*", 10, [Estimate(9.0, 9.0, 9.0)], "differs", "the <model> as stated gives a smaller one"),
+            Verdict("Table 3", "–", [], "not tested", "the paper does not give the parameters"),
         ]
 
 

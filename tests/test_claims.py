@@ -1,8 +1,6 @@
 """The papers' claims can fail: fed the paper's own numbers each says that they agree, fed a null it does not."""
 
-import json
 import math
-import re
 import runpy
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taciturn.bench import statistics
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.papers.chen2021.mean_field import lemma_2
-from taciturn.bench.papers.claims import Claim, Range, about, above, at_most, untested
+from taciturn.bench.papers.claims import Claim, Range, about, above, at_most, untested, verdicts
 from taciturn.bench.papers.jiang2020 import claims as jiang
 from taciturn.bench.papers.jiang2020 import model
 from taciturn.bench.papers.li2022 import formulas
@@ -23,6 +22,7 @@ from taciturn.bench.papers.tao2023.settings import uniform_regret
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_TESTED, VERDICTS, Verdict
+from taciturn.bench.tables import ours
 from taciturn.envs import elicitation_v0
 from taciturn.envs.core.graph import random_graph
 from taciturn.envs.elicitation.costs import LogCost
@@ -37,7 +37,7 @@ CLAIMS = [(name, claim) for name, study in STUDIES.items() for claim in study.cl
 @pytest.mark.parametrize(("study", "claim"), CLAIMS, ids=[f"{name}: {claim.statement}"[:90] for name, claim in CLAIMS])
 def test_the_papers_numbers_agree_and_a_null_does_not(study: str, claim: Claim) -> None:
     if claim.measure is None:
-        assert claim.verdict(Results([])).verdict == NOT_TESTED
+        assert verdicts([claim], Results([]))[0].verdict == NOT_TESTED
         assert claim.explanation
         return
     assert claim.judge(claim.paper) == AGREES
@@ -88,14 +88,15 @@ def test_a_claim_is_as_good_as_the_worst_of_its_numbers() -> None:
     claim = Claim("s", "p", lambda r: [1.0, 1.0], (at_most(2), at_most(2, kind=(-9, 9))), 1.0, 9.0, labels=("a", "b"))
     cases = ((1.0, 1.0), (1.0, 5.0), (5.0, 1.0), (1.0, Estimate(1, 0, 99)), (5.0, Estimate(1, 0, 99)))
     assert [claim.judge(numbers) for numbers in cases] == [AGREES, IN_KIND, DIFFERS, NOT_TESTED, DIFFERS]
-    assert claim.verdict(Results([])).ours == "a: 1; b: 1"
-    assert untested("s", "p", "no data").verdict(Results([])).reason == "no data"
+    found, unknown = verdicts([claim, untested("s", "p", "no data")], Results([]))
+    assert ours(found) == "a: 1; b: 1"
+    assert unknown.reason == "no data"
 
 
 def test_a_verdict_has_one_vocabulary() -> None:
     assert VERDICTS == ("agrees", "in kind", "differs", "not tested")
     with pytest.raises(ValueError, match=r"verdict must be one of .*, not 'in the limit'"):
-        Verdict("q", 1.0, 1.0, "in the limit")
+        Verdict("q", 1.0, [], "in the limit")
 
 
 # The claims, fed whole results.
@@ -303,41 +304,42 @@ def test_which_targets_a_logarithmic_cost_keeps() -> None:
         assert (gain < 1e-3) == kept
 
 
-# Stored full results.
+def test_verdicts_hold_together() -> None:
+    """Ten claims that a mean is at most 1, from intervals that end at 1 if each is at 95% by itself: one such claim alone agrees, ten do
+    not; and with others that are clear, those left count for less (Holm)."""
+    noise = np.array([-1.0, 0.0, 1.0])
+    half = statistics.mean(noise).high
+    close, clear = 1 - 1.2 * half, 1 - 100 * half
 
-STORED = runpy.run_path(str(ROOT / "benchmarks/paper_verdicts.py"))
-FILES = sorted(STORED["RESULTS"].glob("*.json"))
+    def claim(value: float) -> Claim:
+        return Claim("s", "p", lambda r: statistics.mean(value + noise), at_most(1), 0.0, 2.0)
+
+    none = Results([])
+    assert [v.verdict for v in verdicts([claim(close)], none)] == [AGREES]
+    together = verdicts([claim(close)] * 10, none)
+    assert {v.verdict for v in together} == {NOT_TESTED}
+    assert "By itself: agrees" in together[0].reason
+    assert [v.verdict for v in verdicts([claim(close), *[claim(clear)] * 9], none)] == [AGREES] * 10
+    assert statistics.mean(noise).high == half
+
+
+# Kept full results.
+
+KEEP = runpy.run_path(str(ROOT / "benchmarks/keep.py"))
+FILES = [file for file in sorted(KEEP["KEPT"].glob("*.json")) if file.stem in STUDIES]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_stored_verdicts_are_those_of_the_claims(file: Path) -> None:
-    """The tolerances of today give the stored verdicts on the stored numbers."""
-    about = json.loads(file.read_text(encoding="utf-8"))
-    assert {"command", "commit", "taciturn", "python", "libraries", "seeds", "hours"} <= set(about)
-    for claim, row in zip(STUDIES[file.stem].claims, about["verdicts"], strict=True):
-        assert claim.statement == row["claim"]
-        numbers = row["numbers"] and [Estimate(*x) for x in row["numbers"]]
-        assert row["verdict"] == (claim.judge(numbers) if numbers else NOT_TESTED)
+def test_kept_verdicts_are_those_of_the_claims(file: Path) -> None:
+    """The tolerances of today give the kept verdicts on the kept numbers, or better ones for a number by itself."""
+    origin, _, found = KEEP["load"](file.stem)
+    assert set(KEEP["ORIGIN"]) | {"core_hours"} == set(origin)
+    for claim, kept in zip(STUDIES[file.stem].claims, found, strict=True):
+        assert claim.statement == kept.quantity
+        alone = claim.judge(kept.numbers) if kept.numbers else NOT_TESTED
+        assert kept.verdict == alone or ("By itself" in kept.reason and alone != NOT_TESTED), claim.statement
 
 
-def test_the_page_of_verdicts_is_made_from_what_is_stored() -> None:
-    assert FILES
-    assert (ROOT / "docs/verdicts.md").read_text(encoding="utf-8") == STORED["page"]()
-
-
-def test_the_readme_has_no_verdict_that_the_stored_results_contradict() -> None:
-    """The numbers of README's summary of Jiang 2020, chapter 2, are those stored."""
-    rows = json.loads((STORED["RESULTS"] / "jiang2020-2.json").read_text(encoding="utf-8"))["verdicts"]
-    paid = next(
-        row
-        for row in rows
-        if row["claim"].startswith("Theorem 2: WINTALL") and "four values, quadratic" in row["claim"]
-    )
-    sizes = dict(re.findall(r"([\d.]+) \(N = ([\d,]+)\)", paid["reason"]))
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(
-        r"WINTALL pays ([\d.]+) times the bound at 1,000 individuals\s+and ([\d.]+) times at 30,000", text
-    )
-    assert found
-    by_size = {size: float(value) for value, size in sizes.items()}
-    assert [float(x) for x in found.groups()] == pytest.approx([by_size["1,000"], by_size["30,000"]], abs=0.005)
+def test_the_papers_whose_verdicts_are_shown() -> None:
+    """Those of every paper have been run in full."""
+    assert {file.stem.partition("-")[0] for file in FILES} == {name.partition("-")[0] for name in STUDIES}

@@ -141,7 +141,7 @@ def test_verdicts_are_found_in_little(tmp_path: Any) -> None:
     grows = "Figure 11: cost grows from case 1 to 2 (with 53) to 3 (ratios of costs per round; {})"
     assert verdicts[grows.format("messages, as the proof counts")].verdict == DIFFERS
     assert verdicts[grows.format("edge bound")].verdict == AGREES
-    assert verdicts["Table II: 100 agents are divided (case 2)"].ours == 110
+    assert verdicts["Table II: 100 agents are divided (case 2)"].numbers[0].value == 110
     few = Results(results.groups[:3])
     assert {v.verdict for v in Little().verdicts(few) if v.quantity.startswith("Figure 11: of cases")} == {NOT_TESTED}
     assert Little().plots(few)

@@ -119,7 +119,7 @@ def print_tables(store: Store, studies: Sequence[Study], console: Console | None
         if not len(results):
             continue
         console.print(Text(f"\n{study.title}", style="bold"))
-        for table in [*verdict_tables(study, results), *tables_of(study, results)[:1]]:
+        for table in [*verdict_tables(study.verdicts(results)), *tables_of(study, results)[:1]]:
             rich = RichTable(title=Text(table.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
             for index, column in enumerate(table.columns):
                 rich.add_column(Text(column), justify="left" if index in table.words else "right", overflow="fold")
@@ -142,7 +142,7 @@ def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
         f"<p class=quiet>{escape('; '.join(filter(None, facts)))}</p>",
         _warning(missing) if finished < planned else "",
         *(_figure(plot, folder) for plot in figures.plots_of(study, results)),
-        *(_html(table) for table in [*verdict_tables(study, results), *tables_of(study, results)]),
+        *(_html(table) for table in [*verdict_tables(study.verdicts(results)), *tables_of(study, results)]),
         "</section>",
     ]
     return "\n".join(filter(None, parts))

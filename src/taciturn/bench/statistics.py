@@ -3,25 +3,28 @@ reinforcement learning at the edge of the statistical precipice' (NeurIPS 34), c
 of 3 runs 73% of the time where it says 95%, so the intervals here are others, which hold for few runs.
 
 Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together; run i of every task may share its seed, and so runs, not
-scores, are taken to be independent. Intervals are at 95%, each by itself. Fewer than `FEWEST` runs give none: its bounds are NaN.
+scores, are taken to be independent. Intervals are at 95%, each by itself, unless `at_level` says otherwise. Fewer than `FEWEST` runs
+give none: its bounds are NaN.
 `benchmarks/coverage.py` measures how often they hold: as stated for normal scores and for scores of skewness 1; less often for the
 mean of exponential scores, and of scores with a rare second mode, which few runs do not show. Scores must be finite: anything else is
 refused with a ValueError.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.stats import norm
 from scipy.stats import t as student
 
 Floats = NDArray[np.float64]
-LEVEL = 0.95  # of all intervals
+LEVEL = 0.95  # of intervals, unless `at_level` says otherwise
 FEWEST = 3  # runs that give an interval
-Z = float(norm.ppf((1 + LEVEL) / 2))
+_level = ContextVar("level", default=LEVEL)
 
 
 class Estimate(NamedTuple):
@@ -30,6 +33,16 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+@contextmanager
+def at_level(level: float) -> Iterator[None]:
+    """Make intervals at this level."""
+    before = _level.set(level)
+    try:
+        yield
+    finally:
+        _level.reset(before)
 
 
 def mean(scores: ArrayLike) -> Estimate:
@@ -72,7 +85,7 @@ def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
     if runs < FEWEST:
         return Estimate(value, np.nan, np.nan)
     # The bounds are the roots of (mean(a) - ratio mean(b))^2 = t^2 var(a - ratio b) / runs.
-    (aa, ab), (_, bb) = np.outer(means := (a.mean(), b.mean()), means) - _quantile(runs - 1) ** 2 * np.cov(a, b) / runs
+    (aa, ab), (_, bb) = np.outer(means := (a.mean(), b.mean()), means) - _t(runs - 1) ** 2 * np.cov(a, b) / runs
     if bb <= 0:
         return Estimate(value, -np.inf, np.inf)
     half = np.sqrt(max(ab**2 - aa * bb, 0.0))
@@ -102,10 +115,10 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike, *, paired: bool = Fal
         return p * (1 - p) * (1 + n * (1 - p) / (2 - p) + n * p / (1 + p)) / wins.size
 
     ours = sum(wins.mean(axis=1 - axis).var(ddof=1) / wins.shape[axis] for axis in (0, 1))  # DeLong et al. 1988
-    alike = _gain(variance(value), ours, runs, tasks)
+    alike, z = _gain(variance(value), ours, runs, tasks), _t(np.inf)
 
     def beyond(p: float) -> float:
-        return (value - p) ** 2 - Z**2 * variance(p) / alike
+        return (value - p) ** 2 - z**2 * variance(p) / alike
 
     low = brentq(beyond, 0, min(value, 1 - 1e-9)) if value > 0 else 0.0
     return Estimate(value, low, brentq(beyond, max(value, 1e-9), 1) if value < 1 else 1.0)
@@ -164,13 +177,18 @@ def _wins(a: Floats, b: Floats) -> Floats:
     return np.asarray((a > b) + 0.5 * (a == b))
 
 
+def _t(freedom: float) -> float:
+    """Student's quantile; the normal one if `freedom` is infinite."""
+    return _quantile(freedom, _level.get())
+
+
 @cache
-def _quantile(freedom: float) -> float:
-    return float(student.ppf((1 + LEVEL) / 2, freedom))
+def _quantile(freedom: float, level: float) -> float:
+    return float(student.ppf((1 + level) / 2, freedom))
 
 
 def _student(value: float, error: float, freedom: float) -> Estimate:
-    half = _quantile(freedom) * error
+    half = _t(freedom) * error
     return Estimate(float(value), float(value - half), float(value + half))
 
 
@@ -180,9 +198,9 @@ def _wilson(shares: Floats) -> Estimate:
     p, runs = float(rows.mean()), len(rows)
     if runs < FEWEST:
         return Estimate(p, np.nan, np.nan)
-    n = runs * _gain(p * (1 - p) / runs, rows.var(ddof=1) / runs, runs, shares.shape[1])
-    middle, half = p + Z**2 / (2 * n), Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    low, high = (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
+    n, z = runs * _gain(p * (1 - p) / runs, rows.var(ddof=1) / runs, runs, shares.shape[1]), _t(np.inf)
+    middle, half = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    low, high = (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
     return Estimate(p, float(low) if p > 0 else 0.0, float(high) if p < 1 else 1.0)
 
 
@@ -194,4 +212,4 @@ def _gain(one: float, found: float, runs: int, tasks: int) -> float:
     """
     if found == 0:
         return tasks if one > 0 else 1
-    return float(np.clip(one / found * (Z / _quantile(runs - 1)) ** 2, 1, tasks))
+    return float(np.clip(one / found * (_t(np.inf) / _t(runs - 1)) ** 2, 1, tasks))

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 from matplotlib.figure import Figure
 
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, file_name, short
+from taciturn.bench.statistics import Estimate
 from taciturn.registry import make_policy, policies
 
 AGREES, IN_KIND, DIFFERS, NOT_TESTED = VERDICTS = ("agrees", "in kind", "differs", "not tested")
@@ -34,14 +35,17 @@ class Score:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of a paper beside the computed value; `verdict` is one of `VERDICTS`, and `reason` explains it."""
+    """A claim of a paper beside the computed numbers, which `labels` name if there are several.
+
+    `verdict` is one of `VERDICTS`, and `reason` explains it.
+    """
 
     quantity: str
     paper: float | str
-    ours: float | str
+    numbers: Sequence[Estimate]
     verdict: str
     reason: str = ""
-    interval: tuple[float, float] | None = None
+    labels: Sequence[str] = ("",)
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:

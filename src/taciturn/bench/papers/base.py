@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from taciturn.bench.papers.claims import Claim
+from taciturn.bench.papers.claims import Claim, verdicts
 from taciturn.bench.results import Cell, Config, Results
 from taciturn.bench.study import Study, Verdict
 
@@ -34,7 +34,7 @@ class PaperStudy(Study):
         return [{**config, **own} for config in configs]
 
     def verdicts(self, results: Results) -> list[Verdict]:
-        return [claim.verdict(results) for claim in self.claims]
+        return verdicts(self.claims, results)
 
 
 def bitwise(epsilon: float | None) -> str:

@@ -17,7 +17,6 @@ from taciturn.bench import statistics
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_TESTED, Verdict
-from taciturn.bench.tables import interval, number
 
 Numbers = float | Estimate | Sequence[float | Estimate]
 
@@ -104,31 +103,55 @@ class Claim:
         several = [numbers] * len(self.labels) if isinstance(numbers, float | int | Estimate) else numbers
         return [x if isinstance(x, Estimate) else Estimate(x, x, x) for x in several]
 
-    def verdict(self, results: Results) -> Verdict:
-        """The claim beside what the results say."""
-        if self.measure is None:
-            return Verdict(self.statement, self.stated, "–", NOT_TESTED, str(self.explanation))
+    def measured(self, results: Results) -> list[Estimate]:
+        """The numbers that the results give; none if they cannot be computed, or were not."""
         try:
-            found = self.estimates(self.measure(results))
+            return [] if self.measure is None else self.estimates(self.measure(results))
         except NotRunError:
-            return Verdict(self.statement, self.stated, "–", NOT_TESTED, "not run in full")
+            return []
+
+    def explain(self, results: Results) -> str:
+        """Why the numbers are what they are."""
         try:
-            reason = self.explanation if isinstance(self.explanation, str) else self.explanation(results)
+            return self.explanation if isinstance(self.explanation, str) else self.explanation(results)
         except NotRunError:
-            reason = ""
-        judged = self.judge(found)
-        if judged == NOT_TESTED:
-            reason = ". ".join(filter(None, ["Too few seeds: the interval does not decide", reason]))
-        if len(found) == 1:
-            (x,) = found
-            return Verdict(
-                self.statement, self.stated, x.value, judged, reason, (x.low, x.high) if x.low < x.high else None
-            )
-        ours = "; ".join(
-            f"{label}: {number(x.value)}" + (f" {interval(x[1:])}" if x.low < x.high else "")
-            for label, x in zip(self.labels, found, strict=True)
-        )
-        return Verdict(self.statement, self.stated, ours, judged, reason)
+            return ""
+
+
+def verdicts(claims: Sequence[Claim], results: Results) -> list[Verdict]:
+    """The claims beside what the results say.
+
+    The verdicts that rest on intervals hold together at 95%. As Holm 1979 tests, those are decided first that can be at the level that
+    Bonferroni would ask for all intervals, then others at the level that he would ask for the intervals that are left.
+    """
+    found = [claim.measured(results) for claim in claims]
+    judged = [claim.judge(numbers) if numbers else NOT_TESTED for claim, numbers in zip(claims, found, strict=True)]
+    alone = list(judged)
+    left = {i: n for i, numbers in enumerate(found) if (n := sum(x.low < x.high for x in numbers))}
+    decided = set(left)
+    while left and decided:
+        with statistics.at_level(1 - (1 - statistics.LEVEL) / sum(left.values())):
+            judged_now = {i: claims[i].judge(claims[i].measured(results)) for i in left}
+        decided = {i for i, verdict in judged_now.items() if verdict in (AGREES, DIFFERS)}
+        for i, verdict in judged_now.items():
+            judged[i] = verdict
+        left = {i: n for i, n in left.items() if i not in decided}
+    return [
+        Verdict(claim.statement, claim.stated, numbers, verdict, _reason(claim, results, numbers, verdict, by_itself), claim.labels)
+        for claim, numbers, verdict, by_itself in zip(claims, found, judged, alone, strict=True)
+    ]  # fmt: skip
+
+
+def _reason(claim: Claim, results: Results, numbers: Sequence[Estimate], verdict: str, alone: str) -> str:
+    """The claim's explanation, after what the verdict lacks."""
+    if not numbers:
+        return str(claim.explanation) if claim.measure is None else "not run in full"
+    lack = ""
+    if verdict != alone:
+        lack = f"By itself: {alone}; the interval does not decide together with the others"
+    elif verdict == NOT_TESTED:
+        lack = "Too few seeds: the interval does not decide"
+    return ". ".join(filter(None, [lack, claim.explain(results)]))
 
 
 def untested(statement: str, stated: str, why: str) -> Claim:

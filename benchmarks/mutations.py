@@ -2,7 +2,7 @@
 
 The mistakes are in `mistakes.toml`: a file, a text that occurs there once, the mistaken text, and the tests that should see it, as pytest
 takes them (slow ones only if they ask for them by `-m`). Each is planted in a copy of the committed files, never in the working tree. A run
-over all of them takes about half an hour and is made by hand.
+over all of them takes about half an hour of all cores and is made by hand.
 """
 
 import os
@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 from common import record
@@ -51,16 +53,26 @@ def caught(root: Path, tests: str) -> bool:
 
 
 def main(parts: list[str]) -> None:
-    mistakes, survivors = load(parts), []
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "taciturn"
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
-        for name, mistake in mistakes.items():
-            before = plant(root, mistake)
-            seen = caught(root, mistake["tests"])
-            (root / mistake["file"]).write_text(before, encoding="utf-8")
-            survivors += [] if seen else [name]
-            print(f"{'caught' if seen else 'MISSED'}  {name}", flush=True)
+    mistakes = load(parts)
+    copies: Queue[Path] = Queue()
+
+    def seen(mistake: dict[str, str]) -> bool:
+        root = copies.get()
+        before = plant(root, mistake)
+        found = caught(root, mistake["tests"])
+        (root / mistake["file"]).write_text(before, encoding="utf-8")
+        copies.put(root)
+        return found
+
+    cores, survivors = os.cpu_count() or 1, []
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cores) as pool:
+        for core in range(cores):
+            root = Path(folder) / str(core)
+            subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
+            copies.put(root)
+        for name, found in zip(mistakes, pool.map(seen, mistakes.values()), strict=True):
+            survivors += [] if found else [name]
+            print(f"{'caught' if found else 'MISSED'}  {name}", flush=True)
     share = 1 - len(survivors) / len(mistakes)
     print(f"caught {share:.0%} of {len(mistakes)} mistakes; missed: {', '.join(survivors) or 'none'}")
     result: dict[str, Any] = {"mistakes": len(mistakes), "caught": share, "missed": survivors}

@@ -18,23 +18,19 @@ SMALL: dict[str, Any] = {"num_clients": 5, "broadcast_time": 0.3, "compute_proba
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["PPO", "DQN"])
-def test_comes_near_the_optimum(algorithm: str) -> None:
+@pytest.mark.parametrize(("algorithm", "stages", "trainings"), [("PPO", 2, 1), ("DQN", 1, 3)])
+def test_comes_near_the_optimum(algorithm: str, stages: int, trainings: int) -> None:
     """The paper's setting; trained by playing, judged on 20 sessions of seeds that training never saw.
 
-    PPO reaches 98%. DQN does with some trainings and not with others: 89% is what the training of this seed gives.
+    The median training counts: some trainings of DQN, about one in four, end with a rule that earns 10% or more less.
     """
-    rule = LearnedStopping(algorithm, stages=2).train(round_stopping_v0.population())
-    rates = np.array(
-        [
-            taciturn.simulate(round_stopping_v0.population(horizon=600.0), rule, seed=s).metrics["rate"][0]
-            for s in range(20)
-        ]
-    )
-    optimum = OptimalStopping.solve().rate
-    _, low, _ = statistics.mean(rates / optimum)
-    assert low >= {"PPO": 0.98, "DQN": 0.85}[algorithm]
-    assert max(rule.history) <= 1.01 * optimum
+    optimum, lows = OptimalStopping.solve().rate, []
+    for seed in range(trainings):
+        rule = LearnedStopping(algorithm, stages=stages, seed=seed).train(round_stopping_v0.population())
+        env = round_stopping_v0.population(20, horizon=600.0)
+        lows.append(statistics.mean(taciturn.simulate(env, rule, seed=77).metrics["rate"] / optimum).low)
+        assert max(rule.history) <= 1.01 * optimum
+    assert np.median(lows) >= 0.98
 
 
 @pytest.mark.slow

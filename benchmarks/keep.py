@@ -2,8 +2,9 @@
 
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its studies goes to
 `results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with the command, the commit, the
-versions and the hours it took. Curves are left out. Two kinds of pages are made from these files alone: `docs/<study>.md`, if there is
-one, gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts.
+versions and the hours it took. Curves are left out, but not the scores of a learner's single runs. Two kinds of pages are made from
+these files alone: `docs/<study>.md`, if there is one, gets the study's tables between its markers, and `docs/verdicts.md` gets all
+verdicts.
 """
 
 import json
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.results import Group, Results
+from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.store import Store
 from taciturn.bench.study import Table, Verdict
@@ -50,6 +51,7 @@ def keep(folder: Path) -> list[str]:
                 "metrics": {name: rounded(values) for name, values in group.metrics.items()},
                 "wall_seconds": [round(float(x), 2) for x in group.wall_seconds],
             }
+            | ({RUNS: [rounded(scores) for _, scores in group.curves[RUNS]]} if RUNS in group.curves else {})
             for group in results
         ]
         hours = sum(sum(group["wall_seconds"]) for group in groups) / 3600
@@ -83,7 +85,7 @@ def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
             config=one["config"],
             seeds=np.array(one["seeds"]),
             metrics={name: np.array(values, np.float64) for name, values in one["metrics"].items()},
-            curves={},
+            curves={RUNS: [(np.arange(len(runs)), np.array(runs)) for runs in one[RUNS]]} if RUNS in one else {},
             wall_seconds=np.array(one["wall_seconds"], np.float64),
         )
         for one in kept["groups"]

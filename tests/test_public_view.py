@@ -11,7 +11,8 @@ from test_fast_forms import ARMS, GOSSIP, MARKET, PARAMETERS, PLAYS, SOCIAL
 import taciturn
 from taciturn import registry
 from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, Population, PublicView
-from taciturn.policies import FixedCount, Mixture, Policy, Random, Truthful, Uniform, Wintall
+from taciturn.policies import BestResponse, FixedCount, Mixture, Policy, Random, Truthful, Uniform, Wintall
+from taciturn.registry import platform_side
 from taciturn.wrappers import BitwiseRandomizedResponse
 
 STOPPING: dict[str, Any] = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
@@ -191,6 +192,19 @@ def test_what_is_public_is_there() -> None:
     assert (channel.mechanism, channel.unit, channel.observer, channel.num_senders) == (bits, "event", "neighbour", 12)
     assert view.reply_law == (bits.p, bits.q)
     assert view.roles["agent"].layout.size == 10
+
+
+def test_one_role_practises_beside_copies_of_the_others() -> None:
+    world = platform_side(2, individuals=BestResponse(), num_individuals=4, fixed_target=True)
+    practice = world.view().practice(5, num_individuals=6)
+    practice.reset(seed=0)
+    world.reset(seed=0)
+    assert type(practice) is type(world)
+    assert practice.others["individual"] is not world.others["individual"]
+    assert (practice.num_envs, practice.params.num_individuals, practice.fixed_target) == (5, 6, True)
+    step = practice.step(np.full((5, 1, 1), 0.5, np.float32))
+    assert step.reward.shape == (5, 1)
+    assert practice.stream("world").random() != world.stream("world").random()
 
 
 def test_practice_is_in_worlds_of_their_own() -> None:

@@ -1,6 +1,7 @@
 """A world of several roles seen by one of them, while policies play the others."""
 
 from collections.abc import Mapping
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ class Controlled(Population[Any]):
         super().__init__(population.params, population.num_envs)
         self.channels, self.hidden = population.channels, population.hidden
         self._rollout = Rollout(population, self.others)
+
+    def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Controlled":
+        """See `PublicView.practice`; copies of the policies play the other roles."""
+        world = copy(self)
+        Controlled.__init__(world, self.inner.practice(num_envs, kind, **changes), self.role, deepcopy(self.others))
+        return world
 
     def make_roles(self) -> tuple[Role, ...]:
         return (self.inner.roles[self.role],)

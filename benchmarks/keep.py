@@ -96,7 +96,8 @@ def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
 
 def pages() -> dict[Path, str]:
     """The pages of the docs that show kept results, as they should be."""
-    found, verdicts = {}, []
+    found: dict[Path, str] = {}
+    verdicts, note = list[str](), ""
     for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
         origin, results, judged = load(study)
         source = source_of(origin, results)
@@ -106,10 +107,12 @@ def pages() -> dict[Path, str]:
             text = page.read_text(encoding="utf-8")
             found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
         if judged:
-            counts = ", ".join(f"{n} {verdict}" for verdict, n in Counter(one.verdict for one in judged).most_common())
-            table = "\n".join(markdown(table) for table in verdict_tables(judged))
-            verdicts.append(f"## {load_studies()[study].title}\n\n{counts}. {source}\n\n{table}")
-    found[DOCS / "verdicts.md"] = VERDICTS + "\n".join(verdicts)
+            (table,) = verdict_tables(judged)
+            note = table.note
+            counts = Counter(one.verdict for one in judged).most_common()
+            title, total = load_studies()[study].title, ", ".join(f"{verdict}: {n}" for verdict, n in counts)
+            verdicts.append(f"## {title}\n\n{rows_of(table)}\n\n{total}. {source}\n\n{reasons_of(table)}")
+    found[DOCS / "verdicts.md"] = f"{VERDICTS}{note}\n\n" + "\n".join(verdicts)
     return found
 
 
@@ -124,17 +127,30 @@ def source_of(origin: dict[str, Any], results: Results) -> str:
 
 
 def markdown(table: Table) -> str:
-    """A table with its title and note, and below it the sentences that explain its rows."""
+    """A table with its title and note."""
+    return f"**{table.title}**\n\n{rows_of(table)}\n\n{table.note}\n"
+
+
+def rows_of(table: Table) -> str:
+    """The rows of a table, without the sentences that explain them."""
     align = ["---" if i in table.words else "---:" for i in range(len(table.columns))]
     lines = [line[: len(align)] for line in (table.columns, align, *table.rows)]
-    rows = "\n".join("| " + " | ".join(map(escaped, line)) + " |" for line in lines)
-    reasons = "".join(f"- {escaped(row[0])}: {row[-1]}\n" for row in table.rows if table.explained and row[-1])
-    return f"**{table.title}**\n\n{rows}\n\n{table.note}\n" + (f"\n{reasons}" if reasons else "")
+    return "\n".join("| " + " | ".join(map(escaped, line)) + " |" for line in lines)
 
 
-def escaped(cell: object) -> str:
-    """A cell of a table in Markdown."""
-    return str(cell).replace("|", "\\|")
+def reasons_of(table: Table) -> str:
+    """The sentences that explain the rows, each once, with the rows that it explains."""
+    explained: dict[str, list[str]] = {}
+    for claim, *_, reason in table.rows:
+        explained.setdefault(reason[:1].upper() + reason[1:], []).append(claim)
+    return "".join(
+        f"- {escaped('; '.join(claims))}. {escaped(reason)}.\n" for reason, claims in explained.items() if reason
+    )
+
+
+def escaped(text: object) -> str:
+    """Plain text in Markdown."""
+    return str(text).replace("|", "\\|").replace("*", "\\*")
 
 
 if __name__ == "__main__":

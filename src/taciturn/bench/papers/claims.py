@@ -151,7 +151,8 @@ def _reason(claim: Claim, results: Results, numbers: Sequence[Estimate], verdict
         lack = f"By itself: {alone}; the interval does not decide together with the others"
     elif verdict == NOT_TESTED:
         lack = "Too few seeds: the interval does not decide"
-    return ". ".join(filter(None, [lack, claim.explain(results)]))
+    why = claim.explain(results)
+    return f"{lack}. {why[:1].upper()}{why[1:]}" if lack and why else lack or why
 
 
 def untested(statement: str, stated: str, why: str) -> Claim:

@@ -259,7 +259,10 @@ def by_weights(rows: Array) -> Array:
 def test_networks_in_onnx(tmp_path: Path) -> None:
     assert rate(linear(WEIGHTS, tmp_path / "net.onnx")) == rate(by_weights)
     # All actions are worth the same: of those that the mask leaves, the first is taken.
-    assert walked(linear(np.zeros((7, 3), np.float32), tmp_path / "flat.onnx")) == walked(first_open)
+    flat, env = bring(linear(np.zeros((7, 3), np.float32), tmp_path / "flat.onnx")), CASES["corridor"].population(2)
+    flat.reset(env, np.random.default_rng(0))
+    masks = np.array([[[0, 1, 1]], [[1, 0, 1]]], np.int8)
+    assert flat.act(env.reset(seed=0)[0], masks).tolist() == [[1], [0]]
 
 
 class Best(torch.nn.Module):

@@ -338,8 +338,3 @@ def test_kept_verdicts_are_those_of_the_claims(file: Path) -> None:
         assert claim.statement == kept.quantity
         alone = claim.judge(kept.numbers) if kept.numbers else NOT_TESTED
         assert kept.verdict == alone or ("By itself" in kept.reason and alone != NOT_TESTED), claim.statement
-
-
-def test_the_papers_whose_verdicts_are_shown() -> None:
-    """Those of every paper have been run in full."""
-    assert {file.stem.partition("-")[0] for file in FILES} == {name.partition("-")[0] for name in STUDIES}

@@ -27,9 +27,15 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         exec(compile("\n" * line + block[1], str(page), "exec"), names)
 
 
-def test_the_readme_gives_the_measured_speeds() -> None:
-    table = runpy.run_path(str(ROOT / "benchmarks/summary.py"))["table"]()
-    assert table in PAGES[0].read_text(encoding="utf-8")
+def test_the_readme_gives_what_was_measured_and_found() -> None:
+    summary, text = runpy.run_path(str(ROOT / "benchmarks/summary.py")), PAGES[0].read_text(encoding="utf-8")
+    assert summary["table"]() in text
+    found = text.partition("## What we found in the papers\n")[2].partition("\n## ")[0]
+    introduction, first, rest = found.partition("- **")
+    assert first + rest == summary["findings"]()
+    assert not re.search(
+        r"\d", introduction.replace("chen2021", "").replace("jiang2020/2", "").replace("tao2023/4", "")
+    )
 
 
 def test_the_page_of_intervals_gives_the_measured_coverage() -> None:

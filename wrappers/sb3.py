@@ -27,8 +27,8 @@ class RowsVecEnv(VecEnv):
         population: replicas of a world with one role (or `Controlled`).
         seed: of the first reset.
 
-    A replica that ends is reset at once. The infos of its rows then hold `terminal_observation`, `TimeLimit.truncated` and the info of the
-    last step; the infos of all other rows are empty.
+    Rows of a replica have its info in common, and `TimeLimit.truncated`. A replica that ends is reset at once; its rows then also have their
+    `terminal_observation`.
     """
 
     def __init__(self, population: Population[Any], seed: int | None = None) -> None:
@@ -50,10 +50,10 @@ class RowsVecEnv(VecEnv):
     def reset(self) -> Array:
         seed = self._seeds[0] if self._seeds[0] is not None else self._seed
         self._seed = None
-        observation, _ = self.population.reset(seed=seed, options=self._options[0])
+        observation, info = self.population.reset(seed=seed, options=self._options[0])
         self._reset_seeds()
         self._reset_options()
-        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self.reset_infos = self._infos(info, self.population.done)
         return self._flat(observation)
 
     def step_async(self, actions: Array) -> None:
@@ -64,15 +64,10 @@ class RowsVecEnv(VecEnv):
         step = population.step(self._actions.reshape(*self._shape, *self._actions.shape[1:]))
         observation = self._flat(step.observation)
         ended = step.terminated | step.truncated
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        infos = self._infos(step.info, step.truncated & ~step.terminated)
         if ended.any():
-            for replica in np.flatnonzero(ended):
-                truncated = bool(step.truncated[replica] and not step.terminated[replica])
-                common = {
-                    k: v[replica] for k, v in step.info.items() if not k.startswith("_") and not isinstance(v, dict)
-                }
-                for row in range(replica * self.rows, (replica + 1) * self.rows):
-                    infos[row] = {**common, "terminal_observation": observation[row], "TimeLimit.truncated": truncated}
+            for row in np.flatnonzero(np.repeat(ended, self.rows)):
+                infos[row] = {**infos[row], "terminal_observation": observation[row]}
             observation = self._flat(population.reset(where=ended)[0])
         reward = step.reward.reshape(-1).astype(np.float32)
         return observation, reward, np.repeat(ended, self.rows), infos
@@ -108,6 +103,17 @@ class RowsVecEnv(VecEnv):
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False for _ in self._get_indices(indices)]
+
+    def _infos(self, info: dict[str, Any], truncated: Array) -> list[dict[str, Any]]:
+        """The infos of all rows; the rows of a replica share one dict."""
+        info = info | {"TimeLimit.truncated": truncated}
+        columns = {
+            key: values.tolist() if values.ndim == 1 else list(values)
+            for key, values in info.items()
+            if key[0] != "_" and not isinstance(values, dict)
+        }
+        replicas = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return [one for one in replicas for _ in range(self.rows)]
 
     def _flat(self, observation: Array) -> Array:
         return observation.reshape(self.num_envs, -1)

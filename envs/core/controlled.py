@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.population import Acts, Info, Population, Rollout, Step, begin
+from taciturn.envs.core.population import Acts, Info, Population, Rollout, Step, begin, latest
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array
 
@@ -61,52 +61,53 @@ class Controlled(Population[Any]):
     ) -> tuple[Any, Info]:
         inner = self.inner
         if where is not None and not inner._marked(where).all():
-            self._reset_some(seed, options, inner._marked(where))
-            return self.observe(), {}
-        inner.reset(seed=seed, options=options, where=where)
+            info = self._reset_some(seed, options, inner._marked(where))
+            return self.observe(), info
+        _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             if inner.params is not self.params:
                 self.params = inner.params
                 self.roles = {role.name: role for role in self.make_roles()}
             self._rollout = Rollout(inner, self.others)
             begin(inner, self.others)
-        self._follow()
-        return self.observe(), {}
+        _, info = self._follow(info)
+        return self.observe(), info
 
-    def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> None:
+    def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> Info:
         """Reset some replicas: the other roles open their cycle there while the remaining replicas wait."""
         inner = self.inner
         terminated, truncated, turn = inner.terminated, inner.truncated, inner._turn
         inner._turn = 0
         try:
-            inner.reset(seed=seed, options=options, where=where)
+            _, info = inner.reset(seed=seed, options=options, where=where)
         except Exception:
             inner._turn = turn
             raise
         inner.terminated = inner.terminated | ~where
-        self._follow()
+        _, info = self._follow(info)
         self.terminated = inner.terminated = np.where(where, inner.terminated, terminated)
         self.truncated = inner.truncated = np.where(where, inner.truncated, truncated)
         if not (where | terminated | truncated).all():
             inner._turn = turn
+        return info
 
     def step(self, actions: Any) -> Step:
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
         step = self._rollout.play({self.role: self.inner_action(chosen)})
-        more, info = self._follow()
-        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+        more, info = self._follow(step.info)
+        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, info)
 
     def inner_action(self, action: Array) -> Array:
         """What the role does in the inner population for an action here, [B, rows, ...] each."""
         return action
 
-    def _follow(self) -> tuple[Any, Info]:
-        """Play the other roles until it is this role's turn again; return this role's summed reward and the last info."""
-        inner, reward, info = self.inner, 0.0, {}
+    def _follow(self, info: Info) -> tuple[Any, Info]:
+        """Play the other roles until it is this role's turn again; return this role's summed reward, and `info` with what they add."""
+        inner, reward = self.inner, 0.0
         while self.role not in inner.turn and not inner.done.all():
             step = self._rollout.play()
-            reward, info = reward + step.reward.get(self.role, 0.0), step.info
+            reward, info = reward + step.reward.get(self.role, 0.0), latest(info, step.info)
         self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
         self.ledger = inner.ledger
         return reward, info

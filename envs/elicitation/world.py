@@ -45,7 +45,7 @@ Termination
     Truncated after `horizon` campaigns.
 
 Info
-    After each campaign `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`, `degenerate`, `payment`
+    After each campaign (0 after an announcement, of which only `lower_bound` is told) `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`, `degenerate`, `payment`
     (mean per participant), `lower_bound`, `payment_ratio` (payment over bound; 0 where the bound is infinite), `total_payment`,
     `participation`, and by individual `data`, `budgets` (-1: stayed away), `levels` (of differential privacy, log(1 + eps)),
     `payments` and `costs`. `messages` counts the reports.
@@ -385,6 +385,14 @@ class Elicitation(Population[State]):
         info |= {name: {"individual": values} for name, values in shown.items()}
         rewards = {"platform": reward[:, None], "individual": paid - costs}
         return new, rewards, nobody, new.campaign >= self.params.horizon, info
+
+    def empty_info(self) -> dict[str, Any]:
+        reals = ("error", "payment", "lower_bound", "payment_ratio", "total_payment", "participation")
+        values = np.zeros(self.params.num_values)
+        by_agent = {"data": 0} | dict.fromkeys(("budgets", "levels", "payments", "costs"), 0.0)
+        own = {name: {"individual": zero} for name, zero in by_agent.items()}
+        flags = {"winner": -1, "degenerate": False, "tie": False}
+        return {"theta": values, "estimate": values} | dict.fromkeys(reals, 0.0) | flags | own
 
     def settle(
         self, state: State, counts: Ints, prizes: Prizes, totals: dict[str, Array], budget: Floats

@@ -165,6 +165,9 @@ class ArmElimination(FederatedBandit):
         info = self.inform(new) | {"slots": slots, "pulls": pulls}
         return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.params.horizon, info
 
+    def empty_info(self) -> dict[str, Any]:
+        return super().empty_info() | {"slots": 0, "pulls": 0}
+
     def observe_role(self, state: BanditState, role: str, rows: Array | None = None) -> Array:
         assert isinstance(state, State)
         return self.roles[role].layout.pack(

@@ -352,6 +352,9 @@ class SocialBandit(SocialPopulation[State]):
         }  # fmt: skip
         return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
 
+    def empty_info(self) -> dict[str, Any]:
+        return {"regret": 0.0, "signals": np.zeros(self.num_options), "adopters": 0.0, "hops": 0.0, "slots": 0}
+
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
         p = self.params

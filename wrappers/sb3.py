@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Population, picture
+from taciturn.envs.core.views import effective_actions
 from taciturn.validation import Array, missing_extra
 
 try:
@@ -27,7 +28,7 @@ class RowsVecEnv(VecEnv):
         population: replicas of a world with one role (or `Controlled`).
         seed: of the first reset.
 
-    Rows of a replica have its info in common, and `TimeLimit.truncated`. A replica that ends is reset at once; its rows then also have their
+    All rows of a replica have its info, and `TimeLimit.truncated`. A replica that ends is reset at once; its rows then also have their
     `terminal_observation`.
     """
 
@@ -73,11 +74,16 @@ class RowsVecEnv(VecEnv):
         return observation, reward, np.repeat(ended, self.rows), infos
 
     def action_masks(self) -> Array:
-        """Which actions have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name."""
-        mask = self.population.action_mask(self.role)
-        if mask is None:
-            return np.ones((self.num_envs, int(self.action_space.n)), np.bool_)  # type: ignore[attr-defined,arg-type]
-        return mask.reshape(self.num_envs, -1).astype(np.bool_)
+        """Which actions have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name.
+
+        For MultiDiscrete actions these are the masks of all dimensions one after another. Box actions have none.
+        """
+        self._check_masks()
+        return effective_actions(self.population, self.role)
+
+    def _check_masks(self) -> None:
+        if isinstance(self.action_space, gymnasium.spaces.Box):
+            raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
 
     def close(self) -> None:
         pass
@@ -87,6 +93,7 @@ class RowsVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         if attr_name == "action_masks":
+            self._check_masks()
             return [lambda row=row: self.action_masks()[row] for row in self._get_indices(indices)]
         value = None if attr_name == "render_mode" else getattr(self.population, attr_name)
         return [value for _ in self._get_indices(indices)]

@@ -9,12 +9,12 @@ import numpy as np
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism
-from taciturn.validation import Array, mapping, shown
+from taciturn.validation import Array, NamesUnknown, mapping, shown
 
 __all__ = ["Channel", "ChannelConfig", "Fault", "asked_channels", "join"]
 
 
-class Fault:
+class Fault(metaclass=NamesUnknown):
     """What a channel asks of a fault (`taciturn.wrappers.faults`). What a fault remembers of a run, the channel keeps.
 
     Attributes:

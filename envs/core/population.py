@@ -333,7 +333,9 @@ class Population(ABC, Generic[S]):
         nothing = self._nothing
         unknown = info.keys() - nothing.keys() - {f"_{key}" for key in nothing}
         if unknown:
-            raise ValueError(f"empty_info of {self.name} must declare all keys of info, also {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"empty_info of {self.name} must declare all keys of info, also {', '.join(sorted(unknown))}"
+            )
         all_live, nobody = bool(live.all()), np.zeros_like(live)
         told: Info = {}
         masks: Info = {}

@@ -1,6 +1,6 @@
 """The standard interfaces: thin views of a `Population`, each written once for all worlds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -13,7 +13,7 @@ from taciturn.envs.core.population import Info, Population, Step, latest, masked
 from taciturn.envs.core.render import RENDER_MODES, Renderer
 from taciturn.validation import Array, array_of, choice, mapping, shown
 
-__all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView"]
+__all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView", "effective_actions"]
 
 
 def _one(info: Info) -> Info:
@@ -26,6 +26,18 @@ def _whole(info: Info) -> Info:
     """An info without its values by agent, which the view of a single agent does not show."""
     by_agent = [key for key, value in info.items() if isinstance(value, dict)]
     return {key: value for key, value in info.items() if key.removeprefix("_") not in by_agent}
+
+
+def effective_actions(population: Population[Any], role: str) -> Array:
+    """The actions that have an effect now, bool[B x rows, n]; for MultiDiscrete those of all dimensions one after another."""
+    mask, space = population.action_mask(role), population.roles[role].action_space
+    rows = population.num_envs * population.rows(role)
+    if mask is not None:
+        return mask.reshape(rows, -1).astype(np.bool_)
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return np.ones((rows, int(space.nvec.sum())), np.bool_)
+    assert isinstance(space, gymnasium.spaces.Discrete)
+    return np.ones((rows, int(space.n)), np.bool_)
 
 
 def _sole_role(population: Population[Any], view: str) -> str:
@@ -76,13 +88,16 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         info = _one(step.info) | self._mask()
         return step.observation[0, 0], float(step.reward[0, 0]), bool(step.terminated[0]), bool(step.truncated[0]), info
 
-    def action_masks(self) -> Array:
-        """The actions that have an effect now, bool[n] (sb3-contrib's MaskablePPO calls this method)."""
-        mask = self.population.action_mask(self.role)
-        if mask is None:
-            assert isinstance(self.action_space, gymnasium.spaces.Discrete)
-            return np.ones(int(self.action_space.n), np.bool_)
-        return mask[0, 0].astype(np.bool_)
+    @property
+    def action_masks(self) -> Callable[[], Array]:
+        """The actions that have an effect now, bool[n], as a method, which sb3-contrib's MaskablePPO calls; see `effective_actions`.
+
+        Without a finite number of actions there is no such method: libraries look whether it is there.
+        """
+        space = self.action_space
+        if isinstance(space, gymnasium.spaces.Box):
+            raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
+        return lambda: effective_actions(self.population, self.role)[0]
 
     def _mask(self) -> Info:
         mask = self.population.action_mask(self.role)

@@ -1,20 +1,17 @@
 """A world as users import it: one object that makes every interface, `round_stopping_v0.parallel_env(...)` and the like."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
-from taciturn.validation import plain, shown
+from taciturn.validation import plain, shown, unknown_parameter
 
-__all__ = ["UnknownParameter", "World"]
+__all__ = ["World"]
 
 P = TypeVar("P", bound=Population[Any])
 Q = TypeVar("Q")
-
-
-class UnknownParameter(TypeError, ValueError):  # noqa: N818 - it names what went wrong
-    """A world was given a parameter that it does not have. Libraries that probe constructors look for a TypeError."""
 
 
 class World(Generic[P, Q]):
@@ -49,23 +46,36 @@ class World(Generic[P, Q]):
             raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(parameters)}")
         return self._population(params, num_envs)
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return tuple(field.name for field in fields(self.Params) if field.init)  # type: ignore[arg-type]
+
+    def check_names(self, given: Iterable[str], more: Iterable[str] = ()) -> None:
+        """Raise `UnknownParameter` unless all names `given` are parameters; `more` are known too, to whoever asks.
+
+        `max_cycles` raises a ValueError where the world's clock does not count steps.
+        """
+        for name in given:
+            if name == "max_cycles" and name not in self._aliases:
+                raise ValueError(
+                    f"max_cycles counts steps, which {self.name} does not: give its horizon, in the unit of its clock "
+                    f"({self._population.clock_unit})"
+                )
+            if self._aliases.get(name, name) not in self.parameters:
+                raise unknown_parameter(self.name, name, (*more, *self.parameters))
+
+    @property
+    def _aliases(self) -> dict[str, str]:
+        counts_steps = self._population.clock_unit == "step"
+        return dict(self._population.aliases) | ({"max_cycles": "horizon"} if counts_steps else {})
+
     def _named(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The parameters by their own names."""
-        aliases, unit = dict(self._population.aliases), self._population.clock_unit
-        if unit == "step":
-            aliases["max_cycles"] = "horizon"
-        elif "max_cycles" in parameters:
-            raise ValueError(
-                f"max_cycles counts steps, which {self.name} does not: give its horizon, in the unit of its clock ({unit})"
-            )
-        known = [field.name for field in fields(self.Params) if field.init]  # type: ignore[arg-type]
-        named: dict[str, Any] = {}
+        self.check_names(parameters)
+        aliases, named = self._aliases, {}
         for given, value in parameters.items():
             name = aliases.get(given, given)
-            if name not in known:
-                raise UnknownParameter(
-                    f"{self.name} got an unexpected keyword argument {given!r}: it has {', '.join(known)}"
-                )
             if name in named:
                 raise ValueError(
                     f"{' and '.join(g for g in parameters if aliases.get(g, g) == name)} name the same: give one of them"

@@ -45,10 +45,10 @@ Termination
     Truncated after `horizon` campaigns.
 
 Info
-    After each campaign (0 after an announcement, of which only `lower_bound` is told) `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`, `degenerate`, `payment`
+    After each campaign `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`, `degenerate`, `payment`
     (mean per participant), `lower_bound`, `payment_ratio` (payment over bound; 0 where the bound is infinite), `total_payment`,
     `participation`, and by individual `data`, `budgets` (-1: stayed away), `levels` (of differential privacy, log(1 + eps)),
-    `payments` and `costs`. `messages` counts the reports.
+    `payments` and `costs`; after an announcement only `lower_bound`, the others are 0. `messages` counts the reports.
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level

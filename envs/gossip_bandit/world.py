@@ -32,9 +32,9 @@ Termination
 
 Info
     `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every debiased count is at
-    most 0; `consensus`, `departure`: the option, if this tick made all agents prefer it, or ended that (-1: no); `popularity` [K], shares of
-    the agents (hidden from them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester; `regret`: the sum
-    over pulls so far of (best quality - quality).
+    most 0; `consensus`, `departure`: the option, if this tick made all agents prefer it, or ended that (-1: no); `popularity` [K],
+    shares of the agents (hidden from them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester;
+    `regret`: the sum over pulls so far of (best quality - quality). In the PettingZoo forms `acting`: whether the agent ticks next.
 
 Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including the one that

@@ -57,7 +57,7 @@ def simulate(
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
     """
-    from taciturn.wrappers.channels import private_config
+    from taciturn.wrappers.channels import added_configs, private_config
 
     unwrapped = getattr(env, "unwrapped", env)
     population: Population[Any] = getattr(unwrapped, "population", unwrapped)
@@ -72,7 +72,7 @@ def simulate(
     if isinstance(privacy, str):
         privacy = _prescribed(population, policies)
     channels = {channel: private_config(mechanism) for channel, mechanism in (privacy or {}).items()}
-    options: dict[str, Any] = {"channels": join(getattr(env, "added_configs", {}), channels)}
+    options: dict[str, Any] = {"channels": join(added_configs(env), channels)}
     population.reset(seed=seed, options=options | ({"horizon": float(times[-1])} if times.size else {}))
     begin(population, policies)
     trace = {name: np.repeat(population.measure(name)[None], times.size, axis=0) for name in dict.fromkeys(record)}

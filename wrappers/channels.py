@@ -63,6 +63,9 @@ class Layer:
         if isinstance(self, RecordConstructorArgs):
             RecordConstructorArgs.__init__(self, **{key: described(value) for key, value in arguments.items()})
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} around {self.env!r}>"  # type: ignore[attr-defined]
+
     @classmethod
     def around(cls, env: Any, expected: str, **arguments: Any) -> Any:
         """`env` wrapped in the subclass for its interface; ValueError, which says what was `expected`, if there is none."""
@@ -182,6 +185,9 @@ class _OnChannel(Layer):
             given["channels"] = join(self.config, asked_channels(given))
         env: Any = self.env  # type: ignore[attr-defined]
         return env.reset(seed=seed, options=given)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} with {dict(self.config)!r} around {self.env!r}>"  # type: ignore[attr-defined]
 
     @property
     def ledger(self) -> Any:

@@ -48,6 +48,9 @@ class RowsVecEnv(VecEnv):
         self._shape = (population.num_envs, self.rows)
         self._actions: Array = np.zeros(0)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.rows} rows a replica of {self.population!r}>"
+
     def reset(self) -> Array:
         seed = self._seeds[0] if self._seeds[0] is not None else self._seed
         self._seed = None

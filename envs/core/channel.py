@@ -144,6 +144,12 @@ class Channel:
         self._fault_memory: list[dict[str, Array]] = []
         self._shape: tuple[int, int] = (0, 0)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Channel {self.name!r}: {self.payload} messages of {self.num_senders} x {self.sender} to the {self.observer}, "
+            f"unit {self.unit}, {self.config}>"
+        )
+
     def check_mechanism(self, mechanism: Mechanism | None) -> None:
         """Raise ValueError if the claim of `mechanism` does not hold for the messages of this channel."""
         if mechanism is None:

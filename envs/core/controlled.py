@@ -43,6 +43,9 @@ class Played(Population[Any]):
         self.channel_configs = population.channel_configs
         self._rollout = Rollout(population, self.others)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.role} in {self.inner!r}, others: {self.others!r}>"
+
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
         """The same view of another population, in which copies of the policies play."""
         view = copy(self)
@@ -205,6 +208,9 @@ class Seat(Played):
         self.agent = integer("agent", agent, at_least=0, at_most=population.roles[role].num_agents - 1)
         self.given: Array | None = None
         super().__init__(population, role, others)
+
+    def __repr__(self) -> str:
+        return f"<Seat of {self.role}_{self.agent} in {self.inner!r}, others: {self.others!r}>"
 
     def own(self) -> Array:
         """The rows of the inner population that are the agent's, bool[B, rows]."""

@@ -326,6 +326,9 @@ class Population(ABC, Generic[S]):
 
         return spending(self.channels.values(), self.ledger, methods=methods)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.num_envs} x {shown(self.params)}>"
+
     def _told(self, info: Info, live: Array) -> Info:
         """The info of a step: what `transition` gave and what was spent, with all keys, and all masks, which hold where `live` bool[B]."""
         if self._nothing is None:
@@ -604,6 +607,9 @@ class Rollout:
         self.env, self.policies = env, policies
         self._open: dict[str, tuple[Array, Array, Array]] = {}
         self._shown: tuple[Any, Any] = (None, None)
+
+    def __repr__(self) -> str:
+        return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
     def play(self, given: Mapping[str, Array] | None = None) -> Step:
         """Play one turn: policies act for their roles, and `given` holds the actions of the others."""

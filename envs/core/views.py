@@ -60,6 +60,9 @@ class _OneReplica:
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}
         self._renderer = Renderer(population, self.render_mode)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.population!r}>"
+
     def render(self) -> Any:
         return self._renderer.frame()
 
@@ -132,6 +135,9 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._ended = np.zeros(self.num_envs, np.bool_)
+
+    def __repr__(self) -> str:
+        return f"<VectorView of {self.population!r}, {self.autoreset_mode}>"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         options = dict(mapping("options", options))

@@ -1,36 +1,44 @@
 """A world as users import it: one object that makes every interface, `round_stopping_v0.parallel_env(...)` and the like."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.validation import plain, shown, unknown_parameter
 
-__all__ = ["World"]
+__all__ = ["K", "P", "Q", "World"]
 
 P = TypeVar("P", bound=Population[Any])
 Q = TypeVar("Q")
+K = ParamSpec("K")
 
 
-class World(Generic[P, Q]):
-    """Makes the array form of a world and the views over it.
+class World(Generic[P, Q, K]):
+    """Makes the array form of a world and the views over it. Editors complete the parameters of all of them.
 
     Args:
         population: the world's Population.
         params: the class of its parameters, `Params` from now on: `world.population(params=world.Params(...))` is what
-            `world.population(...)` with the same keywords is, and editors complete it.
+            `world.population(...)` with the same keywords is.
     """
 
-    def __init__(self, population: type[P], params: type[Q]) -> None:
+    def __init__(self, population: type[P], params: Callable[K, Q]) -> None:
         self._population = population
         self.name = population.name
         self.Params = params
         self.__doc__ = population.__doc__
 
-    def population(self, num_envs: int = 1, params: Q | None = None, **parameters: Any) -> P:
-        """The array form: `num_envs` replicas, with the parameters given one by one or together.
+    def population(
+        self,
+        num_envs: int = 1,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> P:
+        """The array form: `num_envs` replicas, with the parameters given by keyword, one by one, or together as `params`.
 
         `max_cycles`, as PettingZoo calls it, is the horizon where the world's clock counts steps.
 
@@ -38,18 +46,21 @@ class World(Generic[P, Q]):
             UnknownParameter: a parameter that the world does not have.
             ValueError: one out of range, or given twice.
         """
+        given: dict[str, Any] = ({} if max_cycles is None else {"max_cycles": max_cycles}) | parameters
+        make: Any = self.Params
         if params is None:
-            params = self.Params(**self._named(parameters))
-        elif not isinstance(params, self.Params):
+            params = make(*args, **self._named(given))
+        elif not isinstance(params, make):
             raise ValueError(f"params must be parameters of {self.name}, not {shown(params)}")
-        elif parameters:
-            raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(parameters)}")
+        elif given:
+            raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(given)}")
         return self._population(params, num_envs)
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters."""
-        return tuple(field.name for field in fields(self.Params) if field.init)  # type: ignore[arg-type]
+        params: Any = self.Params
+        return tuple(field.name for field in fields(params) if field.init)
 
     def check_names(self, given: Iterable[str], more: Iterable[str] = ()) -> None:
         """Raise `UnknownParameter` unless all names `given` are parameters; `more` are known too, to whoever asks.
@@ -83,23 +94,53 @@ class World(Generic[P, Q]):
             named[name] = plain(value)
         return named
 
-    def parallel_env(self, render_mode: str | None = None, **params: Any) -> ParallelView:
+    def parallel_env(
+        self,
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> ParallelView:
         """PettingZoo's Parallel form."""
-        return ParallelView(self.population(**params), render_mode)
+        return ParallelView(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
-    def env(self, render_mode: str | None = None, **params: Any) -> AECView:
+    def env(
+        self,
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> AECView:
         """PettingZoo's AEC form."""
-        return AECView(self.population(**params), render_mode)
+        return AECView(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
-    def single_env(self, render_mode: str | None = None, **params: Any) -> SingleEnv:
+    def single_env(
+        self,
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> SingleEnv:
         """Gymnasium's form, for worlds of one agent."""
-        return SingleEnv(self.population(**params), render_mode)
+        return SingleEnv(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
     def vector_env(
-        self, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **params: Any
+        self,
+        num_envs: int = 1,
+        autoreset_mode: Any = "NextStep",
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
     ) -> VectorView:
         """Gymnasium's vector form, for worlds of one agent."""
-        return VectorView(self.population(num_envs, **params), autoreset_mode, render_mode)
+        return VectorView(
+            self.population(num_envs, params, max_cycles, *args, **parameters), autoreset_mode, render_mode
+        )
 
     def __repr__(self) -> str:
         return f"<world {self.name}>"

@@ -100,6 +100,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import drawing, payments
 from taciturn.envs.elicitation.costs import ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.fast import CommonBudget, play_tallies
@@ -475,7 +476,7 @@ class Elicitation(Population[State]):
     describe, draw = drawing.describe, drawing.draw
 
 
-class _World(World[Elicitation, Params]):
+class _World(World[P, Q, K]):
     QuadraticCost = QuadraticCost
     LinearCost = LinearCost
     ExponentialCost = ExponentialCost

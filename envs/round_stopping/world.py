@@ -66,6 +66,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Layout, Population, Role, Transition, World
+from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping.model import Completions, Evaluation, Hyperbolic, Model, evaluate, parameters
 from taciturn.validation import Array, Bools, Floats, Ints, choice, number, shown, vector
 
@@ -331,7 +332,7 @@ class RoundStopping(Population[State]):
         axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-class _World(World[RoundStopping, Params]):
+class _World(World[P, Q, K]):
     Hyperbolic = Hyperbolic
     evaluate = staticmethod(evaluate)
 

@@ -92,6 +92,7 @@ import numpy as np
 from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
+from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown, vector
@@ -442,7 +443,7 @@ class SocialBandit(SocialPopulation[State]):
     describe, draw = drawing.describe, drawing.draw
 
 
-class _World(World[SocialBandit, Params]):
+class _World(World[P, Q, K]):
     copies_of_paper = staticmethod(copies_of_paper)
     multiplicative_weights = staticmethod(multiplicative_weights)
 

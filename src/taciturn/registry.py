@@ -41,9 +41,9 @@ class Entry:
     one_agent: Callable[..., Population[Any]] | None = None
 
     @property
-    def world(self) -> World[Any, Any]:
+    def world(self) -> World[Any, Any, ...]:
         """The world, whose module is imported when it is asked for."""
-        found: World[Any, Any] = getattr(importlib.import_module(self.module), self.name)
+        found: World[Any, Any, ...] = getattr(importlib.import_module(self.module), self.name)
         return found
 
 
@@ -135,12 +135,12 @@ WORLDS = (
 )
 
 
-def worlds() -> dict[str, World[Any, Any]]:
+def worlds() -> dict[str, World[Any, Any, ...]]:
     """`{name: world}`, in the order of `WORLDS`."""
     return {entry.name: entry.world for entry in WORLDS}
 
 
-def make_world(name: str) -> World[Any, Any]:
+def make_world(name: str) -> World[Any, Any, ...]:
     """A world by its name or id, with or without the version: `round_stopping`, `taciturn/RoundStopping-v0`, ...
 
     Raises:

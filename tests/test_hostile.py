@@ -1,6 +1,5 @@
 """Hostile input: whatever a world, a view or a reset is given, it works, or one clear ValueError says why not, and nothing has changed."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -23,10 +22,7 @@ HOSTILE: list[Any] = [
     np.float32(2.0), np.int64(3), np.bool_(True), np.str_("even"), object(), int, 1j, range(3),
 ]  # fmt: skip
 FIELDS = [
-    (name, field.name)
-    for name, world in registry.worlds().items()
-    for field in dataclasses.fields(world.Params)
-    if field.init
+    (name, parameter) for name, world in registry.worlds().items() for parameter in world.parameters
 ]
 
 
@@ -97,9 +93,8 @@ def test_what_was_seen(call: Callable[[], Any], message: str) -> None:
 
 
 def test_numpy_scalars_are_numbers() -> None:
-    env = elicitation_v0.population(
-        max_epsilon=np.float64(5.0), target=np.float32(0.5), num_individuals=np.int64(4), horizon=np.array(3), rules=("flat_rate",)
-    )  # fmt: skip
+    numbers: dict[str, Any] = {"target": np.float32(0.5), "num_individuals": np.int64(4), "horizon": np.array(3)}
+    env = elicitation_v0.population(max_epsilon=np.float64(5.0), rules=("flat_rate",), **numbers)
     assert type(env.params.max_epsilon) is float
     assert type(env.params.num_individuals) is type(env.params.horizon) is int
     env.reset(seed=0)

@@ -30,6 +30,7 @@ from cases import (
     chosen,
     draw,
     dressed,
+    dresses,
     every,
     every_dressed,
     every_id_dressed,
@@ -337,9 +338,11 @@ def test_every_view_renders(name: str) -> None:
 
 # Registries.
 
+IDS_OF_SUITE = [entry.id for entry in registry.WORLDS]
+
 
 @pytest.mark.api
-@every_id_dressed
+@pytest.mark.parametrize(("env_id", "dress"), dresses(IDS_OF_SUITE))
 def test_a_spec_in_json_makes_the_same_environment(env_id: str, dress: str) -> None:
     env = dressed(gymnasium.make(env_id, **IDS[env_id]), env_id, dress)
     text = env.spec.to_json()
@@ -369,7 +372,8 @@ def test_everything_that_can_stand_on_a_channel_has_a_plain_form() -> None:
     ]  # fmt: skip
     for one in everything:
         assert as_described(json.loads(json.dumps(described(one), allow_nan=False))) == one
-    assert described(Own(0.1))["name"].startswith("test_interfaces:test_everything")
+    assert described(Own(0.1))["name"].endswith("_has_a_plain_form.<locals>.Own")
+    assert as_described({"name": "taciturn.privacy.calibrated_noise:Laplace", "epsilon": 1.0}) == Laplace(1.0)
 
 
 # One agent's seat.
@@ -461,8 +465,9 @@ def test_an_unknown_parameter_is_a_type_error_and_names_the_nearest() -> None:
     """TorchRL looks for a TypeError with these words, and the rest of the suite for a ValueError."""
     for entry in registry.WORLDS:
         world, (first, *_) = entry.world, entry.world.parameters
-        policy = {"others": OTHERS[entry.name]} if entry.name in OTHERS else {}
-        wrong, said = {f"{first}x": 3}, f"unexpected keyword argument '{first}x': did you mean '{first}'"
+        policy: dict[str, Any] = {"others": OTHERS[entry.name]} if entry.name in OTHERS else {}
+        wrong: dict[str, Any] = {f"{first}x": 3}
+        said = f"unexpected keyword argument '{first}x': did you mean '{first}'"
         ways: list[Callable[..., Any]] = [
             world.population, world.parallel_env, world.env, partial(gymnasium.make, entry.id, **policy),
             partial(gymnasium.make_vec, entry.id, num_envs=2, **policy),
@@ -480,7 +485,7 @@ def test_an_unknown_parameter_is_a_type_error_and_names_the_nearest() -> None:
                 kind,
                 match=f"{one.__name__} got an unexpected keyword argument .*" + (f"'{nearest}'" if nearest else ""),
             ):
-                one(**wrong)  # type: ignore[arg-type]
+                one(**wrong)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'epsilon'") as error:
         Laplace()  # type: ignore[call-arg]
     assert not isinstance(error.value, ValueError)

@@ -180,16 +180,16 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         space: Any = self.single_action_space
         if fresh.all():
             observation, info = population.reset(where=fresh)
-            reward, ends = np.zeros((self.num_envs, 1)), np.zeros((2, self.num_envs), np.bool_)
+            nothing = np.zeros(self.num_envs, np.bool_)
+            reward, terminated, truncated = np.zeros((self.num_envs, 1)), nothing, nothing
         else:
             actions = actions.copy()
             actions[fresh] = space.low if isinstance(space, gymnasium.spaces.Box) else space.start
-            _, reward, *ends, info = population.step(actions)
+            _, reward, terminated, truncated, info = population.step(actions)
             observation, begun = population.reset(where=fresh)
             info = overlaid(fresh, begun, info)
         self._ended = population.done.copy()
-        terminated, truncated = (end & ~fresh for end in ends)
-        return observation[:, 0], reward[:, 0], terminated, truncated, _whole(info) | self._mask()
+        return observation[:, 0], reward[:, 0], terminated & ~fresh, truncated & ~fresh, _whole(info) | self._mask()
 
     def _mask(self) -> Info:
         mask = self.population.action_mask(self.role)

@@ -433,7 +433,9 @@ def test_a_summary_gives_means_and_intervals_by_hand() -> None:
 def test_a_run_as_a_table_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run({"regret": np.array([1.0, 2.0])}, {}, np.zeros(0), seed=7)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"Run\.to_pandas needs pandas, which is not installed: run pip install pandas"):
+    with pytest.raises(
+        ImportError, match=r"Run\.to_pandas needs pandas, which is not installed: run pip install pandas"
+    ):
         run.to_pandas()
     made: dict[str, Any] = {}
 

@@ -21,9 +21,7 @@ HOSTILE: list[Any] = [
     [[0.5, 0.5], [0.5]], np.array([]), np.array(3), np.array([[1, 2], [3, 4]]), np.array(["even"]), np.array([1, 2], object),
     np.float32(2.0), np.int64(3), np.bool_(True), np.str_("even"), object(), int, 1j, range(3),
 ]  # fmt: skip
-FIELDS = [
-    (name, parameter) for name, world in registry.worlds().items() for parameter in world.parameters
-]
+FIELDS = [(name, parameter) for name, world in registry.worlds().items() for parameter in world.parameters]
 
 
 def refused(call: Callable[[], Any]) -> str | None:

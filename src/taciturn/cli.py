@@ -1,4 +1,4 @@
-"""The command line: `taciturn list | run | bench | reproduce | report | audit`."""
+"""The command line: `taciturn list | run | train | bench | reproduce | report | audit`."""
 
 import json
 import sys
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import numpy as np
 
+from taciturn.agents import bring
 from taciturn.auditing import Site, audit_command, json_values, named_mechanisms, parse_mechanism, parsed
 from taciturn.envs.core import integer
-from taciturn.registry import WORLDS, UnknownName, make_policy, make_world, policies
+from taciturn.registry import WORLDS, UnknownName, make_world, one_agent, policies
 from taciturn.simulation import simulate
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 def main() -> None:
     """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
     arguments = sys.argv[1:]
+    sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
     debug = "--debug" in arguments
     try:
         import rich  # noqa: F401
@@ -113,7 +115,8 @@ def _app() -> Any:
         policy: Annotated[
             str,
             Option(
-                help="A policy's name; ROLE=NAME,ROLE=NAME where there are several roles (and --set policy.ROLE.parameter=value)."
+                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:); ROLE=NAME,ROLE=NAME "
+                "where there are several roles (and --set policy.ROLE.parameter=value)."
             ),
         ],
         settings: Settings = None,
@@ -158,6 +161,42 @@ def _app() -> Any:
         for name, row in rows.items():
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
             print(f"  {name:{width}}  {'-' if row['mean'] is None else format(row['mean'], '.6g')}{interval}")
+
+    @app.command("train")
+    def train_(
+        env: Annotated[str, Argument(help="An environment: its id or name.")],
+        steps: Annotated[int, Option(help="Environment steps, counted over agents and replicas.")],
+        out: Annotated[Path, Option(help="Folder for the agent; `run --policy FOLDER` plays it.")],
+        algorithm: Annotated[
+            str,
+            Option(
+                help="A class of Stable-Baselines3 or sb3-contrib (PPO, DQN, RecurrentPPO, ...), or a learner's name."
+            ),
+        ] = "PPO",
+        settings: Settings = None,
+        privacy: Annotated[str | None, Option(help="MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
+        num_envs: Annotated[int, Option(help="Replicas in training.")] = 16,
+        evaluations: Annotated[int, Option(help="How often it is saved, and evaluated in fresh runs.")] = 10,
+        seed: int = 0,
+        resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    ) -> None:
+        """Train an agent, and keep it in a folder with its evaluations and checkpoints."""
+        from taciturn.bench.progress import bar, stderr
+        from taciturn.bench.train import train
+
+        own, others = _settings(settings or [])
+        mechanisms = {} if privacy is None else _privacy(privacy, list(one_agent(env, 1, others).channels))
+        if isinstance(mechanisms, str):
+            raise ValueError(
+                f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
+            )
+        with bar(stderr(), 1) as shown:
+            train(
+                env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, num_envs=num_envs,
+                evaluations=evaluations, resume=resume, progress=lambda done, text: shown.running(text, done),
+            )  # fmt: skip
+        print(f"trained: {out} (taciturn run {env} --policy {out})")
+        print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
 
     def runs(name: str, help_: str, names_: Any, folder: str) -> None:
         """A command that runs the studies selected by its arguments and writes their report."""
@@ -268,23 +307,34 @@ def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
 
 def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     """A policy from its name, or `{role: policy}` from `ROLE=NAME,ROLE=NAME` with parameters named `ROLE.parameter`."""
-    if "=" not in policy:
-        if len(roles) > 1:
-            wanted = ",".join(f"{role}=NAME" for role in roles)
-            raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
-        return make_policy(policy, **own)
     named = dict(part.split("=", 1) for part in policy.split(",") if "=" in part)
+    if len(roles) == 1 and not set(named) & set(roles):
+        return bring(policy, **own)
+    if not named:
+        wanted = ",".join(f"{role}=NAME" for role in roles)
+        raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
     for key in own:
         if key.partition(".")[0] not in named:
             raise ValueError(f"--set policy.{key} must name a role, one of {', '.join(named)}, before the parameter")
     return {
-        role: make_policy(name, **{key.removeprefix(f"{role}."): own[key] for key in own if key.startswith(f"{role}.")})
+        role: bring(name, **{key.removeprefix(f"{role}."): own[key] for key in own if key.startswith(f"{role}.")})
         for role, name in named.items()
     }
 
 
 def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, dict[str, Any]]:
-    """A population, who acts in it, and the parameters from `key=value`; values are JSON if they parse as such, else text."""
+    """A population, who acts in it, and the parameters from `key=value`."""
+    own, others = _settings(settings)
+    try:
+        population = make_world(env).population(**others)
+    except TypeError as error:
+        raise ValueError(f"{env} cannot take {others}: {error}") from error
+    actor = _actors(policy, own, list(population.roles))
+    return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
+
+
+def _settings(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The policy's and the world's parameters from `policy.key=value` and `key=value`; values are JSON if they parse as such, else text."""
     own: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for setting in settings:
@@ -296,12 +346,7 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, d
             where[key.removeprefix("policy.")] = parsed(text)
         except ValueError as error:
             raise ValueError(f"--set {key}: {error}") from error
-    try:
-        population = make_world(env).population(**others)
-    except TypeError as error:
-        raise ValueError(f"{env} cannot take {others}: {error}") from error
-    actor = _actors(policy, own, list(population.roles))
-    return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
+    return own, others
 
 
 def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:

@@ -46,6 +46,11 @@ class Entry:
         found: World[Any, Any, ...] = getattr(importlib.import_module(self.module), self.name)
         return found
 
+    @property
+    def needs_others(self) -> bool:
+        """Whether its Gymnasium form is the seat of one agent among `others` (`seat`)."""
+        return isinstance(self.one_agent, partial)
+
 
 def seat(
     world: str, num_envs: int = 1, *, others: Any = None, agent: int | str = 0, **parameters: Any
@@ -179,14 +184,14 @@ def make_policy(name: str, **parameters: Any) -> Any:
 
 def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
     """Gymnasium's form of a world."""
-    return SingleEnv(_one_agent(world, 1, parameters), render_mode)
+    return SingleEnv(_gymnasium_form(_entry(world), 1, parameters), render_mode)
 
 
 def vector_env(
     world: str, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **parameters: Any
 ) -> VectorView:
     """Gymnasium's vector form of a world."""
-    return VectorView(_one_agent(world, num_envs, parameters), autoreset_mode, render_mode)
+    return VectorView(_gymnasium_form(_entry(world), num_envs, parameters), autoreset_mode, render_mode)
 
 
 def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:
@@ -199,8 +204,22 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
     return make_world(world).env(render_mode, **parameters)
 
 
-def _one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
-    (entry,) = (entry for entry in WORLDS if entry.name == world)
+def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
+    """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are named."""
+    found = make_world(world)
+    entry = next((entry for entry in WORLDS if entry.world is found), None)
+    if entry is None or (entry.needs_others and "others" not in parameters):
+        return found.population(num_envs, **parameters)
+    return _gymnasium_form(entry, num_envs, parameters)
+
+
+def _entry(name: str) -> Entry:
+    (entry,) = (entry for entry in WORLDS if entry.name == name)
+    return entry
+
+
+def _gymnasium_form(entry: Entry, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
+    """A population of one agent."""
     if entry.one_agent is None:
         return entry.world.population(num_envs, **parameters)
     own = [name for name, one in inspect.signature(entry.one_agent).parameters.items() if one.kind is one.KEYWORD_ONLY]

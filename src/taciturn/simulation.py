@@ -86,7 +86,8 @@ def simulate(
 
     Args:
         env: a population, or a view of one.
-        policy: a policy, or `{role: policy}` in a world of several roles.
+        policy: who acts: a policy, its name or class, a function of observations, a model with `predict` or a saved one
+            (`taciturn.agents.bring`); `{role: policy}` in a world of several roles.
         seed: determines every random draw, including those of the policy.
         until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own horizon.
         record: names that `env.measure` knows, to be recorded at those times (without times, at the end).
@@ -99,6 +100,7 @@ def simulate(
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
     """
+    from taciturn.agents import bring_all  # with all policies, which `import taciturn` does without
     from taciturn.wrappers.channels import added_configs, private_config
 
     unwrapped = getattr(env, "unwrapped", env)
@@ -110,7 +112,7 @@ def simulate(
     times = np.zeros(0) if until is None else vector("until", np.atleast_1d(np.asarray(until)))
     if times.size and (times[0] <= 0 or (np.diff(times) <= 0).any()):
         raise ValueError(f"until must be a positive time or increasing positive times, not {until!r}")
-    policies = as_policies(population, policy)
+    policies = as_policies(population, bring_all(policy))
     if isinstance(privacy, str):
         privacy = _prescribed(population, policies)
     channels = {channel: private_config(mechanism) for channel, mechanism in (privacy or {}).items()}

@@ -419,7 +419,7 @@ def test_a_summary_gives_means_and_intervals_by_hand() -> None:
     run = Run(metrics, {}, np.zeros(0), seed=7)
     assert [line.split() for line in run.summary().splitlines()] == [
         ["metric", "mean", "95%", "interval", "replicas"],
-        ["regret", "2.5", "0.445739", "to", "4.55426", "4"],
+        ["regret", "2.5", "0.44574", "to", "4.55426", "4"],
         ["epsilon", "inf", "4"],
         ["rate", "2", "1", "of", "4"],
         ["never", "nan", "0", "of", "4"],
@@ -458,7 +458,7 @@ def test_everything_says_what_it_is(name: str) -> None:
     population = case.population(2)
     population.reset(seed=0)
     whole = getattr(population, "inner", population)
-    policies = dict.fromkeys(whole.roles, Random())
+    policies = {role: Random() for role in whole.roles}
     things: list[Any] = [
         population, population.streams, population.view(), population.view().params, Rollout(whole, policies),
         case.parallel_env(), case.env(), case.world, *population.roles.values(), *population.channels.values(),
@@ -467,7 +467,7 @@ def test_everything_says_what_it_is(name: str) -> None:
         things.append(Seat(whole, *whole.roles, 0, policies))
     if name in LAWS and LAWS[name][1] is not None:
         things += [Privatize(one, *LAWS[name]) for one in (population, case.parallel_env(), case.env())]
-        things.append(taciturn.simulate(things[-3], dict.fromkeys(population.roles, Random()), seed=0).ledger)
+        things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).ledger)
     for thing in things:
         assert " object at 0x" not in repr(thing), type(thing)
         assert "\n" not in repr(thing)
@@ -765,7 +765,7 @@ def test_policies_are_made_by_name() -> None:
     assert all(issubclass(policy, Policy) for policy in registry.policies().values())
     with pytest.raises(taciturn.UnknownName, match="unknown policy 'FixdCount': did you mean FixedCount"):
         registry.make_policy("FixdCount")
-    with pytest.raises(ValueError, match="FixedCount cannot take"):
+    with pytest.raises(ValueError, match="FixedCount got an unexpected keyword argument 'colour': it has k"):
         registry.make_policy("FixedCount", colour="red")
 
 

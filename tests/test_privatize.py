@@ -245,7 +245,7 @@ def test_what_cannot_be_installed_is_refused_when_it_is_made(name: str) -> None:
     wrong: Any = Laplace(1.0) if categorical else KaryRandomizedResponse(1.0, 3)
     for env in views:
         before = repr(env)
-        with pytest.raises(ValueError, match=r"mechanism|report"):
+        with pytest.raises(ValueError, match=rf"mechanism|channel '{channel}'"):
             Privatize(env, channel, wrong)
         for put, what in ((Privatize, wrong), (Faulty, LossyChannel(0.1))):
             with pytest.raises(ValueError, match=rf"channel must be one of .*{channel}.*, not 'nowhere'"):
@@ -264,7 +264,8 @@ def test_what_cannot_be_installed_is_refused_when_it_is_made(name: str) -> None:
 
 def test_simulate_keeps_what_stands_beneath_other_wrappers() -> None:
     env = gymnasium.wrappers.TimeLimit(Privatize(federated_training_v0.single_env(**CLIENTS), "update", NOISE), 10)
-    assert taciturn.simulate(env, FixedCount(3), seed=0).metrics["epsilon_message"] == 1.0
+    epsilon = taciturn.simulate(env, FixedCount(3), seed=0).metrics["epsilon_message"]
+    assert epsilon == pytest.approx(1.0, abs=0.05)
 
 
 def test_updates_without_a_bound_cannot_be_private() -> None:

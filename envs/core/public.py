@@ -15,8 +15,8 @@ from taciturn.validation import Array, shown
 
 __all__ = ["Fast", "HiddenTruth", "PublicChannel", "PublicParams", "PublicView", "fast_form"]
 
-# What a subclass may override without changing how the policy acts.
-HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress"})
+# What a subclass may override without changing how the policy acts; every class has the last one of its metaclass.
+HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress", "_abc_impl"})
 
 
 class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for

@@ -12,6 +12,7 @@ import gymnasium
 import pettingzoo
 
 from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
+from taciturn.validation import UnknownParameter
 
 __all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "platform_side", "policies", "seat", "worlds"]
 
@@ -176,7 +177,12 @@ def make_policy(name: str, **parameters: Any) -> Any:
     known = policies()
     if name not in known:
         raise UnknownName("policy", name, known)
-    return known[name](**parameters)
+    try:
+        return known[name](**parameters)
+    except UnknownParameter:
+        raise
+    except TypeError as error:
+        raise ValueError(f"{name} cannot take {parameters}: {error}") from error
 
 
 # What the standard registries call: `world` is the name of an entry.

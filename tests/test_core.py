@@ -464,7 +464,7 @@ def test_everything_says_what_it_is(name: str) -> None:
         case.parallel_env(), case.env(), case.world, *population.roles.values(), *population.channels.values(),
     ]  # fmt: skip
     if len(whole.roles) == 1:
-        things.append(Seat(whole, *whole.roles, 0, policies))
+        things.append(Seat(whole, next(iter(whole.roles)), 0, policies))
     if name in LAWS and LAWS[name][1] is not None:
         things += [Privatize(one, *LAWS[name]) for one in (population, case.parallel_env(), case.env())]
         things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).ledger)

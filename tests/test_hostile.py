@@ -55,6 +55,11 @@ def test_parameters(name: str, parameter: str) -> None:
         assert said is None or parameter in said or (parameter, value) == ("max_epsilon", 0.5), (value, said)
 
 
+def untyped(**parameters: Any) -> dict[str, Any]:
+    """Parameters that a type checker would refuse."""
+    return parameters
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -249,7 +249,7 @@ def test_what_cannot_be_installed_is_refused_when_it_is_made(name: str) -> None:
             Privatize(env, channel, wrong)
         for put, what in ((Privatize, wrong), (Faulty, LossyChannel(0.1))):
             with pytest.raises(ValueError, match=rf"channel must be one of .*{channel}.*, not 'nowhere'"):
-                put(env, "nowhere", what)  # type: ignore[arg-type]
+                put(env, "nowhere", what)
         with pytest.raises(ValueError, match=r"fault must be one of taciturn\.wrappers' faults"):
             Faulty(env, channel, wrong)
         if law is not None:

@@ -63,8 +63,8 @@ def untyped(**parameters: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: elicitation_v0.population(rules=3), "rules must be a list of one or more distinct rules of payment"),
-        (lambda: elicitation_v0.population(rules=np.array([])), r"\), not array\(\[\], dtype=float64\)"),
+        (lambda: elicitation_v0.population(**untyped(rules=3)), "rules must be a list of one or more distinct rules of payment"),
+        (lambda: elicitation_v0.population(**untyped(rules=np.array([]))), r"\), not array\(\[\], dtype=float64\)"),
         (lambda: elicitation_v0.population(rules=["wintall", "wintall"]), "distinct rules of payment"),
         (lambda: elicitation_v0.population(rules=["win"]), "rules must be one of 'wintall'"),
         (
@@ -75,7 +75,7 @@ def untyped(**parameters: Any) -> dict[str, Any]:
         (lambda: gossip_bandit_v0.population(10**12), "num_envs must be at most 2500000 with 400 agents, not 10{12}"),
         (lambda: gossip_bandit_v0.population(rate=1e300, horizon=1e300), "num_agents [*] rate [*] horizon, the ticks of a run, must"),
         (
-            lambda: social_bandit_v0.population(num_agents=3, initial_preferences=[[0, 1], [2]]),
+            lambda: social_bandit_v0.population(**untyped(num_agents=3, initial_preferences=[[0, 1], [2]])),
             r"initial_preferences must be 'even', .* not \[\[0, 1\], \[2\]\]",
         ),
         (

@@ -582,4 +582,4 @@ def test_max_cycles_is_horizon() -> None:
     with pytest.raises(
         ValueError, match="consensus got an unexpected keyword argument 'size': it has num_agents, horizon"
     ):
-        tiny.consensus_v0.population(size=5)
+        tiny.consensus_v0.population(size=5)  # type: ignore[call-arg]

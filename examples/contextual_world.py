@@ -109,6 +109,9 @@ class ContextualBandit(Population[State]):
         new = State(state.means, self.contexts(), counts * ~due[..., None], public, regret, time)
         return new, {"agent": reward}, np.zeros_like(self.done), time >= p.horizon, {"regret": regret}
 
+    def empty_info(self) -> dict[str, Any]:
+        return {"regret": 0.0}
+
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         context = (state.context[..., None] == np.arange(self.params.num_contexts)).astype(np.float64)
         pulls, wins = np.split(np.broadcast_to(state.public[:, None], state.counts.shape), 2, axis=2)

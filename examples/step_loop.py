@@ -14,7 +14,7 @@ while not ended:
     enough = received >= (9 if queued else 4)
     observation, reward, terminated, truncated, info = env.step(STOP if enough else WAIT)
     ended = terminated or truncated
-    if "stop_reason" in info:
+    if info["duration"] > 0:  # a round has closed
         print(f"{info['updates']} updates in {info['duration']:.2f} s earned {reward:.4f}")
 print(env.render())
 print(f"rate: {info['rate_so_far']:.6f} per second")

@@ -9,13 +9,14 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, Fast, Population, PublicView
+from taciturn.validation import NamesUnknown
 
 __all__ = ["Learner", "Policy", "Progress", "Random"]
 
 Progress = Callable[[float], None]
 
 
-class Policy:
+class Policy(metaclass=NamesUnknown):
     """Base of the policies: acts on `[B, rows, D]` observations, and may learn from what follows.
 
     A policy holds its parameters; what it learns about a run it learns after `reset`.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
@@ -14,6 +15,15 @@ from taciturn import registry
 from taciturn.envs import federated_training_v0
 from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView, World
 from taciturn.policies import Random
+from taciturn.wrappers import (
+    BitwiseRandomizedResponse,
+    Faulty,
+    Gaussian,
+    KaryRandomizedResponse,
+    Laplace,
+    LossyChannel,
+    Privatize,
+)
 
 CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "horizon": 12.0}
 FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
@@ -22,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "elicitation_v0": {"num_individuals": 5, "horizon": 12},
     "gossip_bandit_v0": {"num_agents": 6, "horizon": 20.0},
     "round_stopping_v0": FEW_SLOTS,
-    "federated_training_v0": FEW_SLOTS,
+    "federated_training_v0": {**FEW_SLOTS, "clip_norm": 1.0},
     "social_bandit_v0": FEW_AGENTS,
     "federated_bandit_v0": {"num_agents": 3, "num_arms": 4, "horizon": 40},
     "arm_elimination_v0": {"num_agents": 3, "num_arms": 4, "horizon": 400},
@@ -32,7 +42,7 @@ SMALL: dict[str, dict[str, Any]] = {
 class Case:
     """A world at a size for tests, with the functions that a world has."""
 
-    def __init__(self, world: World[Any, Any], **params: Any) -> None:
+    def __init__(self, world: World[Any, Any, ...], **params: Any) -> None:
         self.world, self.params = world, params
 
     def population(self, num_envs: int = 1, **params: Any) -> Population[Any]:
@@ -80,7 +90,12 @@ RUN_TO_HORIZON = [
     for name, case in CASES.items()
     if case.world._population.clock_unit == "step" and name not in ("gossip", "corridor")
 ]
-IDS = {entry.id: SMALL.get(entry.name, {}) for entry in registry.WORLDS if entry.gymnasium} | {
+# Who plays the other agents of the worlds of which Gymnasium's form shows one.
+OTHERS = {"gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning", "federated_bandit_v0": "UCB1"}
+IDS: dict[str, dict[str, Any]] = {
+    entry.id: SMALL.get(entry.name, {}) | ({"others": OTHERS[entry.name]} if entry.name in OTHERS else {})
+    for entry in registry.WORLDS
+} | {
     "tests/Corridor-v0": {},
     "tests/Individual-v0": {"num_agents": 1},
     "tests/Platform-v0": {},
@@ -91,6 +106,45 @@ gymnasium.register("tests/Corridor-v0", CASES["corridor"].single_env, vector_ent
 for _role in ("individual", "platform"):
     gymnasium.register(f"tests/{_role.title()}-v0", CASES[_role].single_env, vector_entry_point=CASES[_role].vector_env)
 
+# What stands on the channels of a world: a channel, with a mechanism that fits (None: none does).
+LAWS: dict[str, tuple[str, Any]] = {
+    "consensus": ("vote", BitwiseRandomizedResponse(1.0)),
+    "auction": ("purchase", KaryRandomizedResponse(1.0, 2)),
+    "federated_training_v0": ("update", Gaussian(1.0, 1e-5)),
+    "federated_bandit_v0": ("means", Laplace(1.0)),
+    "arm_elimination_v0": ("means", Laplace(1.0)),
+    "gossip_bandit_v0": ("preference", BitwiseRandomizedResponse(1.0)),
+    "social_bandit_v0": ("preference", BitwiseRandomizedResponse(1.0)),
+    "elicitation_v0": ("report", None),
+}
+LAWS |= {"platform": LAWS["auction"], "individual": LAWS["auction"]}
+LAWS |= {entry.id: LAWS[entry.name] for entry in registry.WORLDS if entry.name in LAWS}
+LAWS |= {"tests/Platform-v0": LAWS["auction"], "tests/Individual-v0": LAWS["auction"]}
+DRESSES = ("plain", "private", "faulty", "both")
+
+
+def dressed(env: Any, name: str, dress: str) -> Any:
+    """`env`, a form of the world of this name or id, with Privatize, Faulty or both around it."""
+    if dress == "plain":
+        return env
+    channel, law = LAWS[name]
+    if dress != "faulty":
+        env = Privatize(env, channel, law)
+    return env if dress == "private" else Faulty(env, channel, LossyChannel(0.2))
+
+
+def dresses(names: Iterable[str]) -> list[Any]:
+    """Every name with everything that can be put on the world."""
+    return [
+        pytest.param(name, dress, id=f"{name}-{dress}")
+        for name in names
+        for dress in DRESSES
+        if dress == "plain" or (name in LAWS and (dress == "faulty" or LAWS[name][1] is not None))
+    ]
+
+
+every_dressed = pytest.mark.parametrize(("name", "dress"), dresses(CASES))
+every_id_dressed = pytest.mark.parametrize(("env_id", "dress"), dresses(IDS))
 every = pytest.mark.parametrize("name", CASES)
 every_id = pytest.mark.parametrize("env_id", IDS)
 every_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)

@@ -2,15 +2,17 @@
 
 import pickle
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import gymnasium
 import numpy as np
 import pytest
 import worlds as tiny
-from cases import CASES, chosen, draw, every, fingerprint
+from cases import CASES, LAWS, chosen, draw, every, fingerprint
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,7 @@ from taciturn.envs.core import (
     PublicView,
     Role,
     Rollout,
+    Seat,
     Streams,
     World,
     choice,
@@ -37,7 +40,8 @@ from taciturn.envs.core import (
     vector,
 )
 from taciturn.policies import FixedCount, Policy, Random
-from taciturn.wrappers import BitwiseRandomizedResponse, Budget, LossyChannel, Memoized, NoPrivacy
+from taciturn.simulation import Run
+from taciturn.wrappers import BitwiseRandomizedResponse, Budget, LossyChannel, Memoized, NoPrivacy, Privatize
 
 # Layouts.
 
@@ -406,6 +410,70 @@ def test_unknown_measure() -> None:
     assert population.describe() == "consensus earned=0.0 time=0"
 
 
+def test_a_summary_gives_means_and_intervals_by_hand() -> None:
+    """Student's quantile for 3 degrees of freedom is 3.182446; mean 2.5, standard error (5 / 3)^0.5 / 2 = 0.645497."""
+    metrics = {
+        "regret": np.array([1.0, 2.0, 3.0, 4.0]), "epsilon": np.array([1.0, np.inf, 1.0, 1.0]),
+        "rate": np.array([np.nan, 2.0, np.nan, np.nan]), "never": np.full(4, np.nan),
+    }  # fmt: skip
+    run = Run(metrics, {}, np.zeros(0), seed=7)
+    assert [line.split() for line in run.summary().splitlines()] == [
+        ["metric", "mean", "95%", "interval", "replicas"],
+        ["regret", "2.5", "0.44574", "to", "4.55426", "4"],
+        ["epsilon", "inf", "4"],
+        ["rate", "2", "1", "of", "4"],
+        ["never", "nan", "0", "of", "4"],
+    ]
+    assert "80% interval" in run.summary(confidence=0.8)
+    with pytest.raises(ValueError, match="confidence must be a finite number > 0 and < 1, not 95"):
+        run.summary(95)
+    assert repr(run) == "<Run of 4 replicas, seed 7: regret, epsilon, rate, never>"
+
+
+def test_a_run_as_a_table_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run({"regret": np.array([1.0, 2.0])}, {}, np.zeros(0), seed=7)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(
+        ImportError, match=r"Run\.to_pandas needs pandas, which is not installed: run pip install pandas"
+    ):
+        run.to_pandas()
+    made: dict[str, Any] = {}
+
+    class Frame:
+        def __init__(self, columns: dict[str, Array]) -> None:
+            made.update(columns)
+
+        def rename_axis(self, index: str) -> str:
+            return index
+
+    monkeypatch.setitem(sys.modules, "pandas", Mock(DataFrame=Frame))
+    assert run.to_pandas() == "replica"
+    assert list(made) == ["regret"]
+    np.testing.assert_array_equal(made["regret"], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_everything_says_what_it_is(name: str) -> None:
+    case = CASES[name]
+    population = case.population(2)
+    population.reset(seed=0)
+    whole = getattr(population, "inner", population)
+    policies = {role: Random() for role in whole.roles}
+    things: list[Any] = [
+        population, population.streams, population.view(), population.view().params, Rollout(whole, policies),
+        case.parallel_env(), case.env(), case.world, *population.roles.values(), *population.channels.values(),
+    ]  # fmt: skip
+    if len(whole.roles) == 1:
+        things.append(Seat(whole, next(iter(whole.roles)), 0, policies))
+    if name in LAWS and LAWS[name][1] is not None:
+        things += [Privatize(one, *LAWS[name]) for one in (population, case.parallel_env(), case.env())]
+        things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).ledger)
+    for thing in things:
+        assert " object at 0x" not in repr(thing), type(thing)
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) < 1500
+
+
 def test_roles_must_be_shared_out() -> None:
     auction = tiny.auction_v0.population()
     for name, others in (("nobody", {}), ("platform", {}), ("platform", {"platform": Random()})):
@@ -697,7 +765,7 @@ def test_policies_are_made_by_name() -> None:
     assert all(issubclass(policy, Policy) for policy in registry.policies().values())
     with pytest.raises(taciturn.UnknownName, match="unknown policy 'FixdCount': did you mean FixedCount"):
         registry.make_policy("FixdCount")
-    with pytest.raises(ValueError, match="FixedCount cannot take"):
+    with pytest.raises(ValueError, match="FixedCount got an unexpected keyword argument 'colour': it has k"):
         registry.make_policy("FixedCount", colour="red")
 
 

@@ -1,6 +1,5 @@
 """Hostile input: whatever a world, a view or a reset is given, it works, or one clear ValueError says why not, and nothing has changed."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -22,12 +21,7 @@ HOSTILE: list[Any] = [
     [[0.5, 0.5], [0.5]], np.array([]), np.array(3), np.array([[1, 2], [3, 4]]), np.array(["even"]), np.array([1, 2], object),
     np.float32(2.0), np.int64(3), np.bool_(True), np.str_("even"), object(), int, 1j, range(3),
 ]  # fmt: skip
-FIELDS = [
-    (name, field.name)
-    for name, world in registry.worlds().items()
-    for field in dataclasses.fields(world.Params)
-    if field.init
-]
+FIELDS = [(name, parameter) for name, world in registry.worlds().items() for parameter in world.parameters]
 
 
 def refused(call: Callable[[], Any]) -> str | None:
@@ -61,11 +55,16 @@ def test_parameters(name: str, parameter: str) -> None:
         assert said is None or parameter in said or (parameter, value) == ("max_epsilon", 0.5), (value, said)
 
 
+def untyped(**parameters: Any) -> dict[str, Any]:
+    """Parameters that a type checker would refuse."""
+    return parameters
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: elicitation_v0.population(rules=3), "rules must be a list of one or more distinct rules of payment"),
-        (lambda: elicitation_v0.population(rules=np.array([])), r"\), not array\(\[\], dtype=float64\)"),
+        (lambda: elicitation_v0.population(**untyped(rules=3)), "rules must be a list of one or more distinct rules of payment"),
+        (lambda: elicitation_v0.population(**untyped(rules=np.array([]))), r"\), not array\(\[\], dtype=float64\)"),
         (lambda: elicitation_v0.population(rules=["wintall", "wintall"]), "distinct rules of payment"),
         (lambda: elicitation_v0.population(rules=["win"]), "rules must be one of 'wintall'"),
         (
@@ -76,7 +75,7 @@ def test_parameters(name: str, parameter: str) -> None:
         (lambda: gossip_bandit_v0.population(10**12), "num_envs must be at most 2500000 with 400 agents, not 10{12}"),
         (lambda: gossip_bandit_v0.population(rate=1e300, horizon=1e300), "num_agents [*] rate [*] horizon, the ticks of a run, must"),
         (
-            lambda: social_bandit_v0.population(num_agents=3, initial_preferences=[[0, 1], [2]]),
+            lambda: social_bandit_v0.population(**untyped(num_agents=3, initial_preferences=[[0, 1], [2]])),
             r"initial_preferences must be 'even', .* not \[\[0, 1\], \[2\]\]",
         ),
         (
@@ -97,9 +96,8 @@ def test_what_was_seen(call: Callable[[], Any], message: str) -> None:
 
 
 def test_numpy_scalars_are_numbers() -> None:
-    env = elicitation_v0.population(
-        max_epsilon=np.float64(5.0), target=np.float32(0.5), num_individuals=np.int64(4), horizon=np.array(3), rules=("flat_rate",)
-    )  # fmt: skip
+    numbers: dict[str, Any] = {"target": np.float32(0.5), "num_individuals": np.int64(4), "horizon": np.array(3)}
+    env = elicitation_v0.population(max_epsilon=np.float64(5.0), rules=("flat_rate",), **numbers)
     assert type(env.params.max_epsilon) is float
     assert type(env.params.num_individuals) is type(env.params.horizon) is int
     env.reset(seed=0)

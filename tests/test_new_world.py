@@ -12,7 +12,7 @@ import test_forms
 import test_interfaces
 import test_replicas
 import test_run_length
-from cases import CASES, RUN_TO_HORIZON, Case
+from cases import CASES, DRESSES, LAWS, RUN_TO_HORIZON, Case, every_dressed
 from contextual_world import SharedGreedy, contextual_bandit_v0, count
 
 import taciturn
@@ -35,9 +35,8 @@ MODULES = test_core, test_forms, test_interfaces, test_replicas, test_run_length
 def over_the_registry(value: Any) -> bool:
     """Whether it is a test that runs once for every world."""
     marks = getattr(value, "pytestmark", [])
-    return any(
-        mark.name == "parametrize" and mark.args in (("name", CASES), ("name", RUN_TO_HORIZON)) for mark in marks
-    )
+    over = [("name", CASES), ("name", RUN_TO_HORIZON), (("name", "dress"), every_dressed.args[1])]
+    return any(mark.name == "parametrize" and mark.args in over for mark in marks)
 
 
 CHECKS = {name: test for module in MODULES for name, test in vars(module).items() if over_the_registry(test)}
@@ -47,8 +46,11 @@ CHECKS = {name: test for module in MODULES for name, test in vars(module).items(
 @pytest.mark.parametrize("check", CHECKS)
 def test_it_passes_what_every_world_passes(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CASES, "contextual", SMALL)
-    more = [copy.deepcopy] if "duplicate" in inspect.signature(CHECKS[check]).parameters else []
-    CHECKS[check]("contextual", *more)
+    monkeypatch.setitem(LAWS, "contextual", ("counts", Laplace(1.0)))
+    parameters = inspect.signature(CHECKS[check]).parameters
+    for dress in DRESSES if "dress" in parameters else [None]:
+        more = [dress] if dress else [copy.deepcopy] if "duplicate" in parameters else []
+        CHECKS[check]("contextual", *more)
 
 
 @pytest.mark.parametrize("form", ["array", "aec", "parallel"])

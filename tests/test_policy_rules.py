@@ -228,7 +228,7 @@ def test_deadlines_and_fractions_at_their_edges() -> None:
 
 def test_fictitious_play_answers_the_mean_law_of_the_campaigns_so_far() -> None:
     """Two campaigns with laws that sum to (1.2, .8) give (.6, .4); before any, everyone is taken to play the target."""
-    env = elicitation_v0.population(1, num_individuals=4, theta=(0.7, 0.3), target=1.0, campaigns=5)
+    env = elicitation_v0.population(1, num_individuals=4, theta=(0.7, 0.3), target=1.0, horizon=5)
     env.reset(seed=0)
     policy: Any = FictitiousPlay()
     policy.reset(env, generator(), "individual")

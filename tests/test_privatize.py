@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import worlds as tiny
-from cases import CLIENTS, forms, rewards
+from cases import CASES, CLIENTS, IDS, LAWS, forms, rewards
 
 import taciturn
 from taciturn.envs import federated_training_v0
@@ -20,10 +20,12 @@ from taciturn.wrappers import (
     Budget,
     BudgetSpent,
     Exponential,
+    Faulty,
     Gaussian,
     KaryRandomizedResponse,
     Laplace,
     Ledger,
+    LossyChannel,
     Memoized,
     NoPrivacy,
     Privatize,
@@ -226,6 +228,44 @@ def test_what_was_answered_before_costs_nothing() -> None:
 def test_refuses(form: str, make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(forms()[form])
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_what_cannot_be_installed_is_refused_when_it_is_made(name: str) -> None:
+    """In every form of every world, whichever wrappers stand between; what is refused leaves no trace."""
+    if name in IDS:
+        views: list[Any] = [gymnasium.make(name, **IDS[name]), gymnasium.make_vec(name, num_envs=2, **IDS[name])]
+        views.append(gymnasium.wrappers.RecordEpisodeStatistics(views[0]))
+        views.append(views[0].unwrapped.population)
+    else:
+        case = CASES[name]
+        views = [case.population(2), case.parallel_env(), case.env()]
+    channel, law = LAWS[name]
+    categorical = name in ("auction", "platform", "individual", "tests/Platform-v0", "tests/Individual-v0")
+    wrong: Any = Laplace(1.0) if categorical else KaryRandomizedResponse(1.0, 3)
+    for env in views:
+        before = repr(env)
+        with pytest.raises(ValueError, match=rf"mechanism|channel '{channel}'"):
+            Privatize(env, channel, wrong)
+        for put, what in ((Privatize, wrong), (Faulty, LossyChannel(0.1))):
+            with pytest.raises(ValueError, match=rf"channel must be one of .*{channel}.*, not 'nowhere'"):
+                put(env, "nowhere", what)
+        with pytest.raises(ValueError, match=r"fault must be one of taciturn\.wrappers' faults"):
+            Faulty(env, channel, wrong)
+        if law is not None:
+            private = Privatize(Faulty(env, channel, LossyChannel(0.1)), channel, law)
+            if isinstance(private, gymnasium.Env):
+                private = gymnasium.wrappers.TimeLimit(private, 5)
+            with pytest.raises(ValueError, match=f"channel '{channel}' has a mechanism already"):
+                Privatize(private, channel, law)
+        assert repr(env) == before
+        env.reset(seed=0)
+
+
+def test_simulate_keeps_what_stands_beneath_other_wrappers() -> None:
+    env = gymnasium.wrappers.TimeLimit(Privatize(federated_training_v0.single_env(**CLIENTS), "update", NOISE), 10)
+    epsilon = taciturn.simulate(env, FixedCount(3), seed=0).metrics["epsilon_message"]
+    assert epsilon == pytest.approx(1.0, abs=0.05)
 
 
 def test_updates_without_a_bound_cannot_be_private() -> None:

@@ -60,6 +60,9 @@ class Tags(Population[Tagged]):
         cut = CUT[: self.num_envs]
         return Tagged(time, state.episode, state.luck), {"agent": reward}, ends & ~cut, ends & cut, info
 
+    def empty_info(self) -> dict[str, Any]:
+        return {"ended_after": 0}
+
     def observe_role(self, state: Tagged, role: str, rows: Array | None = None) -> Array:
         shape = state.luck.shape
         replica, agent = np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None]
@@ -107,7 +110,7 @@ def test_every_row_is_told_what_is_its_own() -> None:
             shown = after[row]
             assert shown[:3].tolist() == [replica, agent, 0 if ended[replica] else time[replica]]
             if not ended[replica]:
-                assert infos[row] == {}
+                assert infos[row] == {"ended_after": time[replica], "TimeLimit.truncated": False}
                 assert shown[3] == before[row, 3]
                 continue
             ends += 1

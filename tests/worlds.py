@@ -92,6 +92,9 @@ class Consensus(Tiny):
         info = {"time": new.time, "luck": {"agent": luck}, "votes": received, "_votes": received > 0}
         return new, {"agent": reward}, self.nobody(), new.time >= self.params.horizon, info
 
+    def empty_info(self) -> dict[str, Any]:
+        return {"time": 0, "luck": {"agent": 0.0}, "votes": 0}
+
     def luck(self) -> np.random.Generator:
         return self.stream("luck")
 
@@ -146,6 +149,9 @@ class Gossip(Tiny):
         new = Rumours(opinion, self.draw_speaker(), state.earned + own[:, 0], state.time + 1)
         info = {"spread": opinion.max(1) - opinion.min(1)}
         return new, {"agent": own}, opinion.max(1) < 0.5, new.time >= self.params.horizon, info
+
+    def empty_info(self) -> dict[str, Any]:
+        return {"spread": 0.0}
 
     def acting(self, role: str) -> Array:
         speaker: Array = self.state.speaker
@@ -211,6 +217,9 @@ class Auction(Tiny):
         reward = {"platform": income[:, None], "individual": (state.value - state.price[:, None]) * buys}
         return new, reward, self.nobody(), new.time >= self.params.horizon, {"sold": sold}
 
+    def empty_info(self) -> dict[str, Any]:
+        return {"price": 0.0, "sold": 0.0}
+
     def default_action(self, role: str) -> Array:
         return np.full((self.num_envs, 1, 1), 0.5, np.float32)
 
@@ -250,6 +259,9 @@ class Corridor(Tiny):
         new = Walk(place, state.earned + reward, state.time + 1)
         info = {"slipped": slips, "arrived_at": new.time, "_arrived_at": place == 5}
         return new, {"walker": reward[:, None]}, place == 5, new.time >= self.params.horizon, info
+
+    def empty_info(self) -> dict[str, Any]:
+        return {"slipped": False, "arrived_at": 0}
 
     def action_mask(self, role: str) -> Array:
         place = self.state.place

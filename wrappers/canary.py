@@ -7,12 +7,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, begin, choice, integer, join
+from taciturn.envs.core import (
+    Array,
+    ChannelConfig,
+    Controlled,
+    Population,
+    Seat,
+    as_policies,
+    begin,
+    choice,
+    integer,
+    join,
+)
 from taciturn.envs.core.channel import Fault
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.privacy.ledger import Ledger
 from taciturn.validation import Bools
-from taciturn.wrappers.channels import population_of
+from taciturn.wrappers.channels import added_configs, population_of
 from taciturn.wrappers.faults import Memory
 
 __all__ = ["Canary", "CanaryRuns", "play"]
@@ -120,10 +131,11 @@ class CanaryRuns:
         if policy is None:
             raise ValueError("policy must be given for an environment to be audited, not None")
         policies = as_policies(population, policy)
-        channel_configs = join(population.channel_configs, getattr(env, "added_configs", {}))
+        if isinstance(population, Seat):
+            raise ValueError("env must be a whole world to be audited, not the seat of one agent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
-            channel_configs = join(population.channel_configs, channel_configs)
+        channel_configs = join(population.channel_configs, added_configs(env))
         self.env, self.policies, self.channel_configs, self.delta = population, policies, channel_configs, delta
         if not isinstance(pair, Mapping) or not pair:
             raise ValueError(f"pair must be {{channel: (x0, x1)}} for an environment, not {pair!r}")

@@ -1,26 +1,58 @@
 """Install a mechanism or a fault on a channel of this suite's environments, in any interface."""
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 import gymnasium
+import numpy as np
 import pettingzoo
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from taciturn.envs.core import ChannelConfig, Controlled, Population, join
+from taciturn.envs.core import ChannelConfig, Fault, Played, Population, join
 from taciturn.envs.core.channel import asked_channels
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import mapping
 
 __all__ = [
-    "ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "Privatize", "on_channel", "population_of",
-    "private_config",
+    "ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "Privatize", "added_configs", "as_described",
+    "described", "layers", "on_channel", "population_of", "private_config",
 ]  # fmt: skip
 
 Options = dict[str, Any]
+L = TypeVar("L", bound="Layer")
+
+
+def described(value: Any) -> Any:
+    """`value` as plain JSON values, for the `spec` of an environment; `as_described` makes it again.
+
+    A mechanism, a budget or a fault is its parameters and its `name`, which is `module:Class` if `taciturn.wrappers` does not export it.
+    """
+    if isinstance(value, Mechanism | Budget | Fault):
+        kind = type(value)
+        exported = getattr(importlib.import_module("taciturn.wrappers"), kind.__name__, None) is kind
+        name = kind.__name__ if exported else f"{kind.__module__}:{kind.__qualname__}"
+        return {"name": name} | {key: described(getattr(value, key)) for key in inspect.signature(kind).parameters}
+    if isinstance(value, list | tuple):
+        return [described(one) for one in value]
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def as_described(value: Any) -> Any:
+    """What `described` has put into plain JSON values; anything else is returned as it is."""
+    if isinstance(value, list):
+        return [as_described(one) for one in value]
+    if not (isinstance(value, Mapping) and "name" in value):
+        return value
+    module, _, name = value["name"].rpartition(":")
+    kind: Any = importlib.import_module(module or "taciturn.wrappers")
+    for part in name.split("."):
+        kind = getattr(kind, part)
+    return kind(**{key: as_described(one) for key, one in value.items() if key != "name"})
 
 
 class Layer:
@@ -29,7 +61,10 @@ class Layer:
     def __init__(self, env: Any, **arguments: Any) -> None:
         super().__init__(env)  # type: ignore[call-arg]  # the interface's wrapper comes next
         if isinstance(self, RecordConstructorArgs):
-            RecordConstructorArgs.__init__(self, **arguments)
+            RecordConstructorArgs.__init__(self, **{key: described(value) for key, value in arguments.items()})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} around {self.env!r}>"  # type: ignore[attr-defined]
 
     @classmethod
     def around(cls, env: Any, expected: str, **arguments: Any) -> Any:
@@ -38,6 +73,23 @@ class Layer:
             if isinstance(env, kind):
                 return next(one for one in cls.__subclasses__() if issubclass(one, kind))(env, **arguments)
         raise ValueError(f"env must be {expected}, not {env!r}")
+
+
+def layers(env: Any, kind: type[L]) -> Iterator[L]:
+    """The wrappers of this kind around `env`, from the outside in."""
+    while env is not None:
+        if isinstance(env, kind):
+            yield env
+        inside = getattr(env, "__dict__", {})
+        env = inside.get("env", inside.get("aec_env"))
+
+
+def added_configs(env: Any) -> dict[str, ChannelConfig]:
+    """What the wrappers around a view of a population install on its channels at each reset."""
+    added: dict[str, ChannelConfig] = {}
+    for layer in layers(env, _OnChannel):
+        added = join(added, layer.config)
+    return added
 
 
 def population_of(env: Any) -> Population[Any] | None:
@@ -60,25 +112,30 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
     Raises:
         ValueError: `env` is none of these, the channel is unknown or would get a second mechanism, or the world cannot use `config`.
     """
+    if not isinstance(env, Population):
+        arguments = {"mechanism": config.mechanism, "budget": config.budget, "faults": config.faults}
+        return _OnChannel.around(env, "an environment of this suite", channel=channel, **arguments)
+    _check(env, channel, config)
+    if isinstance(env, Played):
+        return env.around(on_channel(env.inner, channel, config), copy.copy)
+    wrapped = copy.copy(env)
+    wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}
+    wrapped.channel_configs = join(env.channel_configs, {channel: config})
+    wrapped.streams, wrapped._state, wrapped.ledger = None, None, None
+    return wrapped
+
+
+def _check(env: Any, channel: str, config: ChannelConfig) -> None:
+    """Raise ValueError if `config` cannot be installed on that channel of `env`, with what stands there already."""
     population = population_of(env)
     if population is None:
         raise ValueError(
             f"env must be an environment of this suite, not {env!r}: for others there are PrivatizeObservation, -Reward and -Action"
         )
-    if isinstance(env, Controlled):
-        others = {role: copy.copy(policy) for role, policy in env.others.items()}
-        return Controlled(on_channel(env.inner, channel, config), env.role, others)
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
-    standing = join(population.channel_configs, getattr(env, "added_configs", {}))
+    standing = join(population.channel_configs, added_configs(env))
     population.check_config(channel, join(standing, {channel: config})[channel])
-    if isinstance(env, Population):
-        wrapped = copy.copy(env)
-        wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}
-        wrapped.channel_configs = join(env.channel_configs, {channel: config})
-        wrapped.streams, wrapped._state, wrapped.ledger = None, None, None
-        return wrapped
-    return _OnChannel.around(env, "an environment of this suite", channel=channel, config=config)
 
 
 def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfig:
@@ -111,19 +168,26 @@ def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = No
 
 
 class _OnChannel(Layer):
-    """Adds its config to the options of each reset; in vector environments it stays installed through autoresets."""
+    """Adds its config to the options of each reset; in vector environments it stays installed through autoresets.
 
-    def __init__(self, env: Any, channel: str, config: ChannelConfig) -> None:
-        super().__init__(env, channel=channel, config=config)
-        self._layer = {channel: config}
-        self.added_configs: Mapping[str, ChannelConfig] = join(getattr(env, "added_configs", {}), self._layer)
+    The arguments may be plain JSON values (`described`), as in the `spec` of an environment.
+    """
+
+    def __init__(self, env: Any, channel: str, mechanism: Any = None, budget: Any = None, faults: Any = ()) -> None:
+        config = ChannelConfig(as_described(mechanism), as_described(budget), tuple(map(as_described, faults)))
+        _check(env, channel, config)
+        super().__init__(env, channel=channel, mechanism=config.mechanism, budget=config.budget, faults=config.faults)
+        self.config: Mapping[str, ChannelConfig] = {channel: config}
 
     def reset(self, seed: Any = None, options: Options | None = None) -> Any:
         given = dict(mapping("options", options))
         if "reset_mask" not in given:
-            given["channels"] = join(self._layer, asked_channels(given))
+            given["channels"] = join(self.config, asked_channels(given))
         env: Any = self.env  # type: ignore[attr-defined]
         return env.reset(seed=seed, options=given)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} with {dict(self.config)!r} around {self.env!r}>"  # type: ignore[attr-defined]
 
     @property
     def ledger(self) -> Any:

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, as_policies, begin, integer, join
+from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, Seat, as_policies, begin, integer, join
 from taciturn.envs.core.channel import Fault
-from taciturn.wrappers.channels import population_of
+from taciturn.wrappers.channels import added_configs, population_of
 
 __all__ = ["ChangedRuns", "Transcript"]
 
@@ -105,10 +105,11 @@ class ChangedRuns:
                 f"change must be None unless an environment of this suite is audited, and it is {change!r}"
             )
         policies = as_policies(population, policy)
-        configs = join(population.channel_configs, getattr(env, "added_configs", {}))
+        if isinstance(population, Seat):
+            raise ValueError("env must be a whole world to be audited, not the seat of one agent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
-            configs = join(population.channel_configs, configs)
+        configs = join(population.channel_configs, added_configs(env))
         if not population.channels:
             raise ValueError(f"env must have a channel, and {population.name!r} has none")
         if not isinstance(change, tuple | list) or len(change) != 2:

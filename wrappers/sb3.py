@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Population, picture
+from taciturn.envs.core.views import effective_actions
 from taciturn.validation import Array, missing_extra
 
 try:
@@ -27,8 +28,8 @@ class RowsVecEnv(VecEnv):
         population: replicas of a world with one role (or `Controlled`).
         seed: of the first reset.
 
-    A replica that ends is reset at once. The infos of its rows then hold `terminal_observation`, `TimeLimit.truncated` and the info of the
-    last step; the infos of all other rows are empty.
+    All rows of a replica have its info, and `TimeLimit.truncated`. A replica that ends is reset at once; its rows then also have their
+    `terminal_observation`.
     """
 
     def __init__(self, population: Population[Any], seed: int | None = None) -> None:
@@ -47,13 +48,16 @@ class RowsVecEnv(VecEnv):
         self._shape = (population.num_envs, self.rows)
         self._actions: Array = np.zeros(0)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.rows} rows a replica of {self.population!r}>"
+
     def reset(self) -> Array:
         seed = self._seeds[0] if self._seeds[0] is not None else self._seed
         self._seed = None
-        observation, _ = self.population.reset(seed=seed, options=self._options[0])
+        observation, info = self.population.reset(seed=seed, options=self._options[0])
         self._reset_seeds()
         self._reset_options()
-        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self.reset_infos = self._infos(info, self.population.done)
         return self._flat(observation)
 
     def step_async(self, actions: Array) -> None:
@@ -64,25 +68,25 @@ class RowsVecEnv(VecEnv):
         step = population.step(self._actions.reshape(*self._shape, *self._actions.shape[1:]))
         observation = self._flat(step.observation)
         ended = step.terminated | step.truncated
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        infos = self._infos(step.info, step.truncated & ~step.terminated)
         if ended.any():
-            for replica in np.flatnonzero(ended):
-                truncated = bool(step.truncated[replica] and not step.terminated[replica])
-                common = {
-                    k: v[replica] for k, v in step.info.items() if not k.startswith("_") and not isinstance(v, dict)
-                }
-                for row in range(replica * self.rows, (replica + 1) * self.rows):
-                    infos[row] = {**common, "terminal_observation": observation[row], "TimeLimit.truncated": truncated}
+            for row in np.flatnonzero(np.repeat(ended, self.rows)):
+                infos[row] = {**infos[row], "terminal_observation": observation[row]}
             observation = self._flat(population.reset(where=ended)[0])
         reward = step.reward.reshape(-1).astype(np.float32)
         return observation, reward, np.repeat(ended, self.rows), infos
 
     def action_masks(self) -> Array:
-        """Which actions have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name."""
-        mask = self.population.action_mask(self.role)
-        if mask is None:
-            return np.ones((self.num_envs, int(self.action_space.n)), np.bool_)  # type: ignore[attr-defined,arg-type]
-        return mask.reshape(self.num_envs, -1).astype(np.bool_)
+        """Which actions have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name.
+
+        For MultiDiscrete actions these are the masks of all dimensions one after another. Box actions have none.
+        """
+        self._check_masks()
+        return effective_actions(self.population, self.role)
+
+    def _check_masks(self) -> None:
+        if isinstance(self.action_space, gymnasium.spaces.Box):
+            raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
 
     def close(self) -> None:
         pass
@@ -92,6 +96,7 @@ class RowsVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         if attr_name == "action_masks":
+            self._check_masks()
             return [lambda row=row: self.action_masks()[row] for row in self._get_indices(indices)]
         value = None if attr_name == "render_mode" else getattr(self.population, attr_name)
         return [value for _ in self._get_indices(indices)]
@@ -108,6 +113,17 @@ class RowsVecEnv(VecEnv):
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False for _ in self._get_indices(indices)]
+
+    def _infos(self, info: dict[str, Any], truncated: Array) -> list[dict[str, Any]]:
+        """The infos of all rows; the rows of a replica share one dict."""
+        info = info | {"TimeLimit.truncated": truncated}
+        columns = {
+            key: values.tolist() if values.ndim == 1 else list(values)
+            for key, values in info.items()
+            if key[0] != "_" and not isinstance(values, dict)
+        }
+        replicas = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return [one for one in replicas for _ in range(self.rows)]
 
     def _flat(self, observation: Array) -> Array:
         return observation.reshape(self.num_envs, -1)

@@ -28,7 +28,7 @@ the agent whose turn it is). In vector environments, steps that only reset a rep
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -44,7 +44,7 @@ from taciturn.privacy.channels import Payload
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
 from taciturn.validation import Array, choice, integer, number
-from taciturn.wrappers.channels import Layer
+from taciturn.wrappers.channels import Layer, as_described, layers
 
 __all__ = [
     "PrivateAEC", "PrivateGymnasium", "PrivateParallel", "PrivateVector", "PrivatizeAction", "PrivatizeObservation",
@@ -258,8 +258,9 @@ class _Messages(Layer):
         self, env: Any, subject: Subject, mechanism: Mechanism, bounds: Bounds = None, sensitivity: float | None = None
     ) -> None:
         super().__init__(env, subject=subject, mechanism=mechanism, bounds=bounds, sensitivity=sensitivity)
+        mechanism = as_described(mechanism)
         choice("subject", subject, ("observation", "reward", "action"))
-        if any(layer.subject == subject for layer in _layers(env)):
+        if any(layer.subject == subject for layer in layers(env, _Messages)):
             raise ValueError(f"env must have no mechanism on its {subject}s already, but {env!r} has one")
         self.subject, self.mechanism = subject, mechanism
         self._releases = {
@@ -325,29 +326,20 @@ class _Messages(Layer):
     @property
     def ledger(self) -> Ledger:
         """A snapshot of what has left since the wrapper was made, through it and such wrappers beneath it; the observer is the public."""
-        layers = {layer.subject: layer for layer in _layers(self)}
+        beneath = {layer.subject: layer for layer in layers(self, _Messages)}
         channels = []
-        for subject, layer in layers.items():
+        for subject, layer in beneath.items():
             payload: Payload = "categorical" if layer._loss.kind == KaryRandomizedResponse.kind else "vector"
             channels.append(Channel(subject, payload, observer="public", unit="event", num_senders=len(self._agents)))
         ledger = Ledger(len(self._count), len(self._agents), channels)
-        for subject, layer in layers.items():
+        for subject, layer in beneath.items():
             ledger.charge(subject, layer._loss, each=layer._count)
         return ledger
 
     def reset_ledger(self) -> None:
         """Clear the ledger, also of such wrappers beneath: new agents will play."""
-        for layer in _layers(self):
+        for layer in layers(self, _Messages):
             layer._count[...] = 0
-
-
-def _layers(env: Any) -> Iterator[_Messages]:
-    """The wrappers of this module around `env`, from the outside in."""
-    while env is not None:
-        if isinstance(env, _Messages):
-            yield env
-        inside = getattr(env, "__dict__", {})
-        env = inside.get("env", inside.get("aec_env"))
 
 
 class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

@@ -1,7 +1,7 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
-from taciturn.envs.core.controlled import Controlled
+from taciturn.envs.core.controlled import Controlled, Played, Seat
 from taciturn.envs.core.population import Acts, Population, Rollout, Step, Transition, as_policies, begin, select
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
@@ -13,6 +13,6 @@ from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
     "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout", "ParallelView",
-    "Population", "PublicView", "Role", "Rollout", "SingleEnv", "Step", "Streams", "Transition", "VectorView", "World", "as_policies",
-    "begin", "choice", "integer", "join", "number", "picture", "select", "vector",
+    "Played", "Population", "PublicView", "Role", "Rollout", "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView",
+    "World", "as_policies", "begin", "choice", "integer", "join", "number", "picture", "select", "vector",
 ]  # fmt: skip

@@ -9,12 +9,12 @@ import numpy as np
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism
-from taciturn.validation import Array, mapping, shown
+from taciturn.validation import Array, NamesUnknown, mapping, shown
 
 __all__ = ["Channel", "ChannelConfig", "Fault", "asked_channels", "join"]
 
 
-class Fault:
+class Fault(metaclass=NamesUnknown):
     """What a channel asks of a fault (`taciturn.wrappers.faults`). What a fault remembers of a run, the channel keeps.
 
     Attributes:
@@ -143,6 +143,12 @@ class Channel:
         self._fault_rngs: list[np.random.Generator] = []
         self._fault_memory: list[dict[str, Array]] = []
         self._shape: tuple[int, int] = (0, 0)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Channel {self.name!r}: {self.payload} messages of {self.num_senders} x {self.sender} to the {self.observer}, "
+            f"unit {self.unit}, {self.config}>"
+        )
 
     def check_mechanism(self, mechanism: Mechanism | None) -> None:
         """Raise ValueError if the claim of `mechanism` does not hold for the messages of this channel."""

@@ -1,28 +1,94 @@
-"""A world of several roles seen by one of them, while policies play the others."""
+"""A world seen by some of its agents, while policies play the others: by one role (`Controlled`), or by one agent (`Seat`)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 
-from taciturn.envs.core.population import Acts, Info, Population, Rollout, Step, begin
+from taciturn.envs.core.channel import ChannelConfig
+from taciturn.envs.core.population import Acts, Info, Population, Rollout, Step, begin, latest, overlaid
+from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
-from taciturn.validation import Array
+from taciturn.validation import Array, choice, integer
 
-__all__ = ["Controlled"]
+__all__ = ["Controlled", "Played", "Seat"]
+
+TRIES = 1000  # of drawing a run in which a seat acts
 
 
 def _asked(method: str) -> Any:
     """A method that asks the inner population."""
 
-    def ask(self: "Controlled", *args: Any, **named: Any) -> Any:
+    def ask(self: "Played", *args: Any, **named: Any) -> Any:
         return getattr(self.inner, method)(*args, **named)
 
     return ask
 
 
-class Controlled(Population[Any]):
+class Played(Population[Any]):
+    """Common part of `Controlled` and `Seat`: what asks the inner population.
+
+    Attributes:
+        inner: the whole world.
+        role: of the agents that are left to act.
+        others: `{role: policy}`, who plays the others; a full reset resets these policies, a partial one does not.
+    """
+
+    def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
+        self.inner, self.role, self.others = population, role, dict(others)
+        super().__init__(population.params, population.num_envs)
+        self.channels, self.hidden = population.channels, population.hidden
+        self.channel_configs = population.channel_configs
+        self._rollout = Rollout(population, self.others)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.role} in {self.inner!r}, others: {self.others!r}>"
+
+    def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
+        """The same view of another population, in which copies of the policies play."""
+        view = copy(self)
+        Played.__init__(view, inner, self.role, {role: duplicate(policy) for role, policy in self.others.items()})
+        return view
+
+    def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> Self:
+        """See `PublicView.practice`; copies of the policies play the others."""
+        return self.around(self.inner.practice(num_envs, kind, **changes), deepcopy)
+
+    def make_roles(self) -> tuple[Role, ...]:
+        return (self.inner.roles[self.role],)
+
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        self.inner.check_channel(channel, config)
+
+    def fix_spaces(self) -> None:
+        super().fix_spaces()
+        self.inner.fix_spaces()
+
+    def _begin(self, played: Mapping[str, Acts]) -> None:
+        """Begin a run of the inner population, which has just been reset, with these policies."""
+        inner = self.inner
+        if inner.params is not self.params:
+            self.params = inner.params
+            self.roles = {role.name: role for role in self.make_roles()}
+        self._rollout = Rollout(inner, played)
+        begin(inner, played)
+
+    def _keep_up(self) -> None:
+        """Take over the state of the inner population."""
+        inner = self.inner
+        self._state, self.terminated, self.truncated, self.ledger = (
+            inner.state, inner.terminated, inner.truncated, inner.ledger,
+        )  # fmt: skip
+
+    initial, transition, observe_role = map(_asked, ("initial", "transition", "observe_role"))
+    acting, action_mask, stream, clock = map(_asked, ("acting", "action_mask", "stream", "clock"))
+    measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))
+    describe, draw = map(_asked, ("describe", "draw"))
+
+
+class Controlled(Played):
     """A phased world seen by one of its roles, while policies play the others.
 
     Args:
@@ -38,80 +104,186 @@ class Controlled(Population[Any]):
             raise ValueError(
                 f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
             )
-        self.inner, self.role, self.others = population, role, dict(others)
-        super().__init__(population.params, population.num_envs)
-        self.channels, self.hidden = population.channels, population.hidden
-        self._rollout = Rollout(population, self.others)
-
-    def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Controlled":
-        """See `PublicView.practice`; copies of the policies play the other roles."""
-        world = copy(self)
-        Controlled.__init__(world, self.inner.practice(num_envs, kind, **changes), self.role, deepcopy(self.others))
-        return world
-
-    def make_roles(self) -> tuple[Role, ...]:
-        return (self.inner.roles[self.role],)
-
-    def fix_spaces(self) -> None:
-        super().fix_spaces()
-        self.inner.fix_spaces()
+        super().__init__(population, role, others)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
     ) -> tuple[Any, Info]:
         inner = self.inner
         if where is not None and not inner._marked(where).all():
-            self._reset_some(seed, options, inner._marked(where))
-            return self.observe(), {}
-        inner.reset(seed=seed, options=options, where=where)
+            info = self._reset_some(seed, options, inner._marked(where))
+            return self.observe(), info
+        _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
-            if inner.params is not self.params:
-                self.params = inner.params
-                self.roles = {role.name: role for role in self.make_roles()}
-            self._rollout = Rollout(inner, self.others)
-            begin(inner, self.others)
-        self._follow()
-        return self.observe(), {}
+            self._begin(self.others)
+        _, info = self._follow(info)
+        return self.observe(), info
 
-    def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> None:
+    def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> Info:
         """Reset some replicas: the other roles open their cycle there while the remaining replicas wait."""
         inner = self.inner
         terminated, truncated, turn = inner.terminated, inner.truncated, inner._turn
         inner._turn = 0
         try:
-            inner.reset(seed=seed, options=options, where=where)
+            _, info = inner.reset(seed=seed, options=options, where=where)
         except Exception:
             inner._turn = turn
             raise
         inner.terminated = inner.terminated | ~where
-        self._follow()
+        _, info = self._follow(info)
         self.terminated = inner.terminated = np.where(where, inner.terminated, terminated)
         self.truncated = inner.truncated = np.where(where, inner.truncated, truncated)
         if not (where | terminated | truncated).all():
             inner._turn = turn
+        return info
 
     def step(self, actions: Any) -> Step:
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
         step = self._rollout.play({self.role: self.inner_action(chosen)})
-        more, info = self._follow()
-        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, step.info | info)
+        more, info = self._follow(step.info)
+        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, info)
 
     def inner_action(self, action: Array) -> Array:
         """What the role does in the inner population for an action here, [B, rows, ...] each."""
         return action
 
-    def _follow(self) -> tuple[Any, Info]:
-        """Play the other roles until it is this role's turn again; return this role's summed reward and the last info."""
-        inner, reward, info = self.inner, 0.0, {}
+    def _follow(self, info: Info) -> tuple[Any, Info]:
+        """Play the other roles until it is this role's turn again; return this role's summed reward, and `info` with what they add."""
+        inner, reward = self.inner, 0.0
         while self.role not in inner.turn and not inner.done.all():
             step = self._rollout.play()
-            reward, info = reward + step.reward.get(self.role, 0.0), step.info
-        self._state, self.terminated, self.truncated = inner.state, inner.terminated, inner.truncated
-        self.ledger = inner.ledger
+            reward, info = reward + step.reward.get(self.role, 0.0), latest(info, step.info)
+        self._keep_up()
         return reward, info
 
-    initial, transition, observe_role = map(_asked, ("initial", "transition", "observe_role"))
-    acting, action_mask, stream, clock = map(_asked, ("acting", "action_mask", "stream", "clock"))
-    measures, outcome, public = map(_asked, ("measures", "outcome", "public"))
-    describe, draw = map(_asked, ("describe", "draw"))
+
+class _Guided:
+    """The policy of a role in which one agent's actions are given from outside.
+
+    The policy is asked for all agents, so that it draws what it would draw without the seat; it is told what was done in fact.
+    """
+
+    def __init__(self, policy: Acts, seat: "Seat") -> None:
+        self.policy, self._seat = policy, seat
+        self.needs_truth = bool(getattr(policy, "needs_truth", False))
+
+    def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
+        self.policy.reset(env, rng, role)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        actions = np.array(self.policy.act(obs, mask))
+        own, given = self._seat.own(), self._seat.given
+        if given is not None:
+            replicas = np.nonzero(own)[0]
+            actions[own] = given[replicas, 0]
+        return actions
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        self.policy.update(obs, action, reward, done)
+
+
+class Seat(Played):
+    """A world seen by one of its agents, while policies play all others, those of its own role included.
+
+    Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent and what follows.
+    Replicas in which its turn has come wait for the others, and the policies must then not remember what they did (`Acts.update` tells them
+    of waiting replicas as of ended ones). Runs that end before the agent ever acts are drawn again.
+
+    Args:
+        population: a world whose agents do not act in phases.
+        role: of the agent.
+        agent: its number.
+        others: `{role: policy}` for every role.
+    """
+
+    name = "seat"
+
+    def __init__(self, population: Population[Any], role: str, agent: int, others: Mapping[str, Acts]) -> None:
+        if population.turns is not None:
+            raise ValueError(f"population must have no turns, and {population.name} has: use Controlled for one role")
+        choice("role", role, population.roles)
+        if set(others) != set(population.roles):
+            raise ValueError(f"others must be a policy for each of {list(population.roles)}, not for {sorted(others)}")
+        self.agent = integer("agent", agent, at_least=0, at_most=population.roles[role].num_agents - 1)
+        self.given: Array | None = None
+        super().__init__(population, role, others)
+
+    def __repr__(self) -> str:
+        return f"<Seat of {self.role}_{self.agent} in {self.inner!r}, others: {self.others!r}>"
+
+    def own(self) -> Array:
+        """The rows of the inner population that are the agent's, bool[B, rows]."""
+        rows = self.inner.acting(self.role)
+        everyone = np.arange(self.inner.roles[self.role].num_agents)
+        return (
+            np.broadcast_to(everyone, (self.num_envs, len(everyone))) == self.agent
+            if rows is None
+            else rows == self.agent
+        )
+
+    def make_roles(self) -> tuple[Role, ...]:
+        return (replace(self.inner.roles[self.role], num_agents=1),)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
+    ) -> tuple[Any, Info]:
+        inner = self.inner
+        _, info = inner.reset(seed=seed, options=options, where=where)
+        if where is None:
+            self._begin({**self.others, self.role: _Guided(self.others[self.role], self)})
+        fresh = np.ones(self.num_envs, np.bool_) if where is None else where
+        _, info = self._follow(info)
+        for _ in range(TRIES):
+            if not (again := fresh & inner.done).any():
+                return self.observe(), info
+            _, begun = inner.reset(where=again)
+            _, info = self._follow(overlaid(again, begun, info))
+        raise ValueError(
+            f"horizon must be long enough for {self.role}_{self.agent} to act, not {self.horizon:g}: it did not in {TRIES} runs"
+        )
+
+    def step(self, actions: Any) -> Step:
+        self._running()
+        self.given = self.roles[self.role].check(actions, (self.num_envs, 1))
+        reward, info = self._play()
+        self.given = None
+        more, info = self._follow(info)
+        reward[:, 0] += more[:, 0]
+        return Step(self.observe(), reward, self.terminated, self.truncated, info)
+
+    def _play(self) -> tuple[Array, Info]:
+        """Play one turn of the inner population; return the agent's reward [B, 1] and the info."""
+        own = self.own()
+        step = self._rollout.play()
+        reward = step.reward if len(self.inner.roles) == 1 else step.reward[self.role]
+        return (reward * own).sum(1, keepdims=True), step.info
+
+    def _follow(self, info: Info) -> tuple[Array, Info]:
+        """Play on until it is the agent's turn in all live replicas; return its reward, and `info` with what is told meanwhile."""
+        inner, reward = self.inner, np.zeros((self.num_envs, 1))
+        while not (waiting := self.own().any(1) | inner.done).all():
+            frozen = waiting & ~inner.done
+            inner.terminated = inner.terminated | frozen
+            more, told = self._play()
+            inner.terminated = inner.terminated & ~frozen
+            reward, info = reward + more, latest(info, told)
+        self._keep_up()
+        return reward, info
+
+    def stream(self, name: str) -> np.random.Generator:
+        return self.inner.stream(f"seat/{name}")  # not those of the policies of the others
+
+    def acting(self, role: str) -> None:
+        """All agents act: the only one."""
+
+    def action_mask(self, role: str) -> Array | None:
+        mask = self.inner.action_mask(role)
+        if mask is None or self.inner.acting(role) is not None:
+            return mask
+        return mask[:, self.agent : self.agent + 1]
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        if self.inner.acting(role) is None:
+            return self.inner.observe_role(state, role)[:, self.agent : self.agent + 1]
+        return self.inner.observe_role(state, role, np.full((self.num_envs, 1), self.agent))

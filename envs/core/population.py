@@ -16,7 +16,9 @@ from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.composition import Method
 from taciturn.validation import MOST_NUMBERS, Array, array_of, integer, mapping, number, shown
 
-__all__ = ["Acts", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "masked", "select"]
+__all__ = [
+    "Acts", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "latest", "masked", "overlaid", "select",
+]  # fmt: skip
 
 S = TypeVar("S")
 Info = dict[str, Any]
@@ -57,8 +59,25 @@ def select(mask: Array, yes: S, no: S) -> S:
 
 def masked(info: Info, mask: Array) -> Info:
     """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key` convention)."""
-    values = {key: value for key, value in info.items() if not key.startswith("_")}
-    return values | {f"_{key}": info.get(f"_{key}", True) & mask for key in values}
+    return {key: value & mask if key.startswith("_") else value for key, value in info.items()}
+
+
+def overlaid(where: Array, yes: Info, no: Info) -> Info:
+    """The info `yes` in the replicas that `where` bool[B] marks and the info `no`, of the same keys, in the others."""
+    return {key: _picked(where, value, no[key]) for key, value in yes.items()}
+
+
+def latest(first: Info, then: Info) -> Info:
+    """What two steps in a row tell together: of each key the later value that has a meaning."""
+    told: Info = {key: _picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
+    return told | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in told}
+
+
+def _picked(where: Array, yes: Any, no: Any) -> Any:
+    """Values of an info, [B, ...] or by role, from `yes` or `no`."""
+    if isinstance(yes, Mapping):
+        return {role: _picked(where, values, no[role]) for role, values in yes.items()}
+    return np.where(where.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 class Population(ABC, Generic[S]):
@@ -123,6 +142,7 @@ class Population(ABC, Generic[S]):
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
         self._state: S | None = None
+        self._nothing: Info | None = None
         self._sent: list[Any] | None = None
         self._spent: dict[str, Array] = {}
         self._turn = 0
@@ -148,7 +168,16 @@ class Population(ABC, Generic[S]):
         Returns:
             (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
             [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
+            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out.
         """
+
+    def empty_info(self) -> Info:
+        """Every key that `transition` may give in info, with what one replica is told where the key has no meaning.
+
+        That is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent; all values of the key have
+        its type. It stands before the first step, where `_key` is False, and in a turn that does not give the key.
+        """
+        return {}
 
     @abstractmethod
     def observe_role(self, state: S, role: str, rows: Array | None = None) -> Array:
@@ -297,6 +326,40 @@ class Population(ABC, Generic[S]):
 
         return spending(self.channels.values(), self.ledger, methods=methods)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.num_envs} x {shown(self.params)}>"
+
+    def _told(self, info: Info, live: Array) -> Info:
+        """The info of a step: what `transition` gave and what was spent, with all keys, and all masks, which hold where `live` bool[B]."""
+        if self._nothing is None:
+            self._nothing = {key: self._repeated(value) for key, value in self.empty_info().items()}
+        nothing = self._nothing
+        unknown = info.keys() - nothing.keys() - {f"_{key}" for key in nothing}
+        if unknown:
+            raise ValueError(
+                f"empty_info of {self.name} must declare all keys of info, also {', '.join(sorted(unknown))}"
+            )
+        all_live, nobody = bool(live.all()), np.zeros_like(live)
+        told: Info = {}
+        masks: Info = {}
+        for key, none in nothing.items():
+            own = info.get(f"_{key}", live) if key in info else nobody
+            mask = own if own is live else own & live
+            told[key] = info[key] if mask is live and all_live else _picked(mask, info.get(key, none), none)
+            masks[f"_{key}"] = mask
+        if self.channels:
+            spent = self._spent_so_far()
+            return told | spent | masks | dict.fromkeys((f"_{key}" for key in spent), live)
+        return told | masks
+
+    def _repeated(self, value: Any) -> Any:
+        """A value of `empty_info` for all replicas: [B], [B, K], or `{role: [B, N]}`."""
+        if isinstance(value, Mapping):
+            return {
+                role: np.full((self.num_envs, self.roles[role].num_agents), number) for role, number in value.items()
+            }
+        return np.broadcast_to(value, (self.num_envs, *np.shape(value)))
+
     def _spent_so_far(self) -> dict[str, Array]:
         """`spending` for an info, computed anew only if something has been sent since the last one."""
         sent = [(c.everyone.sum(), 0 if c.each is None else c.each.sum()) for c in self.channels.values()]
@@ -336,7 +399,7 @@ class Population(ABC, Generic[S]):
             where: the replicas to reset.
 
         Returns:
-            (observation, info), as `step` gives them.
+            (observation, info), as `step` gives them; in this info only what was spent has a meaning.
         """
         # Everything that can be refused is checked before anything changes.
         if seed is not None:
@@ -376,7 +439,7 @@ class Population(ABC, Generic[S]):
             self.terminated = self.terminated & ~where
             self.truncated = self.truncated & ~where
             self._state = select(where, self.initial(), before)
-        return self.observe(), {}
+        return self.observe(), self._told({}, np.ones(self.num_envs, np.bool_) if where is None else where.copy())
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""
@@ -440,8 +503,7 @@ class Population(ABC, Generic[S]):
         for channel in self.channels.values():
             channel.live = ~frozen
         new, reward, terminated, truncated, info = self.transition(state, checked)
-        if self.channels:
-            info = info | self._spent_so_far()
+        info = self._told(info, ~frozen)
         for channel in self.channels.values():
             if channel.config.budget is not None:
                 truncated = truncated | channel.stopped
@@ -450,7 +512,6 @@ class Population(ABC, Generic[S]):
             terminated = np.where(frozen, self.terminated, terminated)
             truncated = np.where(frozen, self.truncated, truncated)
             reward = {role: np.where(frozen[:, None], 0.0, value) for role, value in reward.items()}
-            info = masked(info, ~frozen)
         self._state, self.terminated, self.truncated = new, terminated, truncated
         if self.turns is not None:
             self._turn = (self._turn + 1) % len(self.turns)
@@ -546,6 +607,9 @@ class Rollout:
         self.env, self.policies = env, policies
         self._open: dict[str, tuple[Array, Array, Array]] = {}
         self._shown: tuple[Any, Any] = (None, None)
+
+    def __repr__(self) -> str:
+        return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
     def play(self, given: Mapping[str, Array] | None = None) -> Step:
         """Play one turn: policies act for their roles, and `given` holds the actions of the others."""

@@ -11,12 +11,12 @@ from typing import Any
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
-from taciturn.validation import Array
+from taciturn.validation import Array, shown
 
 __all__ = ["Fast", "HiddenTruth", "PublicChannel", "PublicParams", "PublicView", "fast_form"]
 
-# What a subclass may override without changing how the policy acts.
-HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress"})
+# What a subclass may override without changing how the policy acts; every class has the last one of its metaclass.
+HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress", "_abc_impl"})
 
 
 class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
@@ -30,6 +30,10 @@ class PublicParams:
 
     def __init__(self, params: Any, hidden: frozenset[str]) -> None:
         self._params, self._hidden = params, hidden
+
+    def __repr__(self) -> str:
+        public = {k: v for k, v in vars(self._params).items() if k not in self._hidden and not k.startswith("_")}
+        return f"PublicParams({', '.join(f'{k}={shown(v)}' for k, v in public.items())})"
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).__slots__:
@@ -95,6 +99,9 @@ class PublicView:
         self._acting = population.acting
         self._practice: Callable[..., Any] = population.practice
         self._truth = population if with_truth else None
+
+    def __repr__(self) -> str:
+        return f"<PublicView of {self.name}: {self.num_envs} x {self.params!r}, channels {list(self.channels)}>"
 
     def __getattr__(self, name: str) -> Any:
         extra = self.__dict__.get("_extra", {})

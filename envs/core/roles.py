@@ -35,6 +35,9 @@ class Layout:
         self.low = np.concatenate([np.full(s, low, np.float32) for s, low, _ in fields.values()])
         self.high = np.concatenate([np.full(s, high, np.float32) for s, _, high in fields.values()])
 
+    def __repr__(self) -> str:
+        return f"Layout({', '.join(f'{name}={field}' for name, field in self.fields.items())})"
+
     def space(self) -> gymnasium.spaces.Box:
         """The Box of shape [size], float32."""
         return gymnasium.spaces.Box(self.low.copy(), self.high.copy(), dtype=np.float32)

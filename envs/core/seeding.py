@@ -26,6 +26,9 @@ class Streams:
         self.entropy = np.random.SeedSequence(None if seed is None else integer("seed", seed, at_least=0)).entropy
         self._generators: dict[str, np.random.Generator] = {}
 
+    def __repr__(self) -> str:
+        return f"<Streams of {self.entropy}: {', '.join(self._generators) or 'none used yet'}>"
+
     def __getitem__(self, name: str) -> np.random.Generator:
         generator = self._generators.get(name)
         if generator is None:

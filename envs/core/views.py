@@ -1,6 +1,6 @@
 """The standard interfaces: thin views of a `Population`, each written once for all worlds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -9,29 +9,35 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from taciturn.envs.core.population import Info, Population, Step, masked
+from taciturn.envs.core.population import Info, Population, Step, latest, masked, overlaid
 from taciturn.envs.core.render import RENDER_MODES, Renderer
 from taciturn.validation import Array, array_of, choice, mapping, shown
 
-__all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView"]
+__all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView", "effective_actions"]
 
 
-def _one(info: Info, replica: int = 0) -> Info:
-    """One replica's info as plain Python values, without those that their masks declare invalid."""
-    out: Info = {}
-    for key, value in info.items():
-        if key.startswith("_") or isinstance(value, dict):
-            continue
-        mask = info.get(f"_{key}")
-        if mask is None or mask[replica]:
-            entry = value[replica]
-            out[key] = entry.item() if isinstance(entry, np.generic) else entry
-    return out
+def _one(info: Info) -> Info:
+    """The info of the only replica, without masks and values by agent: plain Python values and arrays [K]."""
+    entries = {key: value[0] for key, value in info.items() if key[0] != "_" and not isinstance(value, dict)}
+    return {key: entry.item() if isinstance(entry, np.generic) else entry for key, entry in entries.items()}
 
 
 def _whole(info: Info) -> Info:
     """An info without its values by agent, which the view of a single agent does not show."""
-    return {key: value for key, value in info.items() if not isinstance(value, dict)}
+    by_agent = [key for key, value in info.items() if isinstance(value, dict)]
+    return {key: value for key, value in info.items() if key.removeprefix("_") not in by_agent}
+
+
+def effective_actions(population: Population[Any], role: str) -> Array:
+    """The actions that have an effect now, bool[B x rows, n]; for MultiDiscrete those of all dimensions one after another."""
+    mask, space = population.action_mask(role), population.roles[role].action_space
+    rows = population.num_envs * population.rows(role)
+    if mask is not None:
+        return mask.reshape(rows, -1).astype(np.bool_)
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return np.ones((rows, int(space.nvec.sum())), np.bool_)
+    assert isinstance(space, gymnasium.spaces.Discrete)
+    return np.ones((rows, int(space.n)), np.bool_)
 
 
 def _sole_role(population: Population[Any], view: str) -> str:
@@ -53,6 +59,9 @@ class _OneReplica:
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}
         self._renderer = Renderer(population, self.render_mode)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.population!r}>"
 
     def render(self) -> Any:
         return self._renderer.frame()
@@ -82,13 +91,16 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         info = _one(step.info) | self._mask()
         return step.observation[0, 0], float(step.reward[0, 0]), bool(step.terminated[0]), bool(step.truncated[0]), info
 
-    def action_masks(self) -> Array:
-        """The actions that have an effect now, bool[n] (sb3-contrib's MaskablePPO calls this method)."""
-        mask = self.population.action_mask(self.role)
-        if mask is None:
-            assert isinstance(self.action_space, gymnasium.spaces.Discrete)
-            return np.ones(int(self.action_space.n), np.bool_)
-        return mask[0, 0].astype(np.bool_)
+    @property
+    def action_masks(self) -> Callable[[], Array]:
+        """The actions that have an effect now, bool[n], as a method, which sb3-contrib's MaskablePPO calls; see `effective_actions`.
+
+        Without a finite number of actions there is no such method: libraries look whether it is there.
+        """
+        space = self.action_space
+        if isinstance(space, gymnasium.spaces.Box):
+            raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
+        return lambda: effective_actions(self.population, self.role)[0]
 
     def _mask(self) -> Info:
         mask = self.population.action_mask(self.role)
@@ -124,6 +136,9 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._ended = np.zeros(self.num_envs, np.bool_)
 
+    def __repr__(self) -> str:
+        return f"<VectorView of {self.population!r}, {self.autoreset_mode}>"
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         options = dict(mapping("options", options))
         where = options.pop("reset_mask", None)
@@ -132,7 +147,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         observation, info = self.population.reset(seed=seed, options=options, where=where)
         super().reset(seed=seed)
         self._ended = self.population.done.copy()
-        return observation[:, 0], info | self._mask()
+        return observation[:, 0], _whole(info) | self._mask()
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
         population, actions = self.population, array_of("actions", actions)
@@ -154,8 +169,8 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
             for i in np.flatnonzero(ended):
                 final[i] = observation[i, 0]
             last = {"final_obs": final, "final_info": masked(info | self._mask(), ended)}
-            info = masked(info, ~ended) | last | {f"_{key}": ended for key in last}
-            observation, _ = population.reset(where=ended)
+            observation, begun = population.reset(where=ended)
+            info = overlaid(ended, _whole(begun), info) | last | {f"_{key}": ended for key in last}
             self._ended = np.zeros(self.num_envs, np.bool_)
         return observation[:, 0], reward[:, 0], terminated, truncated, info | self._mask()
 
@@ -164,22 +179,23 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         population, fresh = self.population, self._ended
         space: Any = self.single_action_space
         if fresh.all():
-            observation, _ = population.reset(where=fresh)
+            observation, info = population.reset(where=fresh)
             nothing = np.zeros(self.num_envs, np.bool_)
-            step = Step(observation, np.zeros((self.num_envs, 1)), nothing, nothing, {})
+            reward, terminated, truncated = np.zeros((self.num_envs, 1)), nothing, nothing
         else:
             actions = actions.copy()
             actions[fresh] = space.low if isinstance(space, gymnasium.spaces.Box) else space.start
-            step = population.step(actions)
-            observation, _ = population.reset(where=fresh)
+            _, reward, terminated, truncated, info = population.step(actions)
+            observation, begun = population.reset(where=fresh)
+            info = overlaid(fresh, begun, info)
         self._ended = population.done.copy()
-        terminated, truncated = step.terminated & ~fresh, step.truncated & ~fresh
-        info = masked(_whole(step.info), ~fresh) | self._mask()
-        return observation[:, 0], step.reward[:, 0], terminated, truncated, info
+        return observation[:, 0], reward[:, 0], terminated & ~fresh, truncated & ~fresh, _whole(info) | self._mask()
 
     def _mask(self) -> Info:
         mask = self.population.action_mask(self.role)
-        return {} if mask is None else {"action_mask": mask[:, 0].astype(np.int8)}
+        if mask is None:
+            return {}
+        return {"action_mask": mask[:, 0].astype(np.int8), "_action_mask": np.ones(self.num_envs, np.bool_)}
 
     def render(self) -> Any:
         if self.render_mode is None:
@@ -252,28 +268,36 @@ class _Agents(_OneReplica):
     def _infos(self, info: Info) -> dict[str, Info]:
         """Every agent's info: the values of the replica, and the agent's own entry of values given by role.
 
-        Where few act at a time and nothing is given by role, those who do not act next share one dict.
+        Where few act at a time, `acting` says whether the agent acts next; if nothing is given by role, those who do not share one dict.
         """
         common = _one(info)
         acting = {role: self.population.acting(role) for role in self._of}
-        if any(rows is None for rows in acting.values()) or any(isinstance(value, Mapping) for value in info.values()):
-            infos = {agent: common.copy() for agent in self.possible_agents}
-        else:
+        masks = {role: self.population.action_mask(role) for role in self._of}
+        few = [role for role, rows in acting.items() if rows is not None]
+        if few:
+            common["acting"] = False
+        alike = len(few) == len(acting) and all(mask is None for mask in masks.values())
+        if alike and not any(isinstance(value, Mapping) for value in info.values()):
             infos = dict.fromkeys(self.possible_agents, common)
-            for role, rows in acting.items():
-                infos.update((self._of[role][i], common.copy()) for i in (() if rows is None else rows[0]))
+        else:
+            infos = {agent: common.copy() for agent in self.possible_agents}
+        for role in self.population.turn if few else ():
+            rows = acting[role]
+            for i in range(len(self._of[role])) if rows is None else rows[0]:
+                infos[self._of[role][i]] = infos[self._of[role][i]] | {"acting": True}
         for key, by_role in info.items():
             if isinstance(by_role, Mapping):
                 for role, values in by_role.items():
                     for agent, value in zip(self._of[role], values[0].tolist(), strict=True):
                         infos[agent][key] = value
-        for role in self.population.turn:
-            mask = self.population.action_mask(role)
+        for role, mask in masks.items():
             if mask is not None:
-                whose = acting[role]
-                places = np.arange(mask.shape[1]) if whose is None else whose[0]
-                for row, agent_mask in zip(places, mask[0].astype(np.int8), strict=True):
-                    infos[self._of[role][row]]["action_mask"] = agent_mask
+                whose, every = acting[role], mask[0].astype(np.int8)
+                if whose is not None:  # nothing that the others do has an effect
+                    every = np.zeros((len(self._of[role]), mask.shape[-1]), np.int8)
+                    every[whose[0]] = mask[0]
+                for agent, agent_mask in zip(self._of[role], every, strict=True):
+                    infos[agent]["action_mask"] = agent_mask
         return infos
 
 
@@ -299,7 +323,8 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         population = self.population
         observation, info = population.reset(seed=seed, options=options)
         self._see(observation)
-        self._open({role: population.default_action(role) for turn in (population.turns or ())[:-1] for role in turn})
+        first = {role: population.default_action(role) for turn in (population.turns or ())[:-1] for role in turn}
+        _, info = self._open(first, info)
         self.agents = list(self.possible_agents)
         self._renderer.update()
         return self._observations(), self._infos(info)
@@ -312,14 +337,16 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
             raise gymnasium.error.ResetNeeded(f"every agent of {population.name} is done: call reset() before step()")
         taken = self._taken(actions)
         step, rewards = self._play({role: taken[role] for role in population.turn})
+        info = step.info
         if not population.done[0]:
-            for role, more in self._open(taken).items():
+            opened, info = self._open(taken, info)
+            for role, more in opened.items():
                 rewards[role] = rewards[role] + more if role in rewards else more
         terminated, truncated = bool(population.terminated[0]), bool(population.truncated[0])
         earned = self._nothing.copy()
         for role, values in rewards.items():
             earned.update(zip(self._of[role], values.tolist(), strict=True))
-        infos = self._infos(step.info)
+        infos = self._infos(info)
         if terminated or truncated:
             self.agents = []
         self._renderer.update()
@@ -340,13 +367,15 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
             taken[role] = rows if acting is None else rows[:, acting[0]]
         return taken
 
-    def _open(self, actions: dict[str, Array]) -> dict[str, Array]:
-        """Play all turns of a cycle except the last; return the rewards."""
+    def _open(self, actions: dict[str, Array], info: Info) -> tuple[dict[str, Array], Info]:
+        """Play all turns of a cycle except the last; return the rewards, and `info` with what it left open."""
         rewards: dict[str, Array] = {}
         for turn in (self.population.turns or ())[:-1]:
-            for role, more in self._play({role: actions[role] for role in turn})[1].items():
+            step, earned = self._play({role: actions[role] for role in turn})
+            info = latest(step.info, info)
+            for role, more in earned.items():
                 rewards[role] = rewards[role] + more if role in rewards else more
-        return rewards
+        return rewards, info
 
     def _observations(self) -> dict[str, Array]:
         observations: dict[str, Array] = {}

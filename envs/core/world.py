@@ -1,39 +1,44 @@
 """A world as users import it: one object that makes every interface, `round_stopping_v0.parallel_env(...)` and the like."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
-from taciturn.validation import plain, shown
+from taciturn.validation import plain, shown, unknown_parameter
 
-__all__ = ["UnknownParameter", "World"]
+__all__ = ["K", "P", "Q", "World"]
 
 P = TypeVar("P", bound=Population[Any])
 Q = TypeVar("Q")
+K = ParamSpec("K")
 
 
-class UnknownParameter(TypeError, ValueError):  # noqa: N818 - it names what went wrong
-    """A world was given a parameter that it does not have. Libraries that probe constructors look for a TypeError."""
-
-
-class World(Generic[P, Q]):
-    """Makes the array form of a world and the views over it.
+class World(Generic[P, Q, K]):
+    """Makes the array form of a world and the views over it. Editors complete the parameters of all of them.
 
     Args:
         population: the world's Population.
         params: the class of its parameters, `Params` from now on: `world.population(params=world.Params(...))` is what
-            `world.population(...)` with the same keywords is, and editors complete it.
+            `world.population(...)` with the same keywords is.
     """
 
-    def __init__(self, population: type[P], params: type[Q]) -> None:
+    def __init__(self, population: type[P], params: Callable[K, Q]) -> None:
         self._population = population
         self.name = population.name
         self.Params = params
         self.__doc__ = population.__doc__
 
-    def population(self, num_envs: int = 1, params: Q | None = None, **parameters: Any) -> P:
-        """The array form: `num_envs` replicas, with the parameters given one by one or together.
+    def population(
+        self,
+        num_envs: int = 1,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> P:
+        """The array form: `num_envs` replicas, with the parameters given by keyword, one by one, or together as `params`.
 
         `max_cycles`, as PettingZoo calls it, is the horizon where the world's clock counts steps.
 
@@ -41,31 +46,47 @@ class World(Generic[P, Q]):
             UnknownParameter: a parameter that the world does not have.
             ValueError: one out of range, or given twice.
         """
+        given: dict[str, Any] = ({} if max_cycles is None else {"max_cycles": max_cycles}) | parameters
+        make: Any = self.Params
         if params is None:
-            params = self.Params(**self._named(parameters))
-        elif not isinstance(params, self.Params):
+            params = make(*args, **self._named(given))
+        elif not isinstance(params, make):
             raise ValueError(f"params must be parameters of {self.name}, not {shown(params)}")
-        elif parameters:
-            raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(parameters)}")
+        elif given:
+            raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(given)}")
         return self._population(params, num_envs)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        params: Any = self.Params
+        return tuple(field.name for field in fields(params) if field.init)
+
+    def check_names(self, given: Iterable[str], more: Iterable[str] = ()) -> None:
+        """Raise `UnknownParameter` unless all names `given` are parameters; `more` are known too, to whoever asks.
+
+        `max_cycles` raises a ValueError where the world's clock does not count steps.
+        """
+        for name in given:
+            if name == "max_cycles" and name not in self._aliases:
+                raise ValueError(
+                    f"max_cycles counts steps, which {self.name} does not: give its horizon, in the unit of its clock "
+                    f"({self._population.clock_unit})"
+                )
+            if self._aliases.get(name, name) not in self.parameters:
+                raise unknown_parameter(self.name, name, (*more, *self.parameters))
+
+    @property
+    def _aliases(self) -> dict[str, str]:
+        counts_steps = self._population.clock_unit == "step"
+        return dict(self._population.aliases) | ({"max_cycles": "horizon"} if counts_steps else {})
 
     def _named(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The parameters by their own names."""
-        aliases, unit = dict(self._population.aliases), self._population.clock_unit
-        if unit == "step":
-            aliases["max_cycles"] = "horizon"
-        elif "max_cycles" in parameters:
-            raise ValueError(
-                f"max_cycles counts steps, which {self.name} does not: give its horizon, in the unit of its clock ({unit})"
-            )
-        known = [field.name for field in fields(self.Params) if field.init]  # type: ignore[arg-type]
-        named: dict[str, Any] = {}
+        self.check_names(parameters)
+        aliases, named = self._aliases, {}
         for given, value in parameters.items():
             name = aliases.get(given, given)
-            if name not in known:
-                raise UnknownParameter(
-                    f"{self.name} got an unexpected keyword argument {given!r}: it has {', '.join(known)}"
-                )
             if name in named:
                 raise ValueError(
                     f"{' and '.join(g for g in parameters if aliases.get(g, g) == name)} name the same: give one of them"
@@ -73,23 +94,53 @@ class World(Generic[P, Q]):
             named[name] = plain(value)
         return named
 
-    def parallel_env(self, render_mode: str | None = None, **params: Any) -> ParallelView:
+    def parallel_env(
+        self,
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> ParallelView:
         """PettingZoo's Parallel form."""
-        return ParallelView(self.population(**params), render_mode)
+        return ParallelView(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
-    def env(self, render_mode: str | None = None, **params: Any) -> AECView:
+    def env(
+        self,
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> AECView:
         """PettingZoo's AEC form."""
-        return AECView(self.population(**params), render_mode)
+        return AECView(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
-    def single_env(self, render_mode: str | None = None, **params: Any) -> SingleEnv:
+    def single_env(
+        self,
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
+    ) -> SingleEnv:
         """Gymnasium's form, for worlds of one agent."""
-        return SingleEnv(self.population(**params), render_mode)
+        return SingleEnv(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
     def vector_env(
-        self, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **params: Any
+        self,
+        num_envs: int = 1,
+        autoreset_mode: Any = "NextStep",
+        render_mode: str | None = None,
+        params: Q | None = None,
+        max_cycles: int | None = None,
+        *args: K.args,
+        **parameters: K.kwargs,
     ) -> VectorView:
         """Gymnasium's vector form, for worlds of one agent."""
-        return VectorView(self.population(num_envs, **params), autoreset_mode, render_mode)
+        return VectorView(
+            self.population(num_envs, params, max_cycles, *args, **parameters), autoreset_mode, render_mode
+        )
 
     def __repr__(self) -> str:
         return f"<world {self.name}>"

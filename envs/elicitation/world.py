@@ -48,7 +48,7 @@ Info
     After each campaign `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`, `degenerate`, `payment`
     (mean per participant), `lower_bound`, `payment_ratio` (payment over bound; 0 where the bound is infinite), `total_payment`,
     `participation`, and by individual `data`, `budgets` (-1: stayed away), `levels` (of differential privacy, log(1 + eps)),
-    `payments` and `costs`. `messages` counts the reports.
+    `payments` and `costs`; after an announcement only `lower_bound`, the others are 0. `messages` counts the reports.
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
@@ -100,6 +100,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import drawing, payments
 from taciturn.envs.elicitation.costs import ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.fast import CommonBudget, play_tallies
@@ -386,6 +387,14 @@ class Elicitation(Population[State]):
         rewards = {"platform": reward[:, None], "individual": paid - costs}
         return new, rewards, nobody, new.campaign >= self.params.horizon, info
 
+    def empty_info(self) -> dict[str, Any]:
+        reals = ("error", "payment", "lower_bound", "payment_ratio", "total_payment", "participation")
+        values = np.zeros(self.params.num_values)
+        by_agent = {"data": 0} | dict.fromkeys(("budgets", "levels", "payments", "costs"), 0.0)
+        own = {name: {"individual": zero} for name, zero in by_agent.items()}
+        flags = {"winner": -1, "degenerate": False, "tie": False}
+        return {"theta": values, "estimate": values} | dict.fromkeys(reals, 0.0) | flags | own
+
     def settle(
         self, state: State, counts: Ints, prizes: Prizes, totals: dict[str, Array], budget: Floats
     ) -> tuple[State, Floats, dict[str, Any]]:
@@ -467,7 +476,7 @@ class Elicitation(Population[State]):
     describe, draw = drawing.describe, drawing.draw
 
 
-class _World(World[Elicitation, Params]):
+class _World(World[P, Q, K]):
     QuadraticCost = QuadraticCost
     LinearCost = LinearCost
     ExponentialCost = ExponentialCost

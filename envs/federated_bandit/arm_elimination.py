@@ -62,6 +62,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Fast, Layout, Role, Transition, World
+from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.model import State as BanditState
 from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
@@ -165,6 +166,9 @@ class ArmElimination(FederatedBandit):
         info = self.inform(new) | {"slots": slots, "pulls": pulls}
         return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.params.horizon, info
 
+    def empty_info(self) -> dict[str, Any]:
+        return super().empty_info() | {"slots": 0, "pulls": 0}
+
     def observe_role(self, state: BanditState, role: str, rows: Array | None = None) -> Array:
         assert isinstance(state, State)
         return self.roles[role].layout.pack(
@@ -188,7 +192,7 @@ def epoch_mean(before: State, after: State) -> Floats:
     return np.where(number > 0, uploaded, after.broadcast)
 
 
-class _World(World[ArmElimination, Params]):
+class _World(World[P, Q, K]):
     action = staticmethod(action)
 
 

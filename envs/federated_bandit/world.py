@@ -421,6 +421,12 @@ class FederatedBandit(Population[State]):
         """Arms that are still played, bool[B, K]."""
         return model.in_play(state)
 
+    def empty_info(self) -> dict[str, Any]:
+        kinds = ("upload", "broadcast", "neighbour", *self.traffic.sent)
+        counts = ("transmissions", *kinds, "rounds", "phase", "active_arms")
+        reals = dict.fromkeys(("regret", "local_regret", "cost"), 0.0)
+        return reals | dict.fromkeys(counts, 0) | {"last_round": np.zeros(self.params.arms, np.int64)}
+
     def inform(self, state: State) -> dict[str, Any]:
         transmissions, cost = self.cost(state)
         return {

@@ -31,10 +31,10 @@ Termination
     first tick, the first step does nothing and truncates the run.
 
 Info
-    `time`, of this tick; `option`, `signal`: the option pulled and its signal, if one was pulled; `all_zero`: true if every debiased count
-    is at most 0; `consensus`, `departure`: the option, if this tick made all agents prefer it, or ended that; `popularity` [K], shares of
-    the agents (hidden from them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester; `regret`: the sum
-    over pulls so far of (best quality - quality).
+    `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every debiased count is at
+    most 0; `consensus`, `departure`: the option, if this tick made all agents prefer it, or ended that (-1: no); `popularity` [K],
+    shares of the agents (hidden from them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester;
+    `regret`: the sum over pulls so far of (best quality - quality). In the PettingZoo forms `acting`: whether the agent ticks next.
 
 Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including the one that
@@ -309,6 +309,12 @@ class GossipBandit(SocialPopulation[State]):
         info = self.inform(state, new, option, signal, happens)
         truncated = new.due > self.params.horizon
         return new, {"agent": reward[:, None].astype(np.float64)}, np.zeros(self.num_envs, np.bool_), truncated, info
+
+    def empty_info(self) -> dict[str, Any]:
+        events = dict.fromkeys(("option", "signal", "consensus", "departure"), -1)
+        popularity = np.zeros(self.params.num_options)
+        totals = {"popularity": popularity, "epsilon_per_requester": 0.0, "regret": 0.0, "all_zero": False}
+        return {"time": 0.0} | events | totals
 
     def inform(self, before: State, new: State, option: Ints, signal: Bools, happens: Bools) -> dict[str, Any]:
         """The info of a step; see the module's docstring."""

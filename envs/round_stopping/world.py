@@ -29,8 +29,9 @@ Termination
     `lagrangian`: terminated when the round closes. A round closes by itself once all M updates have been received.
 
 Info
-    At each closed round `updates`, `slots`, `duration`, `reward`, `stop_reason` ("stopped" or "complete"); at every step `rate_so_far`
-    (the reward of the closed rounds divided by their duration, 0 before the first) and `messages` (uploads received so far).
+    Of a round that closes in the step `updates`, `slots`, `duration`, `round_reward` R(k), and whether it was `complete` (otherwise the
+    server stopped it); all are 0 if none closes. At every step `rate_so_far` (the reward of the closed rounds divided by their duration, 0
+    before the first) and `messages` (uploads received so far).
 
 Privacy channels
     None: the clients' updates have no content here (see `taciturn/FederatedTraining-v0`).
@@ -65,6 +66,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Layout, Population, Role, Transition, World
+from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping.model import Completions, Evaluation, Hyperbolic, Model, evaluate, parameters
 from taciturn.validation import Array, Bools, Floats, Ints, choice, number, shown, vector
 
@@ -74,7 +76,6 @@ __all__ = [
 ]  # fmt: skip
 
 STOP, WAIT = 0, 1
-STOP_REASONS = np.array(["stopped", "complete"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,15 +248,16 @@ class RoundStopping(Population[State]):
         info = self.step_info(after, new, closes, earned, complete)
         return new, {"server": reward[:, None]}, terminated, np.zeros(self.num_envs, np.bool_), info
 
+    def empty_info(self) -> dict[str, Any]:
+        closed = {"updates": 0, "slots": 0.0, "duration": 0.0, "round_reward": 0.0, "complete": False}
+        return {"rate_so_far": 0.0, "messages": 0} | closed
+
     def step_info(self, after: State, new: State, closes: Bools, earned: Floats, complete: Bools) -> dict[str, Any]:
         """The info of a step, [B] each; entries that describe a closed round are masked by `closes`."""
         p = self.params
-        reason = np.broadcast_to(STOP_REASONS[:1], complete.shape)
-        if complete.any():  # Indexing text is slow, and few rounds are complete.
-            reason = STOP_REASONS[complete.astype(np.int8)]
         closed = {
             "updates": after.received, "slots": after.slots, "duration": after.slots * p.slot_time + p.broadcast_time,
-            "reward": earned, "stop_reason": reason,
+            "round_reward": earned, "complete": complete,
         }  # fmt: skip
         info: dict[str, Any] = {"rate_so_far": rate(new, p), "messages": new.updates + new.received}
         return info | closed | {f"_{key}": closes for key in closed}
@@ -330,7 +332,7 @@ class RoundStopping(Population[State]):
         axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-class _World(World[RoundStopping, Params]):
+class _World(World[P, Q, K]):
     Hyperbolic = Hyperbolic
     evaluate = staticmethod(evaluate)
 

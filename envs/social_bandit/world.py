@@ -92,6 +92,7 @@ import numpy as np
 from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
+from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown, vector
@@ -352,6 +353,9 @@ class SocialBandit(SocialPopulation[State]):
         }  # fmt: skip
         return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
 
+    def empty_info(self) -> dict[str, Any]:
+        return {"regret": 0.0, "signals": np.zeros(self.num_options), "adopters": 0.0, "hops": 0.0, "slots": 0}
+
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
         p = self.params
@@ -439,7 +443,7 @@ class SocialBandit(SocialPopulation[State]):
     describe, draw = drawing.describe, drawing.draw
 
 
-class _World(World[SocialBandit, Params]):
+class _World(World[P, Q, K]):
     copies_of_paper = staticmethod(copies_of_paper)
     multiplicative_weights = staticmethod(multiplicative_weights)
 

@@ -34,9 +34,9 @@ class PaidPerSlot(RoundStopping):
 
     def transition(self, state: State, actions: dict[str, Array]) -> Any:
         new, _, terminated, truncated, info = super().transition(state, actions)
-        closes, price = info["_reward"], self.params.lambda_
+        closes, price = info["_round_reward"], self.params.lambda_
         time = (new.total_slots - state.total_slots) * self.params.slot_time + closes * self.params.broadcast_time
-        reward = np.where(closes, info["reward"], 0.0) - price * time
+        reward = np.where(closes, info["round_reward"], 0.0) - price * time
         return new, {"server": reward[:, None]}, terminated, truncated, info
 
 

@@ -2,16 +2,19 @@
 
 import difflib
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
 import pettingzoo
 
-from taciturn.envs.core import AECView, ParallelView, Population, SingleEnv, VectorView, World
+from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
+from taciturn.validation import UnknownParameter
 
-__all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "platform_side", "policies", "worlds"]
+__all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "platform_side", "policies", "seat", "worlds"]
 
 
 class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
@@ -35,25 +38,69 @@ class Entry:
     name: str
     module: str
     id: str
-    gymnasium: bool = True
     pettingzoo: bool = True
     one_agent: Callable[..., Population[Any]] | None = None
 
     @property
-    def world(self) -> World[Any, Any]:
+    def world(self) -> World[Any, Any, ...]:
         """The world, whose module is imported when it is asked for."""
-        found: World[Any, Any] = getattr(importlib.import_module(self.module), self.name)
+        found: World[Any, Any, ...] = getattr(importlib.import_module(self.module), self.name)
         return found
 
+    @property
+    def needs_others(self) -> bool:
+        """Whether its Gymnasium form is the seat of one agent among `others` (`seat`)."""
+        return isinstance(self.one_agent, partial)
 
-def platform_side(num_envs: int = 1, *, individuals: Any = "BestResponse", **parameters: Any) -> Population[Any]:
+
+def seat(
+    world: str, num_envs: int = 1, *, others: Any = None, agent: int | str = 0, **parameters: Any
+) -> Population[Any]:
+    """One agent's seat in a world of many agents with the same role; a policy plays all others. It is its Gymnasium form.
+
+    Args:
+        world: its name, such as "gossip_bandit_v0".
+        num_envs: replicas.
+        others: who plays the others: a policy, or the name of one, such as "PPCL".
+        agent: whose seat it is: a number, or a name such as "agent_3".
+        **parameters: those of the world.
+
+    Raises:
+        ValueError: no policy is given, there is no such agent, or a parameter is out of range; or the policy remembers what its agents did,
+            there is more than one replica, and agents act one at a time, so that replicas have to wait for one another.
+    """
+    from taciturn.policies.base import Policy
+
+    if others is None:
+        raise ValueError(
+            f'{world} has many agents: give others="NAME OF A POLICY" to gymnasium.make for the seat of one of them, or use '
+            f"taciturn.envs.{world}.parallel_env() or .env() for all"
+        )
+    population = make_world(world).population(num_envs, **parameters)
+    (role,) = population.roles
+    if agent in (names := population.possible_agents):
+        agent = names.index(str(agent))
+    policy = make_policy(others) if isinstance(others, str) else others
+    waits = type(population).acting is not Population.acting
+    if num_envs > 1 and waits and getattr(type(policy), "update", None) is not Policy.update:
+        raise ValueError(
+            f"others must be a policy without memory in {num_envs} replicas of {world}, not {policy!r}: "
+            f'make one replica at a time (vectorization_mode="sync")'
+        )
+    return Seat(population, role, agent, {role: policy})  # type: ignore[arg-type]  # which checks the agent
+
+
+def platform_side(
+    num_envs: int = 1, *, individuals: Any = "BestResponse", fixed_target: bool = False, **parameters: Any
+) -> Population[Any]:
     """Elicitation seen by its platform, `taciturn/Elicitation-v0`.
 
     Args:
         num_envs: replicas.
         individuals: who plays the individuals: a policy, the name of one, such as "BestResponse", "FiniteBestResponse" or "Truthful", or
             `{name: share}` for a mixture.
-        **parameters: those of `elicitation_v0`, and `fixed_target` (see `taciturn.envs.elicitation.platform`).
+        fixed_target: see `taciturn.envs.elicitation.platform`.
+        **parameters: those of `elicitation_v0`.
 
     Raises:
         ValueError: individuals that are no policy, or a parameter out of range.
@@ -65,28 +112,41 @@ def platform_side(num_envs: int = 1, *, individuals: Any = "BestResponse", **par
         individuals = make_policy(individuals)
     elif isinstance(individuals, Mapping):
         individuals = Mixture([(make_policy(name), share) for name, share in individuals.items()])
-    return with_policy(num_envs, individuals, **parameters)
+    return with_policy(num_envs, individuals, fixed_target=fixed_target, **parameters)
 
 
 WORLDS = (
     Entry("round_stopping_v0", "taciturn.envs.round_stopping.world", "taciturn/RoundStopping-v0"),
     Entry("federated_training_v0", "taciturn.envs.federated_training.world", "taciturn/FederatedTraining-v0"),
     Entry(
-        "federated_bandit_v0", "taciturn.envs.federated_bandit.world", "taciturn/FederatedBandit-v0", gymnasium=False
+        "federated_bandit_v0",
+        "taciturn.envs.federated_bandit.world",
+        "taciturn/FederatedBandit-v0",
+        one_agent=partial(seat, "federated_bandit_v0"),
     ),
     Entry("arm_elimination_v0", "taciturn.envs.federated_bandit.arm_elimination", "taciturn/ArmElimination-v0"),
-    Entry("gossip_bandit_v0", "taciturn.envs.gossip_bandit.world", "taciturn/GossipBandit-v0", gymnasium=False),
-    Entry("social_bandit_v0", "taciturn.envs.social_bandit.world", "taciturn/SocialBandit-v0", gymnasium=False),
+    Entry(
+        "gossip_bandit_v0",
+        "taciturn.envs.gossip_bandit.world",
+        "taciturn/GossipBandit-v0",
+        one_agent=partial(seat, "gossip_bandit_v0"),
+    ),
+    Entry(
+        "social_bandit_v0",
+        "taciturn.envs.social_bandit.world",
+        "taciturn/SocialBandit-v0",
+        one_agent=partial(seat, "social_bandit_v0"),
+    ),
     Entry("elicitation_v0", "taciturn.envs.elicitation.world", "taciturn/Elicitation-v0", one_agent=platform_side),
 )
 
 
-def worlds() -> dict[str, World[Any, Any]]:
+def worlds() -> dict[str, World[Any, Any, ...]]:
     """`{name: world}`, in the order of `WORLDS`."""
     return {entry.name: entry.world for entry in WORLDS}
 
 
-def make_world(name: str) -> World[Any, Any]:
+def make_world(name: str) -> World[Any, Any, ...]:
     """A world by its name or id, with or without the version: `round_stopping`, `taciturn/RoundStopping-v0`, ...
 
     Raises:
@@ -111,13 +171,16 @@ def make_policy(name: str, **parameters: Any) -> Any:
 
     Raises:
         UnknownName: no policy is called that.
-        ValueError: a parameter that it does not take, or out of range.
+        UnknownParameter: a parameter that it does not take.
+        ValueError: one out of range.
     """
     known = policies()
     if name not in known:
         raise UnknownName("policy", name, known)
     try:
         return known[name](**parameters)
+    except UnknownParameter:
+        raise
     except TypeError as error:
         raise ValueError(f"{name} cannot take {parameters}: {error}") from error
 
@@ -127,14 +190,14 @@ def make_policy(name: str, **parameters: Any) -> Any:
 
 def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
     """Gymnasium's form of a world."""
-    return SingleEnv(one_agent(world, 1, parameters), render_mode)
+    return SingleEnv(_gymnasium_form(_entry(world), 1, parameters), render_mode)
 
 
 def vector_env(
     world: str, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **parameters: Any
 ) -> VectorView:
     """Gymnasium's vector form of a world."""
-    return VectorView(one_agent(world, num_envs, parameters), autoreset_mode, render_mode)
+    return VectorView(_gymnasium_form(_entry(world), num_envs, parameters), autoreset_mode, render_mode)
 
 
 def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:
@@ -148,18 +211,33 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 
 
 def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
-    """A population of one role: the world's own, or what stands for it in Gymnasium (`Entry.one_agent`)."""
+    """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are named."""
     found = make_world(world)
     entry = next((entry for entry in WORLDS if entry.world is found), None)
-    make = found.population if entry is None or entry.one_agent is None else entry.one_agent
-    return make(num_envs, **parameters)
+    if entry is None or (entry.needs_others and "others" not in parameters):
+        return found.population(num_envs, **parameters)
+    return _gymnasium_form(entry, num_envs, parameters)
+
+
+def _entry(name: str) -> Entry:
+    (entry,) = (entry for entry in WORLDS if entry.name == name)
+    return entry
+
+
+def _gymnasium_form(entry: Entry, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
+    """A population of one agent."""
+    if entry.one_agent is None:
+        return entry.world.population(num_envs, **parameters)
+    own = [name for name, one in inspect.signature(entry.one_agent).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    entry.world.check_names(set(parameters) - set(own), own)
+    return entry.one_agent(num_envs, **parameters)
 
 
 def register() -> None:
     """Enter the worlds in Gymnasium's registry and, where PettingZoo has one, in PettingZoo's."""
     for entry in WORLDS:
         known: dict[str, Any] = {"kwargs": {"world": entry.name}}
-        if entry.gymnasium and entry.id not in gymnasium.registry:
+        if entry.id not in gymnasium.registry:
             single, vector = f"{__name__}:single_env", f"{__name__}:vector_env"
             gymnasium.register(entry.id, single, vector_entry_point=vector, **known)
         if entry.pettingzoo and entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):

@@ -1,17 +1,17 @@
 """Run a policy in a world and keep the results."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, vector
+from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, number, vector
 
 __all__ = ["Run", "simulate"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """What `simulate` returns.
 
@@ -24,10 +24,52 @@ class Run:
     """
 
     metrics: dict[str, Array]
-    trace: dict[str, Array] = field(repr=False)
-    times: Array = field(repr=False)
+    trace: dict[str, Array]
+    times: Array
     seed: int
-    ledger: Any = field(default=None, repr=False)
+    ledger: Any = None
+
+    def __repr__(self) -> str:
+        replicas = len(next(iter(self.metrics.values()), ()))
+        traced = f", trace of {', '.join(self.trace)} at {len(self.times)} times" if self.trace else ""
+        return f"<Run of {replicas} replicas, seed {self.seed}: {', '.join(self.metrics)}{traced}>"
+
+    def summary(self, confidence: float = 0.95) -> str:
+        """A table in text: of each metric the mean over the replicas and its interval.
+
+        Args:
+            confidence: of each interval, in (0, 1): the mean plus and minus a quantile of Student's t times the standard error.
+
+        Replicas in which a metric has no value (NaN) are left out; the table gives the number of the others. There is no interval for one
+        replica, or for a metric that is infinite in any.
+        """
+        from scipy.stats import t as student
+
+        number("confidence", confidence, above=0, below=1)
+        rows = [("metric", "mean", f"{confidence:.0%} interval", "replicas")]
+        for name, values in self.metrics.items():
+            known = np.asarray(values, np.float64)[~np.isnan(values)]
+            n, interval = known.size, ""
+            mean = known.mean() if n else np.nan
+            if n > 1 and np.isfinite(mean):
+                half = student.ppf((1 + confidence) / 2, n - 1) * known.std(ddof=1) / n**0.5
+                interval = f"{mean - half:.6g} to {mean + half:.6g}"
+            rows.append((name, f"{mean:.6g}", interval, f"{n} of {len(values)}" if n < len(values) else f"{n}"))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+    def to_pandas(self) -> Any:
+        """The metrics as a `pandas.DataFrame`: a row for each replica, indexed by `replica`, and a column for each metric.
+
+        Raises:
+            ImportError: pandas is not installed; it is no dependency of taciturn.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("Run.to_pandas needs pandas, which is not installed: run pip install pandas") from error
+        table = pd.DataFrame({name: np.asarray(values) for name, values in self.metrics.items()})
+        return table.rename_axis(index="replica")
 
 
 def simulate(
@@ -59,7 +101,7 @@ def simulate(
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
     """
     from taciturn.agents import bring_all  # with all policies, which `import taciturn` does without
-    from taciturn.wrappers.channels import private_config
+    from taciturn.wrappers.channels import added_configs, private_config
 
     unwrapped = getattr(env, "unwrapped", env)
     population: Population[Any] = getattr(unwrapped, "population", unwrapped)
@@ -74,7 +116,7 @@ def simulate(
     if isinstance(privacy, str):
         privacy = _prescribed(population, policies)
     channels = {channel: private_config(mechanism) for channel, mechanism in (privacy or {}).items()}
-    options: dict[str, Any] = {"channels": join(getattr(env, "added_configs", {}), channels)}
+    options: dict[str, Any] = {"channels": join(added_configs(env), channels)}
     population.reset(seed=seed, options=options | ({"horizon": float(times[-1])} if times.size else {}))
     begin(population, policies)
     trace = {name: np.repeat(population.measure(name)[None], times.size, axis=0) for name in dict.fromkeys(record)}

@@ -1,15 +1,18 @@
 """Checks of arguments and array types. Every failure is one sentence: which parameter, its value, and what is allowed."""
 
+import difflib
+import inspect
 import math
+from abc import ABCMeta
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "MOST_ARMS", "MOST_NUMBERS", "Array", "Bools", "Floats", "Ints", "array_of", "choice", "integer", "mapping", "missing_extra",
-    "number", "plain", "shown", "vector",
+    "MOST_ARMS", "MOST_NUMBERS", "Array", "Bools", "Floats", "Ints", "NamesUnknown", "UnknownParameter", "array_of", "choice", "integer",
+    "mapping", "missing_extra", "number", "plain", "shown", "unknown_parameter", "vector",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -19,6 +22,45 @@ Bools = NDArray[np.bool_]
 
 # No world's arrays can be larger: numbers in one array, agents and replicas among them, and options or values of one agent.
 MOST_NUMBERS, MOST_ARMS = 10**9, 10**6
+
+T = TypeVar("T")
+
+
+class UnknownParameter(TypeError, ValueError):  # noqa: N818 - it names what went wrong
+    """Something was given a parameter that it does not have. Libraries that probe constructors look for a TypeError."""
+
+
+def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> UnknownParameter:
+    """The error to raise for the parameter `name` that `owner` does not have; it suggests the nearest of those `known`."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    has = f"it has {', '.join(known)}" if known else "it has no parameters"
+    return UnknownParameter(f"{owner} got an unexpected keyword argument {name!r}: {hint}{has}")
+
+
+class NamesUnknown(ABCMeta):
+    """Metaclass of the classes whose constructors refuse an unknown parameter by `UnknownParameter`."""
+
+    def __call__(cls: type[T], *args: Any, **named: Any) -> T:
+        try:
+            made: T = super().__call__(*args, **named)  # type: ignore[misc]
+        except TypeError:
+            known = inspect.signature(cls).parameters
+            if any(one.kind is one.VAR_KEYWORD for one in known.values()) or named.keys() <= known.keys():
+                raise
+            unknown = next(name for name in named if name not in known)
+            raise unknown_parameter(cls.__name__, unknown, known) from None
+        return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, which `inspect` would not look for behind a metaclass's own `__call__`."""
+        if cls.__init__ is object.__init__:  # type: ignore[misc]
+            return inspect.Signature()
+        own = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return own.replace(parameters=list(own.parameters.values())[1:], return_annotation=inspect.Signature.empty)
+
 
 NOT_REAL = (bool, np.bool_, str, bytes, complex, np.complexfloating)
 

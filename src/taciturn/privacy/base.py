@@ -1,7 +1,7 @@
 """What all mechanisms share: the interface `Mechanism`, and `PrivacyLoss`, the cost of one message."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.channels import Payload
-from taciturn.validation import Array
+from taciturn.validation import Array, NamesUnknown
 
 __all__ = ["Given", "Mechanism", "NoPrivacy", "PrivacyLoss"]
 
@@ -99,7 +99,7 @@ def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
     return (np.logaddexp(*terms) - math.log1p(s)) / (alpha - 1)
 
 
-class Mechanism(ABC):
+class Mechanism(metaclass=NamesUnknown):
     """The interface of all mechanisms.
 
     A wrong argument raises a ValueError that names it, before anything is drawn and before any state changes. Arguments that have no
@@ -124,7 +124,7 @@ class Mechanism(ABC):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def check_sensitivity(self, stated: Given) -> None:  # noqa: B027 - most have none of their own
+    def check_sensitivity(self, stated: Given) -> None:
         """Raise ValueError if the mechanism's own sensitivity is smaller than the one `stated` for messages."""
 
     @abstractmethod

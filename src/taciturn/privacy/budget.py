@@ -12,7 +12,7 @@ from taciturn.privacy.accounts import Account
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.composition import ORDERS
 from taciturn.privacy.ledger import Ledger
-from taciturn.validation import Bools, Floats, choice, number
+from taciturn.validation import Bools, Floats, NamesUnknown, choice, number
 
 __all__ = ["Budget", "BudgetSpent"]
 
@@ -29,7 +29,7 @@ class BudgetSpent(RuntimeError):  # noqa: N818 - an event of the run, not an err
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(metaclass=NamesUnknown):
     """What an agent may spend: a filter that stops it before the message with which it would overspend.
 
     The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on earlier messages, and

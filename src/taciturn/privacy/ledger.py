@@ -70,6 +70,10 @@ class Ledger:
         self._levels: dict[tuple[Any, ...], Levels] = {}
         self._spent: dict[tuple[Any, ...], tuple[float, float]] = {}  # see Budget._all_can_afford
 
+    def __repr__(self) -> str:
+        agents = " and ".join(f"{size} x {role}" for role, size in self.agents.items())
+        return f"<Ledger of {self.num_envs} replicas of {agents}, on {', '.join(self.channels)}: {len(self.accounts)} accounts>"
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_found": {}}
 

@@ -70,7 +70,7 @@ class ElicitationStudy(Study):
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         size, cost, platform = (cell.config[name] for name in ("num_individuals", "cost", "platform"))
         population = elicitation_v0.population(
-            20, num_individuals=size, theta=THETA, target=TARGET, cost=COSTS[cost], campaigns=20, belief_concentration=np.inf
+            20, num_individuals=size, theta=THETA, target=TARGET, cost=COSTS[cost], horizon=20, belief_concentration=np.inf
         )  # fmt: skip
         crowd = Mixture([(make_policy(name), share) for name, share in CROWDS[cell.config["crowd"]]])
         run = simulate(population, {"platform": make_policy(platform), "individual": crowd}, seed=cell.seed)

@@ -68,7 +68,7 @@ class WintallStudy(PaperStudy):
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         theta, cost, size = (cell.config[name] for name in ("theta", "cost", "num_individuals"))
         population = elicitation_v0.population(
-            200, num_individuals=size, theta=THETAS[theta], cost=COSTS[cost], target=TARGET, campaigns=5,
+            200, num_individuals=size, theta=THETAS[theta], cost=COSTS[cost], target=TARGET, horizon=5,
             belief_concentration=np.inf, rules=("wintall",),
         )  # fmt: skip
         with warnings.catch_warnings():

@@ -1,9 +1,13 @@
 """The platform's side of elicitation as a single-agent task, `taciturn/Elicitation-v0`, in which policies play the individuals.
 
-The rule of payment is WINTALL. The action, Box [0, 1], is the target and the scale as shares of `max_epsilon` and `max_scale`, which
-default to four times the world's target and the marginal cost there. With `fixed_target=True` the target is the world's and the action is
-only the scale. (A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale
-promises more than their tally will pay.) The other parameters are those of `elicitation_v0`.
+The rule of payment is WINTALL. The platform announces the budget that is desired of this run, which it observes, and chooses the scale: an
+action, Box [0, 1], is the scale as a share of `max_scale`, which defaults to four times the marginal cost at the highest desired budget.
+WINTALL's own scale is the marginal cost at the desired budget of the run, so that the best action differs from run to run.
+
+With `fixed_target=False` the action is the announced target, as a share of `max_epsilon` (four times the highest desired budget), and the
+scale. A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale promises more than
+their tally will pay. Under objective "quality", which does not price the error of the estimate, that is what learners find, and what they
+score says nothing. The other parameters are those of `elicitation_v0`.
 """
 
 from collections.abc import Mapping
@@ -26,10 +30,10 @@ class PlatformSide(Controlled):
     Args:
         population: an elicitation population with WINTALL as the only rule.
         others: `{"individual": policy}`, as for `Controlled`.
-        fixed_target: True: the target is that of the parameters, and the action is only the scale.
+        fixed_target: True: the announced target is the desired budget, and the action is only the scale.
     """
 
-    def __init__(self, population: Elicitation, others: Mapping[str, Acts], fixed_target: bool = False) -> None:
+    def __init__(self, population: Elicitation, others: Mapping[str, Acts], fixed_target: bool = True) -> None:
         high: Any = population.roles["platform"].action_space
         self._high, self.fixed_target = high.high, fixed_target
         super().__init__(population, "platform", others)
@@ -41,18 +45,19 @@ class PlatformSide(Controlled):
 
     def inner_action(self, action: Array) -> Array:
         if self.fixed_target:
-            target = np.full((self.num_envs, 1, 1), self.params.target / self._high[0], np.float32)
-            action = np.concatenate([target, action], -1)
+            target = (self.inner.state.desired / self._high[0]).astype(np.float32)
+            action = np.concatenate([target[:, None, None], action], -1)
         return action * self._high
 
 
-def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = False, **params: Any) -> PlatformSide:
+def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = True, **params: Any) -> PlatformSide:
     """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
 
     Raises:
         ValueError: a parameter out of range.
     """
     plain = elicitation_v0.population(**{**params, "max_epsilon": 1e6}).params
-    bounds = {"max_epsilon": 4 * plain.target, "max_scale": 4 * float(as_cost(plain.cost).marginal(plain.target))}
+    highest = plain.targets[1]
+    bounds = {"max_epsilon": 4 * highest, "max_scale": 4 * float(as_cost(plain.cost).marginal(highest))}
     inner = elicitation_v0.population(num_envs, **{"rules": ("wintall",)} | bounds | params)
     return PlatformSide(inner, {"individual": individuals}, fixed_target)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import numpy as np
 
+from taciturn.agents import bring
 from taciturn.auditing import Site, audit_command, json_values, named_mechanisms, parse_mechanism, parsed
 from taciturn.envs.core import integer
-from taciturn.registry import WORLDS, UnknownName, make_policy, make_world, policies
+from taciturn.registry import WORLDS, UnknownName, make_world, policies
 from taciturn.simulation import simulate
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 def main() -> None:
     """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
     arguments = sys.argv[1:]
+    sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
     debug = "--debug" in arguments
     try:
         import rich  # noqa: F401
@@ -113,7 +115,8 @@ def _app() -> Any:
         policy: Annotated[
             str,
             Option(
-                help="A policy's name; ROLE=NAME,ROLE=NAME where there are several roles (and --set policy.ROLE.parameter=value)."
+                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:); ROLE=NAME,ROLE=NAME "
+                "where there are several roles (and --set policy.ROLE.parameter=value)."
             ),
         ],
         settings: Settings = None,
@@ -268,17 +271,17 @@ def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
 
 def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     """A policy from its name, or `{role: policy}` from `ROLE=NAME,ROLE=NAME` with parameters named `ROLE.parameter`."""
-    if "=" not in policy:
-        if len(roles) > 1:
-            wanted = ",".join(f"{role}=NAME" for role in roles)
-            raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
-        return make_policy(policy, **own)
     named = dict(part.split("=", 1) for part in policy.split(",") if "=" in part)
+    if len(roles) == 1 and not set(named) & set(roles):
+        return bring(policy, **own)
+    if not named:
+        wanted = ",".join(f"{role}=NAME" for role in roles)
+        raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
     for key in own:
         if key.partition(".")[0] not in named:
             raise ValueError(f"--set policy.{key} must name a role, one of {', '.join(named)}, before the parameter")
     return {
-        role: make_policy(name, **{key.removeprefix(f"{role}."): own[key] for key in own if key.startswith(f"{role}.")})
+        role: bring(name, **{key.removeprefix(f"{role}."): own[key] for key in own if key.startswith(f"{role}.")})
         for role, name in named.items()
     }
 

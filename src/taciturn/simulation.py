@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.agents import bring_all
 from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, vector
 
 __all__ = ["Run", "simulate"]
@@ -44,7 +45,8 @@ def simulate(
 
     Args:
         env: a population, or a view of one.
-        policy: a policy, or `{role: policy}` in a world of several roles.
+        policy: who acts: a policy, its name or class, a function of observations, a model with `predict` or a saved one
+            (`taciturn.agents.bring`); `{role: policy}` in a world of several roles.
         seed: determines every random draw, including those of the policy.
         until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own horizon.
         record: names that `env.measure` knows, to be recorded at those times (without times, at the end).
@@ -68,7 +70,7 @@ def simulate(
     times = np.zeros(0) if until is None else vector("until", np.atleast_1d(np.asarray(until)))
     if times.size and (times[0] <= 0 or (np.diff(times) <= 0).any()):
         raise ValueError(f"until must be a positive time or increasing positive times, not {until!r}")
-    policies = as_policies(population, policy)
+    policies = as_policies(population, bring_all(policy))
     if isinstance(privacy, str):
         privacy = _prescribed(population, policies)
     channels = {channel: private_config(mechanism) for channel, mechanism in (privacy or {}).items()}

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.agents import bring
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.results import RUNS, TUNING_SEEDS, Cell, Config, Progress, Result
 from taciturn.policies import Learner, Policy
-from taciturn.registry import make_policy, make_world, policies
+from taciturn.registry import make_world, policies
 from taciturn.simulation import Run, simulate
 
 FRESH = 100
@@ -76,7 +77,7 @@ def _run(
     parameters = dict(cell.config["policy_params"])
     if learns(cell.config["policy"]):
         parameters["seed"] = cell.seed
-    policy = make_policy(cell.config["policy"], **parameters)
+    policy = bring(cell.config["policy"], **parameters)
     if isinstance(policy, Learner):
         policy.progress = progress
     names = list(record)

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.agents import bring
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.papers.li2022.settings import topology
 from taciturn.bench.results import Cell, Result
 from taciturn.bench.statistics import Floats
 from taciturn.envs.federated_bandit.model import State, gaps
 from taciturn.policies import CentralisedOracle
-from taciturn.registry import make_policy, make_world
+from taciturn.registry import make_world
 from taciturn.simulation import simulate
 
 
@@ -20,7 +21,7 @@ def run(cell: Cell, points: int) -> Result:
     params = dict(cell.config["env_params"])
     params["topology"] = topology(params["topology"], params["num_agents"])
     world = make_world(cell.config["env"]).population(cell.config["runs"], **params)
-    policy = make_policy(cell.config["policy"], **cell.config["policy_params"])
+    policy = bring(cell.config["policy"], **cell.config["policy_params"])
     spec = cell.config["privacy"]
     privacy: Any = None if spec == "none" else spec if spec == "paper" else {"means": parse_mechanism(spec)}
     times = np.linspace(0, params["horizon"], points + 1)[1:]

@@ -1,0 +1,130 @@
+"""Agents that know one thing only, an observation and what to do then: each agent of each replica is a row."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView
+from taciturn.policies.base import Policy
+
+__all__ = ["Predictor", "RowFunction", "RowPolicy"]
+
+
+class RowPolicy(Policy):
+    """Base of the policies that take all rows for separate environments, as a network does that all agents share.
+
+    Args:
+        spaces: the observation and the action space that the agent was made for; None if it does not say.
+
+    Raises:
+        ValueError: at reset, where these are not the spaces of the role that is to be played.
+    """
+
+    def __init__(self, spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None = None) -> None:
+        self._spaces = spaces
+
+    def begin(self, view: PublicView) -> None:
+        role = view.roles[self.role]
+        theirs = (role.layout.space(), role.action_space)
+        if self._spaces is not None and not all(map(alike, self._spaces, theirs)):
+            ours, there = (f"{observation} and {action}" for observation, action in (self._spaces, theirs))
+            raise ValueError(
+                f"policy must have the spaces of role {self.role!r} of {view.name!r}, which observes and acts in {there}; it was "
+                f"made for {ours}"
+            )
+        self._shape = theirs[1].shape
+
+    def choose(self, rows: Array, masks: Array | None) -> Array:
+        """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the world has any, marks what has an effect."""
+        raise NotImplementedError
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        rows = obs.reshape(-1, obs.shape[-1])
+        found = np.asarray(self.choose(rows, None if mask is None else mask.reshape(len(rows), -1)))
+        wanted = (len(rows), *(self._shape or ()))
+        if found.size != np.prod(wanted):
+            raise ValueError(f"policy must give actions of shape {wanted}, one for each row, not {found.shape}")
+        return found.reshape(*obs.shape[:2], *wanted[1:])
+
+
+def alike(ours: gymnasium.Space[Any], theirs: gymnasium.Space[Any]) -> bool:
+    """Whether an agent made for one space can act in the other: the bounds of observations may differ, their number may not."""
+    if isinstance(ours, gymnasium.spaces.Box) and isinstance(theirs, gymnasium.spaces.Box):
+        return bool(ours.shape == theirs.shape)
+    return bool(ours == theirs)
+
+
+class RowFunction(RowPolicy):
+    """A function from observations [R, D] to actions [R, ...]; one with two required arguments gets the masks [R, n] or None as well."""
+
+    def __init__(
+        self, function: Callable[..., Any], spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None = None
+    ) -> None:
+        super().__init__(spaces)
+        self.function = function
+        self._masked = len(required(function)) > 1
+
+    def choose(self, rows: Array, masks: Array | None) -> Array:
+        found: Array = self.function(rows, masks) if self._masked else self.function(rows)
+        return found
+
+
+class Predictor(RowPolicy):
+    """Anything with Stable-Baselines3's `predict`: its models and policies, recurrent ones and those that take masks included.
+
+    A recurrent model has a state for each row. Where agents act one at a time, as in the gossip bandit, a row is not always the same agent.
+
+    Args:
+        model: its `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or less.
+        deterministic: whether it is asked for its best action instead of a random one.
+        normalize: a function of the observations that comes first; None: the statistics with which the model was trained, if it has any.
+    """
+
+    def __init__(
+        self, model: Any, *, deterministic: bool = True, normalize: Callable[[Array], Array] | None = None
+    ) -> None:
+        spaces = tuple(getattr(model, name, None) for name in ("observation_space", "action_space"))
+        super().__init__(spaces if all(isinstance(one, gymnasium.Space) for one in spaces) else None)  # type: ignore[arg-type]
+        self.model, self.deterministic = model, deterministic
+        statistics = getattr(model, "get_vec_normalize_env", lambda: None)()
+        self._normalize = normalize or getattr(statistics, "normalize_obs", None)
+        self._takes = named(model.predict)
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._state: Any = None
+        self._first = True
+
+    def choose(self, rows: Array, masks: Array | None) -> Array:
+        given = {
+            "state": self._state,
+            "episode_start": np.full(len(rows), self._first),
+            "deterministic": self.deterministic,
+        }
+        if masks is not None:
+            given["action_masks"] = masks.astype(np.bool_)
+        if self._normalize is not None:
+            rows = self._normalize(rows)
+        found = self.model.predict(rows, **{name: value for name, value in given.items() if name in self._takes})
+        self._first = False
+        if isinstance(found, tuple):
+            found, self._state = found
+        return np.asarray(found)
+
+
+def required(function: Callable[..., Any]) -> list[str]:
+    """The names of a function's positional arguments that have no default; none if it does not tell them."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in parameters if one.kind in positional and one.default is one.empty]
+
+
+def named(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of all arguments of a function."""
+    return frozenset(inspect.signature(function).parameters)

@@ -1,0 +1,172 @@
+"""Agents that learning libraries have saved. Such files can hold code that runs as they are loaded: load only what you trust."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import Array
+from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
+from taciturn.policies.learned.training import one_thread
+from taciturn.validation import missing_extra
+
+__all__ = ["LOADERS", "load_onnx", "load_rllib", "load_sb3", "load_torchrl"]
+
+STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
+
+
+def load_sb3(path: str | Path, *, deterministic: bool = True, normalize: str | Path | None = None) -> Predictor:
+    """A model that an algorithm of Stable-Baselines3 or sb3-contrib has saved; which one does not matter.
+
+    Args:
+        path: the file, `model.zip`.
+        deterministic: see `Predictor`.
+        normalize: the statistics that `VecNormalize.save` wrote; None: `vecnormalize.pkl` beside the model, if it is there.
+
+    Raises:
+        ImportError: stable-baselines3 is not installed.
+        ValueError: there is no such file, or it holds no model.
+    """
+    try:
+        from stable_baselines3.common.save_util import load_from_zip_file
+    except ImportError as error:
+        raise missing_extra("a saved model of Stable-Baselines3 needs stable-baselines3", "rl") from error
+    file = existing(path, "model.zip of Stable-Baselines3")
+    try:
+        data, parameters, _ = load_from_zip_file(file, device="cpu")
+        kind, known = data["policy_class"], data["policy_kwargs"]
+        if "use_sde" in inspect.signature(kind).parameters and "use_sde" not in known:
+            known = known | {"use_sde": data.get("use_sde", False)}
+        policy = kind(data["observation_space"], data["action_space"], lambda _: 0.0, **known)
+        policy.load_state_dict(parameters["policy"])
+    except Exception as error:
+        raise ValueError(
+            f"policy must be a model that Stable-Baselines3 has saved, and {file} is not: {error}"
+        ) from error
+    policy.set_training_mode(False)
+    beside = next((file.parent / name for name in STATISTICS if (file.parent / name).is_file()), None)
+    statistics = beside if normalize is None else existing(normalize, "statistics of VecNormalize")
+    return Predictor(OneThread(policy), deterministic=deterministic, normalize=normalizer(statistics))
+
+
+class OneThread:
+    """A policy whose predictions do not depend on the number of threads."""
+
+    def __init__(self, policy: Any) -> None:
+        self.observation_space, self.action_space = policy.observation_space, policy.action_space
+        self.predict = one_thread()(policy.predict)
+
+
+def normalizer(file: Path | None) -> Callable[[Array], Array] | None:
+    """What the statistics in a file of `VecNormalize.save` do with observations."""
+    if file is None:
+        return None
+    import pickle
+
+    with file.open("rb") as opened:
+        statistics = pickle.load(opened)
+    statistics.training = False
+    normalize: Callable[[Array], Array] = statistics.normalize_obs
+    return normalize
+
+
+def load_onnx(path: str | Path) -> RowFunction:
+    """A network in the ONNX format: float32[R, D] in, actions or, for discrete actions, a score of each action [R, n] out.
+
+    Raises:
+        ImportError: onnxruntime is not installed.
+        ValueError: there is no such file.
+    """
+    try:
+        from onnxruntime import InferenceSession, SessionOptions
+    except ImportError as error:
+        raise ImportError("an ONNX file needs onnxruntime: run pip install onnxruntime") from error
+    options = SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = InferenceSession(existing(path, "ONNX file"), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return Scores(lambda rows: session.run(None, {name: rows.astype(np.float32)})[0])
+
+
+class Scores(RowFunction):
+    """A function whose output is taken for scores where there are more of them than actions: the highest one that the mask allows wins."""
+
+    def choose(self, rows: Array, masks: Array | None) -> Array:
+        found = np.asarray(super().choose(rows, masks))
+        if self._shape == () and found.ndim == 2 and found.shape[1] > 1:
+            scores = found if masks is None else np.where(masks > 0, found, -np.inf)
+            return scores.argmax(1)
+        return found
+
+
+def load_rllib(path: str | Path, *, module: str = "default_policy") -> RowPolicy:
+    """An RLlib checkpoint (new API stack), or an RLModule of one.
+
+    Args:
+        path: the folder of the algorithm's checkpoint, or that of the module.
+        module: the module's id, if it is an algorithm's checkpoint.
+
+    Raises:
+        ImportError: ray is not installed.
+        ValueError: there is no such folder.
+    """
+    try:
+        import torch
+        from ray.rllib.core.rl_module.rl_module import RLModule
+    except ImportError as error:
+        raise missing_extra("an RLlib checkpoint needs ray", "ray") from error
+    folder = existing(path, "folder of an RLlib checkpoint")
+    inner = folder / "learner_group" / "learner" / "rl_module" / module
+    loaded = RLModule.from_checkpoint((inner if inner.is_dir() else folder).resolve())
+    distribution = loaded.get_inference_action_dist_cls()
+
+    @one_thread()
+    def best(rows: Array) -> Array:
+        with torch.no_grad():
+            out = loaded.forward_inference({"obs": torch.as_tensor(rows)})
+        if "actions" in out:
+            return np.asarray(out["actions"])
+        return np.asarray(distribution.from_logits(out["action_dist_inputs"]).to_deterministic().sample())
+
+    return RowFunction(best, (loaded.observation_space, loaded.action_space))
+
+
+def load_torchrl(path: str | Path) -> RowPolicy:
+    """An actor of TorchRL or TensorDict, saved whole by `torch.save(actor, path)`: from "observation" to "action".
+
+    Raises:
+        ImportError: tensordict is not installed.
+        ValueError: there is no such file.
+    """
+    try:
+        import torch
+        from tensordict import TensorDict
+        from tensordict.nn import InteractionType, set_interaction_type
+    except ImportError as error:
+        raise ImportError("an actor of TorchRL needs tensordict: run pip install tensordict torchrl") from error
+    actor = torch.load(existing(path, "file of torch.save"), map_location="cpu", weights_only=False).eval()
+
+    @one_thread()
+    def best(rows: Array) -> Array:
+        with torch.no_grad(), set_interaction_type(InteractionType.DETERMINISTIC):
+            return np.asarray(
+                actor(TensorDict({"observation": torch.as_tensor(rows)}, batch_size=[len(rows)]))["action"]
+            )
+
+    return Scores(best)
+
+
+def existing(path: str | Path, what: str) -> Path:
+    """A path that exists; ValueError if it does not."""
+    found = Path(path).expanduser()
+    if not found.exists():
+        raise ValueError(f"policy must name a {what}, and there is none at {str(path)!r}")
+    return found
+
+
+LOADERS: dict[str, Callable[..., RowPolicy]] = {
+    "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl,
+}  # fmt: skip
+"""`{prefix: function}` for agents named as `prefix:path`."""

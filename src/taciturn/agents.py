@@ -1,0 +1,87 @@
+"""A policy from whatever acts: a policy, its name or class, a function, a learning library's model, or a file that it has saved."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from taciturn.policies.base import Policy
+from taciturn.policies.external.rows import Predictor, RowFunction
+from taciturn.policies.external.saved import LOADERS
+from taciturn.registry import make_policy
+from taciturn.validation import shown
+
+__all__ = ["bring", "bring_all"]
+
+
+def bring(agent: Any, **parameters: Any) -> Any:
+    """A policy from `agent`, with `parameters` if it is a name or a class.
+
+    Args:
+        agent: one of
+
+            - a policy (`taciturn.policies.Policy`, or an object with its methods), or its class;
+            - the name of one of `taciturn list`, or `module:Class` of anything in this list;
+            - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it requires a second
+              argument, it gets the masks int8[R, n] (None in a world without any);
+            - anything with Stable-Baselines3's `predict`;
+            - `sb3:model.zip`, `onnx:model.onnx`, `torchrl:actor.pt` or `rllib:checkpoint`, what these libraries have saved.
+
+    Raises:
+        UnknownName: no policy is called that.
+        ValueError: nothing that acts, or parameters that it does not take.
+    """
+    if isinstance(agent, str):
+        return _named(agent, parameters)
+    if isinstance(agent, type):
+        try:
+            return bring(agent(**parameters))
+        except TypeError as error:
+            raise ValueError(
+                f"policy must be a class that {parameters or 'no parameter'} makes a policy of: {error}"
+            ) from error
+    if parameters:
+        raise ValueError(f"policy must be a name or a class to take {parameters}, not {shown(agent)}")
+    if isinstance(agent, Policy) or (hasattr(agent, "act") and hasattr(agent, "reset")):
+        return agent
+    if callable(getattr(agent, "predict", None)):
+        return Predictor(agent)
+    if callable(agent):
+        return RowFunction(agent)
+    raise ValueError(
+        f"policy must be a policy, its name or class, a function of observations or an object with predict(), not {shown(agent)}"
+    )
+
+
+def bring_all(agents: Any) -> Any:
+    """`bring` for one agent, or for each of `{role: agent}`."""
+    if isinstance(agents, Mapping):
+        made = {id(agent): bring(agent) for agent in agents.values()}
+        return {role: made[id(agent)] for role, agent in agents.items()}
+    return bring(agents)
+
+
+def _named(name: str, parameters: dict[str, Any]) -> Any:
+    prefix, colon, rest = name.partition(":")
+    if not colon:
+        return make_policy(name, **parameters)
+    if prefix in LOADERS:
+        try:
+            return LOADERS[prefix](rest, **parameters)
+        except TypeError as error:
+            raise ValueError(f"policy {prefix}:... cannot take {parameters}: {error}") from error
+    try:
+        found: Any = importlib.import_module(prefix)
+        for part in rest.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        if (error.name or "").split(".")[0] != prefix.split(".")[0]:
+            raise
+        kinds = ", ".join(f"{kind}:PATH" for kind in LOADERS)
+        raise ValueError(
+            f"policy must be a name, module:Class or one of {kinds}, and there is no module {prefix!r}"
+        ) from error
+    except AttributeError as error:
+        raise ValueError(
+            f"policy must be module:Class with a class that the module has, not {name!r}: {error}"
+        ) from error
+    return bring(found, **parameters)

@@ -1,0 +1,303 @@
+"""Agents from outside act as the policies do: functions, models of learning libraries, and the files that these have saved."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from sb3_contrib import MaskablePPO, RecurrentPPO
+from stable_baselines3 import A2C, DQN, PPO, SAC
+from stable_baselines3.common.vec_env import VecNormalize
+from tensordict.nn import TensorDictModule, TensorDictSequential
+
+import taciturn
+from taciturn.agents import bring, bring_all
+from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0
+from taciturn.envs.core import Array, Population
+from taciturn.policies import PPCL, FixedCount, OptimalStopping, Policy
+from taciturn.policies.external.rows import Predictor, RowFunction
+from taciturn.registry import UnknownName, platform_side
+from taciturn.wrappers.sb3 import RowsVecEnv
+
+STOPPING: dict[str, Any] = {"num_clients": 6, "slot_time": 0.1, "horizon": 20.0}
+
+
+def stopping(num_envs: int = 3) -> Population[Any]:
+    return round_stopping_v0.population(num_envs, **STOPPING)
+
+
+def rate(agent: Any, env: Population[Any] | None = None, **others: Any) -> list[float]:
+    found = taciturn.simulate(env or stopping(), agent, seed=4, **others).metrics
+    return [float(x) for x in found["rate" if "rate" in found else "regret"]]
+
+
+def until_three(rows: Array) -> Array:
+    return (rows[:, 0] < 3).astype(np.int64)
+
+
+class Three(Policy):
+    """Waits for a number of updates."""
+
+    def __init__(self, k: int = 3) -> None:
+        self.k = k
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return (obs[..., 0] < self.k).astype(np.int64)
+
+
+class Predicts:
+    """The least that has `predict`."""
+
+    def predict(self, observation: Array) -> Array:
+        return until_three(observation)
+
+
+@pytest.mark.parametrize(
+    "agent", [until_three, Predicts(), Three, Three(), "test_agents:Three", "test_agents:until_three"]
+)
+def test_whatever_acts_is_played(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "test_agents", sys.modules[__name__])
+    assert rate(agent) == rate(FixedCount(3))
+
+
+def test_parameters_are_for_names_and_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "test_agents", sys.modules[__name__])
+    assert [one.k for one in (bring(Three, k=5), bring("test_agents:Three", k=5), bring("FixedCount", k=5))] == [
+        5,
+        5,
+        5,
+    ]
+    for agent in (Three(), until_three, Predicts()):
+        with pytest.raises(ValueError, match=r"policy must be a name or a class to take \{'k': 5\}"):
+            bring(agent, k=5)
+    for given in ({"j": 1}, {"k": 1, "l": 2}):
+        with pytest.raises(
+            ValueError, match=r"policy must be a class that \{.* makes a policy of: .*unexpected keyword"
+        ):
+            bring(Three, **given)
+    assert bring_all({"a": Three, "b": Three}).keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        ("PPCLL", "unknown policy 'PPCLL': did you mean PPCL"),
+        ("nowhere:Agent", "there is no module 'nowhere'"),
+        ("math:nothing", "module:Class with a class that the module has, not 'math:nothing'"),
+        ("math:pi", "or an object with predict\\(\\), not 3.14"),
+        (7, "a policy, its name or class, a function of observations or an object with predict\\(\\), not 7"),
+        (np.random.Generator, "must be a class that no parameter makes a policy of"),
+        ("sb3:nowhere.zip", "must name a model.zip of Stable-Baselines3, and there is none at 'nowhere.zip'"),
+        ("onnx:nowhere.onnx", "must name a ONNX file, and there is none at 'nowhere.onnx'"),
+    ],
+)
+def test_what_does_not_act_is_refused_before_the_run(agent: Any, message: str) -> None:
+    env = stopping()
+    env.reset(seed=9)
+    state = env.state
+    with pytest.raises((ValueError, UnknownName), match=message):
+        taciturn.simulate(env, agent, seed=0)
+    assert env.state is state
+
+
+def test_actions_of_the_wrong_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"policy must give actions of shape \(3,\), one for each row, not \(2,\)"):
+        rate(lambda rows: np.zeros(2, np.int64))
+
+
+def test_functions_are_shown_masks_if_they_ask() -> None:
+    seen: list[Any] = []
+
+    def masked(rows: Array, masks: Array) -> Array:
+        seen.append(masks.shape)
+        return masks.argmax(1)
+
+    env = federated_bandit_v0.population(2, num_agents=3, num_arms=4, horizon=10)
+    taciturn.simulate(env, masked, seed=0)
+    assert set(seen) == {(6, env.roles["agent"].action_space.n)}  # type: ignore[attr-defined]
+
+
+def made(algorithm: Any, env: Population[Any], policy: str = "MlpPolicy", **others: Any) -> Any:
+    return algorithm(policy, RowsVecEnv(env, seed=0), seed=3, device="cpu", **others)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "policy", "others"),
+    [
+        (PPO, "MlpPolicy", {}),
+        (A2C, "MlpPolicy", {"policy_kwargs": {"net_arch": [5]}}),
+        (DQN, "MlpPolicy", {}),
+        (RecurrentPPO, "MlpLstmPolicy", {}),
+    ],
+    ids=["PPO", "A2C", "DQN", "RecurrentPPO"],
+)
+@pytest.mark.parametrize("saved", [False, True])
+def test_models_of_stable_baselines_act_as_by_hand(
+    algorithm: Any, policy: str, others: Any, saved: bool, tmp_path: Path
+) -> None:
+    model, env = made(algorithm, stopping(), policy, **others), stopping()
+    env.reset(seed=4)
+    state, start, actions = None, np.ones(3, np.bool_), []
+    while not env.done.all():
+        action, state = model.predict(env.observe()[:, 0], state=state, episode_start=start, deterministic=True)
+        env.step(action[:, None])
+        actions.append(action)
+        start = np.zeros(3, np.bool_)
+    assert len(np.unique(np.concatenate(actions))) == 2 or len(actions) > 3
+    model.save(tmp_path / "model.zip")
+    agent = f"sb3:{tmp_path}/model.zip" if saved else model
+    assert rate(agent) == [float(x) for x in env.metrics()["rate"]]
+    # A second run begins anew.
+    again = bring(agent)
+    assert rate(again) == rate(again)
+
+
+def test_continuous_actions_and_masks(tmp_path: Path) -> None:
+    model = made(SAC, platform_side(2, num_individuals=4))
+    model.save(tmp_path / "sac.zip")
+    env = platform_side(2, num_individuals=4)
+    for agent in (model, f"sb3:{tmp_path}/sac.zip"):
+        run = taciturn.simulate(env, agent, seed=0)
+        assert np.isfinite(run.metrics["payment"]).all()
+    bandit = federated_bandit_v0.population(2, num_agents=3, num_arms=4, horizon=10)
+    masked = made(MaskablePPO, bandit, n_steps=8, batch_size=8)
+    masked.save(tmp_path / "masked.zip")
+    one, other = (taciturn.simulate(bandit, agent, seed=0) for agent in (masked, f"sb3:{tmp_path}/masked.zip"))
+    np.testing.assert_array_equal(one.metrics["regret"], other.metrics["regret"])
+
+
+def test_the_statistics_of_training_are_used(tmp_path: Path) -> None:
+    """A model that saw normalised observations sees them again, whether it comes as an object or from its folder."""
+    rows = VecNormalize(RowsVecEnv(stopping(), seed=0))
+    model = PPO("MlpPolicy", rows, n_steps=64, batch_size=64, seed=0, device="cpu")
+    model.learn(400)
+    model.save(tmp_path / "model.zip")
+    plain = rate(f"sb3:{tmp_path}/model.zip")
+    rows.save(str(tmp_path / "vecnormalize.pkl"))
+    beside = rate(f"sb3:{tmp_path}/model.zip")
+    rows.training = False
+    assert beside == rate(model)
+    moved = tmp_path / "elsewhere.pkl"
+    (tmp_path / "vecnormalize.pkl").rename(moved)
+    assert rate(bring(f"sb3:{tmp_path}/model.zip", normalize=str(moved))) == beside
+    seen: list[Array] = []
+    rate(Predictor(SeesAll(seen), normalize=rows.normalize_obs))
+    first = stopping().reset(seed=4)[0][:, 0]
+    np.testing.assert_array_equal(seen[0], rows.normalize_obs(first))
+    assert not np.array_equal(seen[0], first)
+    assert rate(f"sb3:{tmp_path}/model.zip") == plain
+
+
+class SeesAll:
+    """Keeps what it is shown."""
+
+    def __init__(self, seen: list[Array]) -> None:
+        self.seen = seen
+
+    def predict(self, observation: Array, deterministic: bool = False) -> tuple[Array, None]:
+        self.seen.append(observation)
+        return np.zeros(len(observation), np.int64), None
+
+
+def test_a_model_for_other_spaces_is_refused() -> None:
+    model = made(PPO, stopping())
+    message = (
+        r"policy must have the spaces of role 'agent' of 'gossip_bandit', which observes and acts in Box\(.*\) and MultiDiscrete.*; it "
+        r"was made for Box\(.*\) and Discrete\(2\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        taciturn.simulate(gossip_bandit_v0.population(), model, seed=0)
+    # Only the upper bounds of its observations are others: another number of clients.
+    rate(model, round_stopping_v0.population(2, num_clients=50, slot_time=0.1, horizon=20.0))
+
+
+def linear(weights: Array, path: Path) -> str:
+    """An ONNX file that multiplies rows by `weights`."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    size, actions = weights.shape
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["rows", "weights"], ["scores"])],
+        "linear",
+        [helper.make_tensor_value_info("rows", kind, ["n", size])],
+        [helper.make_tensor_value_info("scores", kind, ["n", actions])],
+        [helper.make_tensor("weights", kind, weights.shape, weights.ravel())],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+    return f"onnx:{path}"
+
+
+# Scores of 'stop' and 'wait': updates received, and 2.5 slots' worth of nothing.
+WEIGHTS = np.array([[1, 0], [0, 0], [0, 0], [0, 0], [0, 0.1]], np.float32)
+
+
+def by_weights(rows: Array) -> Array:
+    return (rows @ WEIGHTS).argmax(1)
+
+
+def test_networks_in_onnx(tmp_path: Path) -> None:
+    assert rate(linear(WEIGHTS, tmp_path / "net.onnx")) == rate(by_weights)
+    bandit = federated_bandit_v0.population(2, num_agents=3, num_arms=4, horizon=10)
+    role = bandit.roles["agent"]
+    size = role.layout.space().shape[0]
+    # All actions are worth the same: of those that the mask leaves, the first is taken.
+    agent = linear(np.zeros((size, int(role.action_space.n)), np.float32), tmp_path / "flat.onnx")  # type: ignore[attr-defined]
+    found = taciturn.simulate(bandit, agent, seed=0).metrics["regret"]
+    np.testing.assert_array_equal(found, taciturn.simulate(bandit, first_open, seed=0).metrics["regret"])
+
+
+def first_open(rows: Array, masks: Array) -> Array:
+    return masks.argmax(1)
+
+
+class Best(torch.nn.Module):
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        return scores.argmax(-1)
+
+
+def test_actors_of_torchrl(tmp_path: Path) -> None:
+    network = torch.nn.Linear(5, 2, bias=False)
+    network.weight.data = torch.as_tensor(WEIGHTS.T.copy())
+    actor = TensorDictSequential(
+        TensorDictModule(network, ["observation"], ["scores"]), TensorDictModule(Best(), ["scores"], ["action"])
+    )
+    torch.save(actor, tmp_path / "actor.pt")
+    assert rate(f"torchrl:{tmp_path}/actor.pt") == rate(by_weights)
+
+
+def test_the_command_line_takes_agents_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
+    """A module in the current folder, a saved network, and roles."""
+    from taciturn.cli import main
+
+    (tmp_path / "own_agent.py").write_text(
+        "def act(rows):\n    return (rows[:, 0] < 3).astype(int)\n", encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    printed = []
+    for policy in ("own_agent:act", "FixedCount"):
+        extra = ["--set", "policy.k=3"] * (policy == "FixedCount")
+        arguments = ["run", "round_stopping", "--policy", policy, "--set", "horizon=20", "--set", "slot_time=0.1", "--seeds", "3", *extra]
+        monkeypatch.setattr(sys, "argv", ["taciturn", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 0
+        printed.append(capsys.readouterr().out.splitlines()[1:])
+    assert printed[0] == printed[1]
+
+
+def test_every_role_is_brought() -> None:
+    env = elicitation_v0.population(2, num_individuals=4)
+    run = taciturn.simulate(env, {"platform": "Wintall", "individual": "Truthful"}, seed=0)
+    assert run.metrics["payment"].shape == (2,)
+    with pytest.raises(ValueError, match="policy must be a dict with the roles"):
+        taciturn.simulate(env, "Wintall", seed=0)
+
+
+def test_policies_are_not_wrapped() -> None:
+    for policy in (PPCL(), OptimalStopping()):
+        assert bring(policy) is policy
+    assert isinstance(bring(until_three), RowFunction)

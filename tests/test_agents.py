@@ -280,7 +280,19 @@ def test_the_command_line_takes_agents_too(monkeypatch: pytest.MonkeyPatch, tmp_
     printed = []
     for policy in ("own_agent:act", "FixedCount"):
         extra = ["--set", "policy.k=3"] * (policy == "FixedCount")
-        arguments = ["run", "round_stopping", "--policy", policy, "--set", "horizon=20", "--set", "slot_time=0.1", "--seeds", "3", *extra]
+        arguments = [
+            "run",
+            "round_stopping",
+            "--policy",
+            policy,
+            "--set",
+            "horizon=20",
+            "--set",
+            "slot_time=0.1",
+            "--seeds",
+            "3",
+            *extra,
+        ]
         monkeypatch.setattr(sys, "argv", ["taciturn", *arguments])
         with pytest.raises(SystemExit) as end:
             main()

@@ -2,7 +2,8 @@
 
 The rule of payment is WINTALL. The platform announces the budget that is desired of this run, which it observes, and chooses the scale: an
 action, Box [0, 1], is the scale as a share of `max_scale`, which defaults to four times the marginal cost at the highest desired budget.
-WINTALL's own scale is the marginal cost at the desired budget of the run, so that the best action differs from run to run.
+WINTALL's own scale is the marginal cost at the desired budget of the run, so that the best action differs from run to run. The reward is
+the platform's per individual.
 
 With `fixed_target=False` the action is the announced target, as a share of `max_epsilon` (four times the highest desired budget), and the
 scale. A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale promises more than
@@ -17,7 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Array, Controlled, Role
+from taciturn.envs.core import Acts, Array, Controlled, Role, Step
 from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
@@ -42,6 +43,10 @@ class PlatformSide(Controlled):
         (role,) = super().make_roles()
         size = len(self._high) - self.fixed_target
         return (replace(role, action_space=gymnasium.spaces.Box(0.0, 1.0, (size,), np.float32)),)
+
+    def step(self, actions: Any) -> Step:
+        step = super().step(actions)
+        return step._replace(reward=step.reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
         if self.fixed_target:

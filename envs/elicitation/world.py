@@ -166,10 +166,10 @@ class Params:
         choice("shuffle", self.shuffle, (False, True))
         given: Any = self.target
         if isinstance(given, list | tuple | np.ndarray):
-            low, high = vector("target", given, size=2)
+            low, high = vector("target", given, size=2).tolist()
             number("target[0]", low, at_least=MIN_TARGET, at_most=high)
             number("target[1]", high, at_least=low, at_most=self.max_epsilon)
-            object.__setattr__(self, "target", (float(low), float(high)))
+            object.__setattr__(self, "target", (low, high))
         else:
             number("target", given, at_least=MIN_TARGET, at_most=self.max_epsilon)
         choice("objective", self.objective, ("quality", "error"))

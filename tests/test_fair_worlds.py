@@ -197,6 +197,9 @@ def test_learners_practise_on_permuted_instances() -> None:
         practice = world.population(1, **params, qualities=BEST_FIRST).view().practice(200)
         practice.reset(seed=0)
         assert set(qualities(practice).argmax(1)) == {0, 1, 2, 3}
+    market = elicitation_v0.population(1, num_individuals=2, theta=(0.4, 0.3, 0.2, 0.1)).view().practice(200)
+    market.reset(seed=0)
+    assert set(market.state.theta.argmax(1)) == {0, 1, 2, 3}
 
 
 # Elicitation.

@@ -300,6 +300,10 @@ class Elicitation(Population[State]):
         """`cost`: g; `reporting`: the mechanism of the reports; `announce`: makes the platform's action for an announcement."""
         return {"cost": self.cost, "reporting": self.reporting, "announce": self.announce}
 
+    def practice_params(self) -> Params:
+        """A given theta is permuted: who learns by heart which value is the most frequent gains nothing by it."""
+        return replace(self.params, shuffle=True)
+
     def initial(self) -> State:
         p, b, n, m = self.params, self.num_envs, self.params.num_individuals, self.params.num_values
         if isinstance(p.theta, int | np.integer):

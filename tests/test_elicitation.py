@@ -852,16 +852,16 @@ def test_elicitation_task() -> None:
     crowds: list[Any] = ["TargetQuality", {"BestResponse": 0.5, "Truthful": 0.5}, Mixture([(FreeRider(), 1.0)])]
     for crowd, shortfall in zip(crowds, (0.0, 0.0, 1.0), strict=True):
         env = gymnasium.make("taciturn/Elicitation-v0", individuals=crowd, num_individuals=200, horizon=3, target=1.0)
-        assert env.action_space == gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+        assert env.action_space == gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
         env.reset(seed=0)
         for campaign in range(3):
-            observation, reward, terminated, truncated, info = env.step(np.array([0.25], np.float32))
+            observation, reward, terminated, truncated, info = env.step(np.array([-0.5], np.float32))
             assert env.observation_space.contains(observation)
             assert not terminated
             assert truncated is (campaign == 2)
             assert reward == pytest.approx(-info["total_payment"] / 200 - shortfall, abs=0.1 / 200)
     free = platform_side(1, fixed_target=False)
-    assert free.roles["platform"].action_space == gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
+    assert free.roles["platform"].action_space == gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     with pytest.raises(ValueError, match="unknown policy 'Nobody'"):
         platform_side(individuals="Nobody")
 
@@ -872,7 +872,7 @@ def test_paying_the_marginal_cost_is_worth_it() -> None:
 
     def worth(scale: float) -> float:
         side.reset(seed=0)
-        action = np.full((200, 1, 1), scale / 4, np.float32)
+        action = np.full((200, 1, 1), scale / 2 - 1, np.float32)
         return float(side.step(action).reward.mean())
 
     assert worth(1.0) > max(worth(0.5), worth(0.8), worth(1.25), worth(2.0))
@@ -945,16 +945,16 @@ def test_ppo_learns_what_wintall_pays() -> None:
     rows = VecNormalize(RowsVecEnv(platform_side(48, **shape), seed=0), gamma=0.0)
     learner = stable_baselines3.PPO(
         "MlpPolicy", rows, n_steps=16, batch_size=256, n_epochs=8, gamma=0.0, gae_lambda=0.0, seed=0, device="cpu",
-        learning_rate=lambda left: 3e-3 * left, policy_kwargs={"net_arch": [16], "log_std_init": -2.0},
+        learning_rate=lambda left: 3e-3 * left, policy_kwargs={"net_arch": [16], "log_std_init": -1.3},
     )  # fmt: skip
     with torch.no_grad():
-        learner.policy.action_net.bias[:] = 0.5
+        learner.policy.action_net.bias[:] = 0.0
 
     def paid_and_missed() -> tuple[float, float]:
         side = platform_side(400, **shape)
         seen, _ = side.reset(seed=1)
         action, _ = learner.predict(rows.normalize_obs(seen[:, 0]), deterministic=True)
-        side.step(np.clip(action, 0, 1)[:, None])
+        side.step(np.clip(action, -1, 1)[:, None])
         return float(side.metrics()["payment"].mean()), float(side.metrics()["error"].mean())
 
     population = market(400, **shape)
@@ -973,7 +973,7 @@ def test_a_platform_can_mislead_those_who_trust_it() -> None:
     paid, chosen = [], []
     for target, scale in ((1.0, 1.0), (0.2, 25 / 4.2**2)):
         side.reset(seed=0)
-        side.step(np.tile(np.array([target / 4, scale / 4], np.float32), (50, 1, 1)))
+        side.step(np.tile(np.array([target / 2 - 1, scale / 2 - 1], np.float32), (50, 1, 1)))
         paid.append(float(side.metrics()["payment"].mean()))
         chosen.append(float(side.inner.state.budget.mean()))
     assert chosen == pytest.approx([1.0, 1.0], abs=1e-3)

@@ -1,14 +1,14 @@
 """The platform's side of elicitation as a single-agent task, `taciturn/Elicitation-v0`, in which policies play the individuals.
 
-The rule of payment is WINTALL. The platform announces the budget that is desired of this run, which it observes, and chooses the scale: an
-action, Box [0, 1], is the scale as a share of `max_scale`, which defaults to four times the marginal cost at the highest desired budget.
-WINTALL's own scale is the marginal cost at the desired budget of the run, so that the best action differs from run to run. The reward is
-the platform's per individual.
+The rule of payment is WINTALL. The platform announces the budget that is desired of this run, which it observes, and chooses the scale:
+an action a, Box [-1, 1], is the share (1 + a) / 2 of `max_scale`, which defaults to four times the marginal cost at the highest desired
+budget. WINTALL's own scale is the marginal cost at the desired budget of the run, so that the best action differs from run to run. The
+reward is the platform's per individual.
 
-With `fixed_target=False` the action is the announced target, as a share of `max_epsilon` (four times the highest desired budget), and the
-scale. A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale promises more than
-their tally will pay. Under objective "quality", which does not price the error of the estimate, that is what learners find, and what they
-score says nothing. The other parameters are those of `elicitation_v0`.
+With `fixed_target=False` an action is the announced target, as such a share of `max_epsilon` (four times the highest desired budget),
+and the scale. A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale promises
+more than their tally will pay. Under objective "quality", which does not price the error of the estimate, that is what learners find, and
+what they score says nothing. The other parameters are those of `elicitation_v0`.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ __all__ = ["PlatformSide", "platform_side"]
 
 
 class PlatformSide(Controlled):
-    """The platform of an elicitation population; its actions are shares of their upper bounds.
+    """The platform of an elicitation population; an action a is the share (1 + a) / 2 of its upper bound.
 
     Args:
         population: an elicitation population with WINTALL as the only rule.
@@ -42,17 +42,18 @@ class PlatformSide(Controlled):
     def make_roles(self) -> tuple[Role, ...]:
         (role,) = super().make_roles()
         size = len(self._high) - self.fixed_target
-        return (replace(role, action_space=gymnasium.spaces.Box(0.0, 1.0, (size,), np.float32)),)
+        return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)),)
 
     def step(self, actions: Any) -> Step:
         step = super().step(actions)
         return step._replace(reward=step.reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
+        share = (1 + action) / 2
         if self.fixed_target:
             target = (self.inner.state.desired / self._high[0]).astype(np.float32)
-            action = np.concatenate([target[:, None, None], action], -1)
-        return action * self._high
+            share = np.concatenate([target[:, None, None], share], -1)
+        return share * self._high
 
 
 def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = True, **params: Any) -> PlatformSide:

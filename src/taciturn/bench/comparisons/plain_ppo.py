@@ -16,13 +16,13 @@ from taciturn.validation import Array
 PLAIN, RANDOM = "PPO, plain defaults", "Random"
 # The world's parameters, replicas in training, and steps of training over all rows: less than five minutes on one core.
 TRAININGS: dict[str, tuple[Config, int, int]] = {
-    "round_stopping_v0": ({}, 8, 300_000),
-    "federated_training_v0": ({}, 4, 150_000),
+    "round_stopping_v0": ({}, 1, 100_000),
+    "federated_training_v0": ({}, 1, 60_000),
     "federated_bandit_v0": ({"num_agents": 5, "num_arms": 5, "horizon": 200}, 2, 200_000),
-    "arm_elimination_v0": ({}, 8, 100_000),
-    "gossip_bandit_v0": ({"num_agents": 20, "horizon": 20.0}, 8, 300_000),
+    "arm_elimination_v0": ({}, 1, 60_000),
+    "gossip_bandit_v0": ({"num_agents": 20, "horizon": 20.0}, 2, 100_000),
     "social_bandit_v0": ({"num_agents": 20, "horizon": 50}, 1, 300_000),
-    "elicitation_v0": ({"num_individuals": 50}, 8, 100_000),
+    "elicitation_v0": ({"num_individuals": 50}, 1, 60_000),
 }
 
 

@@ -85,7 +85,9 @@ def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
             config=one["config"],
             seeds=np.array(one["seeds"]),
             metrics={name: np.array(values, np.float64) for name, values in one["metrics"].items()},
-            curves={RUNS: [(np.arange(len(runs)), np.array(runs)) for runs in one[RUNS]]} if RUNS in one else {},
+            curves={RUNS: [(np.arange(len(runs), dtype=float), np.array(runs)) for runs in one[RUNS]]}
+            if RUNS in one
+            else {},
             wall_seconds=np.array(one["wall_seconds"], np.float64),
         )
         for one in kept["groups"]

@@ -1,6 +1,8 @@
 """Base classes of the policies, which act on arrays of observations, and the policy that acts at random."""
 
+import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 import gymnasium
@@ -79,10 +81,35 @@ class Learner(Policy):
 
     progress: Progress | None = None
 
-    def train(self, env: PublicView | Population[Any]) -> Self:
-        """Train now, in worlds like `env`, which is itself left alone; returns the policy."""
+    def train(self, env: PublicView | Population[Any], role: str | None = None) -> Self:
+        """Train now as `role` (None: the only one), in worlds like `env`, which is itself left alone; returns the policy."""
+        self.role = next(iter(env.roles)) if role is None else role
         self.fit(env.view(self) if isinstance(env, Population) else env)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("progress", "rng")}
+
+    def save(self, path: str | Path) -> None:
+        """Write what was learned to a file, from which `load` makes the policy again."""
+        Path(path).write_bytes(pickle.dumps(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """A policy that `save` has written. Such files can hold code that runs as they are loaded: load only what you trust.
+
+        Raises:
+            ValueError: the file holds no policy of this class.
+        """
+        try:
+            found = pickle.loads(Path(path).read_bytes())
+        except (pickle.UnpicklingError, EOFError, AttributeError, OSError) as error:
+            raise ValueError(
+                f"path must be a file that {cls.__name__}.save has written, not {str(path)!r}: {error}"
+            ) from error
+        if not isinstance(found, cls):
+            raise ValueError(f"path must hold a {cls.__name__}, and {str(path)!r} holds a {type(found).__name__}")
+        return found
 
     def fit(self, view: PublicView) -> Any:
         """Train in `view.practice(...)`, worlds like the one in which the policy will act."""

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from cases import CASES
 from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.vec_env import VecNormalize
@@ -108,16 +109,32 @@ def test_actions_of_the_wrong_shape_are_refused() -> None:
         rate(lambda rows: np.zeros(2, np.int64))
 
 
-def test_functions_are_shown_masks_if_they_ask() -> None:
-    seen: list[Any] = []
+def first_open(rows: Array, masks: Array) -> Array:
+    return masks.argmax(1)
 
-    def masked(rows: Array, masks: Array) -> Array:
-        seen.append(masks.shape)
-        return masks.argmax(1)
 
-    env = federated_bandit_v0.population(2, num_agents=3, num_arms=4, horizon=10)
-    taciturn.simulate(env, masked, seed=0)
-    assert set(seen) == {(6, env.roles["agent"].action_space.n)}  # type: ignore[attr-defined]
+class FirstOpen:
+    """The same with `predict`."""
+
+    def predict(self, observation: Array, action_masks: Array | None = None) -> tuple[Array, None]:
+        assert action_masks is not None
+        assert action_masks.dtype == np.bool_
+        return action_masks.argmax(1), None
+
+
+def walked(agent: Any) -> list[float]:
+    """What an agent earns in a corridor, where moving left is masked at the left end."""
+    env = CASES["corridor"].population(6)
+    run = taciturn.simulate(env, agent, seed=2)
+    return [float(x) for x in run.metrics["earned"]]
+
+
+def test_masks_are_shown_to_those_that_ask() -> None:
+    def left(rows: Array) -> Array:
+        return np.where(rows[:, 0] == 1, 1, 0)  # at the left end, stay
+
+    assert walked(first_open) == walked(FirstOpen()) == walked(left)
+    assert walked(left) != walked(lambda rows: np.full(len(rows), 2))
 
 
 def made(algorithm: Any, env: Population[Any], policy: str = "MlpPolicy", **others: Any) -> Any:
@@ -150,9 +167,10 @@ def test_models_of_stable_baselines_act_as_by_hand(
     model.save(tmp_path / "model.zip")
     agent = f"sb3:{tmp_path}/model.zip" if saved else model
     assert rate(agent) == [float(x) for x in env.metrics()["rate"]]
-    # A second run begins anew.
+    # Other runs begin anew, also with other numbers of rows.
     again = bring(agent)
-    assert rate(again) == rate(again)
+    assert len(rate(again, stopping(5))) == 5
+    assert rate(again) == rate(again) == rate(agent)
 
 
 def test_continuous_actions_and_masks(tmp_path: Path) -> None:
@@ -240,17 +258,11 @@ def by_weights(rows: Array) -> Array:
 
 def test_networks_in_onnx(tmp_path: Path) -> None:
     assert rate(linear(WEIGHTS, tmp_path / "net.onnx")) == rate(by_weights)
-    bandit = federated_bandit_v0.population(2, num_agents=3, num_arms=4, horizon=10)
-    role = bandit.roles["agent"]
-    size = role.layout.space().shape[0]
     # All actions are worth the same: of those that the mask leaves, the first is taken.
-    agent = linear(np.zeros((size, int(role.action_space.n)), np.float32), tmp_path / "flat.onnx")  # type: ignore[attr-defined]
-    found = taciturn.simulate(bandit, agent, seed=0).metrics["regret"]
-    np.testing.assert_array_equal(found, taciturn.simulate(bandit, first_open, seed=0).metrics["regret"])
-
-
-def first_open(rows: Array, masks: Array) -> Array:
-    return masks.argmax(1)
+    flat, env = bring(linear(np.zeros((7, 3), np.float32), tmp_path / "flat.onnx")), CASES["corridor"].population(2)
+    flat.reset(env, np.random.default_rng(0))
+    masks = np.array([[[0, 1, 1]], [[1, 0, 1]]], np.int8)
+    assert flat.act(env.reset(seed=0)[0], masks).tolist() == [[1], [0]]
 
 
 class Best(torch.nn.Module):

@@ -195,8 +195,8 @@ def test_what_is_public_is_there() -> None:
 
 
 def test_one_role_practises_beside_copies_of_the_others() -> None:
-    world = platform_side(2, individuals=BestResponse(), num_individuals=4, fixed_target=True)
-    practice = world.view().practice(5, num_individuals=6)
+    world: Any = platform_side(2, individuals=BestResponse(), num_individuals=4, fixed_target=True)
+    practice: Any = world.view().practice(5, num_individuals=6)
     practice.reset(seed=0)
     world.reset(seed=0)
     assert type(practice) is type(world)

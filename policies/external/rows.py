@@ -84,7 +84,7 @@ class Predictor(RowPolicy):
     """
 
     def __init__(
-        self, model: Any, *, deterministic: bool = True, normalize: Callable[[Array], Array] | None = None
+        self, model: Any, *, deterministic: bool = True, normalize: Callable[[Array], Any] | None = None
     ) -> None:
         spaces = tuple(getattr(model, name, None) for name in ("observation_space", "action_space"))
         super().__init__(spaces if all(isinstance(one, gymnasium.Space) for one in spaces) else None)  # type: ignore[arg-type]

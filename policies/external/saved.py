@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array
+from taciturn.policies.base import Learner, Policy
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
 from taciturn.policies.learned.training import one_thread
 from taciturn.validation import missing_extra
 
-__all__ = ["LOADERS", "load_onnx", "load_rllib", "load_sb3", "load_torchrl"]
+__all__ = ["LOADERS", "load_onnx", "load_rllib", "load_sb3", "load_torchrl", "load_trained"]
 
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 
@@ -35,6 +36,7 @@ def load_sb3(path: str | Path, *, deterministic: bool = True, normalize: str | P
         raise missing_extra("a saved model of Stable-Baselines3 needs stable-baselines3", "rl") from error
     file = existing(path, "model.zip of Stable-Baselines3")
     try:
+        data: Any
         data, parameters, _ = load_from_zip_file(file, device="cpu")
         kind, known = data["policy_class"], data["policy_kwargs"]
         if "use_sde" in inspect.signature(kind).parameters and "use_sde" not in known:
@@ -57,6 +59,10 @@ class OneThread:
     def __init__(self, policy: Any) -> None:
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
         self.predict = one_thread()(policy.predict)
+        self._name = type(policy).__name__
+
+    def __repr__(self) -> str:
+        return self._name
 
 
 def normalizer(file: Path | None) -> Callable[[Array], Array] | None:
@@ -156,6 +162,22 @@ def load_torchrl(path: str | Path) -> RowPolicy:
             )
 
     return Scores(best)
+
+
+def load_trained(folder: str | Path, **parameters: Any) -> Policy:
+    """What `taciturn train` has written to a folder: a model of Stable-Baselines3, or a learner of this package.
+
+    Raises:
+        ValueError: the folder holds no finished training.
+    """
+    found = Path(folder)
+    if (found / "learner.pkl").is_file():
+        return Learner.load(found / "learner.pkl")
+    if (found / "model.zip").is_file():
+        return load_sb3(found / "model.zip", **parameters)
+    raise ValueError(
+        f"policy must be a folder that `taciturn train` has finished, and {str(folder)!r} holds no trained agent"
+    )
 
 
 def existing(path: str | Path, what: str) -> Path:

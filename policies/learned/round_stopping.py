@@ -11,7 +11,13 @@ from taciturn.envs.round_stopping.model import parameters
 from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State
 from taciturn.policies.base import Learner
 from taciturn.policies.families.round_stopping import StoppingRule
-from taciturn.policies.learned.training import library_seed, needs_stable_baselines, one_thread, update_table
+from taciturn.policies.learned.training import (
+    ModelLearner,
+    library_seed,
+    needs_stable_baselines,
+    one_thread,
+    update_table,
+)
 from taciturn.validation import Bools, Floats, Ints
 
 __all__ = ["LearnedStopping", "TabularQ"]
@@ -34,7 +40,7 @@ class PaidPerSlot(RoundStopping):
         return new, {"server": reward[:, None]}, terminated, truncated, info
 
 
-class LearnedStopping(Learner):
+class LearnedStopping(ModelLearner):
     """A rule learned by PPO or DQN from play alone, without knowledge of the model.
 
     It maximises the long-run rate as Jiang 2020 does. The reward of a round is R(k) - lambda (n tau + t0); after each stage of training
@@ -61,7 +67,6 @@ class LearnedStopping(Learner):
         self.rows = integer("rows", SETTINGS[algorithm]["rows"] if rows is None else rows, at_least=1)
         self.seed = integer("seed", seed, at_least=0)
         self.history: list[float] = []
-        self._model: Any = None
 
     def begin(self, view: PublicView) -> None:
         self.require(issubclass(view.world, RoundStopping), "the round-stopping worlds", view)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, PublicView, integer, number
-from taciturn.policies.base import Learner
 from taciturn.policies.learned.training import (
+    ModelLearner,
     Ranking,
     has_individual_params,
     library_seed,
@@ -38,13 +38,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class PPOLearner(Learner):
+class PPOLearner(ModelLearner):
     """Base of the learners that are trained by PPO. `history` is the mean reward per step in each rollout."""
 
     def __init__(self, seed: int) -> None:
         self.seed = integer("seed", seed, at_least=0)
         self._history: list[float] = []
-        self._model: Any = None
 
     @property
     def history(self) -> list[float]:

@@ -8,11 +8,12 @@ import numpy as np
 
 from taciturn.envs.core import Array, Layout, Population, PublicView, Streams
 from taciturn.envs.social_bandit.world import SocialBandit, State
+from taciturn.policies.base import Learner
 from taciturn.validation import Floats, Ints, missing_extra
 
 __all__ = [
-    "ImmediateReward", "Ranking", "has_individual_params", "library_seed", "needs_stable_baselines", "one_thread", "practice",
-    "update_table",
+    "ImmediateReward", "ModelLearner", "Ranking", "has_individual_params", "library_seed", "needs_stable_baselines", "one_thread",
+    "practice", "update_table",
 ]  # fmt: skip
 
 
@@ -96,6 +97,26 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+class ModelLearner(Learner):
+    """Base of the learners with a model of Stable-Baselines3, of which only the network is saved."""
+
+    _model: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_model": None if self._model is None else Network(self._model.policy)}
+
+
+class Network:
+    """What is left of a model when its training is over."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.observation_space, self.action_space = policy, policy.observation_space, policy.action_space
+
+    def predict(self, *args: Any, **named: Any) -> Any:
+        """See `predict` of Stable-Baselines3."""
+        return self.policy.predict(*args, **named)
 
 
 @contextmanager

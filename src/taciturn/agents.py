@@ -2,11 +2,12 @@
 
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor, RowFunction
-from taciturn.policies.external.saved import LOADERS
+from taciturn.policies.external.saved import LOADERS, load_trained
 from taciturn.registry import make_policy
 from taciturn.validation import shown
 
@@ -24,12 +25,15 @@ def bring(agent: Any, **parameters: Any) -> Any:
             - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it requires a second
               argument, it gets the masks int8[R, n] (None in a world without any);
             - anything with Stable-Baselines3's `predict`;
-            - `sb3:model.zip`, `onnx:model.onnx`, `torchrl:actor.pt` or `rllib:checkpoint`, what these libraries have saved.
+            - `sb3:model.zip`, `onnx:model.onnx`, `torchrl:actor.pt` or `rllib:checkpoint`, what these libraries have saved, or a folder
+              of `taciturn train`.
 
     Raises:
         UnknownName: no policy is called that.
         ValueError: nothing that acts, or parameters that it does not take.
     """
+    if isinstance(agent, Path) or (isinstance(agent, str) and Path(agent).is_dir()):
+        return load_trained(agent, **parameters)
     if isinstance(agent, str):
         return _named(agent, parameters)
     if isinstance(agent, type):

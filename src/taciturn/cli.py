@@ -1,4 +1,4 @@
-"""The command line: `taciturn list | run | bench | reproduce | report | audit`."""
+"""The command line: `taciturn list | run | train | bench | reproduce | report | audit`."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from taciturn.agents import bring
 from taciturn.auditing import Site, audit_command, json_values, named_mechanisms, parse_mechanism, parsed
 from taciturn.envs.core import integer
-from taciturn.registry import WORLDS, UnknownName, make_world, policies
+from taciturn.registry import WORLDS, UnknownName, make_world, one_agent, policies
 from taciturn.simulation import simulate
 
 if TYPE_CHECKING:
@@ -166,6 +166,42 @@ def _app() -> Any:
                 mean = privacy_text(row["values"])
             print(f"  {name:{width}}  {mean}{interval}")
 
+    @app.command("train")
+    def train_(
+        env: Annotated[str, Argument(help="An environment: its id or name.")],
+        steps: Annotated[int, Option(help="Environment steps, counted over agents and replicas.")],
+        out: Annotated[Path, Option(help="Folder for the agent; `run --policy FOLDER` plays it.")],
+        algorithm: Annotated[
+            str,
+            Option(
+                help="A class of Stable-Baselines3 or sb3-contrib (PPO, DQN, RecurrentPPO, ...), or a learner's name."
+            ),
+        ] = "PPO",
+        settings: Settings = None,
+        privacy: Annotated[str | None, Option(help="MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
+        num_envs: Annotated[int, Option(help="Replicas in training.")] = 16,
+        evaluations: Annotated[int, Option(help="How often it is saved, and evaluated in fresh runs.")] = 10,
+        seed: int = 0,
+        resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    ) -> None:
+        """Train an agent, and keep it in a folder with its evaluations and checkpoints."""
+        from taciturn.bench.progress import bar, stderr
+        from taciturn.bench.train import train
+
+        own, others = _settings(settings or [])
+        mechanisms = {} if privacy is None else _privacy(privacy, list(one_agent(env, 1, others).channels))
+        if isinstance(mechanisms, str):
+            raise ValueError(
+                f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
+            )
+        with bar(stderr(), 1) as shown:
+            train(
+                env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, num_envs=num_envs,
+                evaluations=evaluations, resume=resume, progress=lambda done, text: shown.running(text, done),
+            )  # fmt: skip
+        print(f"trained: {out} (taciturn run {env} --policy {out})")
+        print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
+
     def runs(name: str, help_: str, names_: Any, folder: str) -> None:
         """A command that runs the studies selected by its arguments and writes their report."""
 
@@ -291,7 +327,18 @@ def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
 
 
 def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, dict[str, Any]]:
-    """A population, who acts in it, and the parameters from `key=value`; values are JSON if they parse as such, else text."""
+    """A population, who acts in it, and the parameters from `key=value`."""
+    own, others = _settings(settings)
+    try:
+        population = make_world(env).population(**others)
+    except TypeError as error:
+        raise ValueError(f"{env} cannot take {others}: {error}") from error
+    actor = _actors(policy, own, list(population.roles))
+    return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
+
+
+def _settings(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The policy's and the world's parameters from `policy.key=value` and `key=value`; values are JSON if they parse as such, else text."""
     own: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for setting in settings:
@@ -303,12 +350,7 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, d
             where[key.removeprefix("policy.")] = parsed(text)
         except ValueError as error:
             raise ValueError(f"--set {key}: {error}") from error
-    try:
-        population = make_world(env).population(**others)
-    except TypeError as error:
-        raise ValueError(f"{env} cannot take {others}: {error}") from error
-    actor = _actors(policy, own, list(population.roles))
-    return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
+    return own, others
 
 
 def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:

@@ -127,14 +127,14 @@ def make_policy(name: str, **parameters: Any) -> Any:
 
 def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
     """Gymnasium's form of a world."""
-    return SingleEnv(_one_agent(world, 1, parameters), render_mode)
+    return SingleEnv(one_agent(world, 1, parameters), render_mode)
 
 
 def vector_env(
     world: str, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **parameters: Any
 ) -> VectorView:
     """Gymnasium's vector form of a world."""
-    return VectorView(_one_agent(world, num_envs, parameters), autoreset_mode, render_mode)
+    return VectorView(one_agent(world, num_envs, parameters), autoreset_mode, render_mode)
 
 
 def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:
@@ -147,9 +147,12 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
     return make_world(world).env(render_mode, **parameters)
 
 
-def _one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
-    (entry,) = (entry for entry in WORLDS if entry.name == world)
-    return (entry.one_agent or entry.world.population)(num_envs, **parameters)
+def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
+    """A population of one role: the world's own, or what stands for it in Gymnasium (`Entry.one_agent`)."""
+    found = make_world(world)
+    entry = next((entry for entry in WORLDS if entry.world is found), None)
+    make = found.population if entry is None or entry.one_agent is None else entry.one_agent
+    return make(num_envs, **parameters)
 
 
 def register() -> None:

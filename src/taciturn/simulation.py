@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.agents import bring_all
 from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, vector
 
 __all__ = ["Run", "simulate"]
@@ -59,6 +58,7 @@ def simulate(
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
     """
+    from taciturn.agents import bring_all  # with all policies, which `import taciturn` does without
     from taciturn.wrappers.channels import private_config
 
     unwrapped = getattr(env, "unwrapped", env)

@@ -1,0 +1,251 @@
+"""Train an agent of Stable-Baselines3 or sb3-contrib, or one of this package's learners, in a world, and keep it in a folder."""
+
+import csv
+import importlib
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taciturn.bench import statistics
+from taciturn.bench.store import environment, now, write_bytes, write_json
+from taciturn.envs.core import Array, Population, integer
+from taciturn.policies import Learner
+from taciturn.policies.base import Policy
+from taciturn.policies.external.rows import Predictor
+from taciturn.policies.learned.training import library_seed, one_thread
+from taciturn.registry import UnknownName, make_policy, one_agent, policies
+from taciturn.simulation import simulate
+from taciturn.validation import missing_extra
+from taciturn.wrappers.channels import private_config
+
+__all__ = ["EVALUATION_RUNS", "train"]
+
+EVALUATION_RUNS = 20
+LIBRARIES = ("stable_baselines3", "sb3_contrib")
+Told = Callable[[float, str], None]
+
+
+def train(
+    world: str, algorithm: str = "PPO", *, steps: int, out: str | Path, seed: int = 0, params: Mapping[str, Any] | None = None,
+    privacy: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None, num_envs: int = 16, evaluations: int = 10,
+    resume: bool = False, progress: Told | None = None,
+) -> Path:  # fmt: skip
+    """Train an agent and keep it in `out`; `simulate`, studies and the command line take it by the folder's name.
+
+    It learns in practice worlds (`PublicView.practice`). As often as `evaluations` says it is saved, and evaluated in `EVALUATION_RUNS`
+    runs of other worlds. What comes later, in `simulate` or a study, draws from neither.
+
+    Args:
+        world: a world's name or id; where it has several roles, one whose id has a single agent (`elicitation`).
+        algorithm: a class of Stable-Baselines3 or sb3-contrib (PPO, A2C, DQN, SAC, MaskablePPO, RecurrentPPO, ...), or a learner of
+            `taciturn list`, which has its own number of steps and evaluations unless it has a parameter `steps`.
+        steps: environment steps, counted over rows: each agent of each replica is one.
+        out: the folder for `manifest.json`, `model.zip` (with `vecnormalize.pkl`) or `learner.pkl`, `evaluations.csv`, `checkpoints/`, and
+            the files of TensorBoard in `log/`.
+        seed: of all randomness in training.
+        params: of the world.
+        privacy: `{channel: mechanism}` in training and evaluation.
+        settings: parameters of the algorithm. As in rl-zoo, `policy` names its network ("MlpPolicy", "MlpLstmPolicy"), and `normalize`
+            says whether observations and rewards are normalised by running statistics.
+        num_envs: replicas in training.
+        evaluations: how often the agent is saved and evaluated.
+        resume: go on from the last checkpoint in `out`, or return at once if the training there is finished.
+        progress: told the fraction done and what is being done.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UnknownName: no such world or algorithm.
+        ValueError: a parameter out of range, or a folder that holds another training.
+        ImportError: stable-baselines3 is not installed.
+    """
+    steps, seed = integer("steps", steps, at_least=1), integer("seed", seed, at_least=0)
+    num_envs, evaluations = integer("num_envs", num_envs, at_least=1), integer("evaluations", evaluations, at_least=1)
+    population = one_agent(world, EVALUATION_RUNS, dict(params or {}))
+    population.channel_configs = {name: private_config(one) for name, one in (privacy or {}).items()}
+    population.purpose = "selection"
+    make = learner if algorithm in policies() else library
+    trainer = make(algorithm, population, num_envs, seed, dict(settings or {}))
+    folder = Path(out)
+    asked = {
+        "world": world, "algorithm": algorithm, "steps": steps, "seed": seed, "params": dict(params or {}),
+        "privacy": {name: repr(one) for name, one in (privacy or {}).items()}, "settings": dict(settings or {}),
+        "num_envs": num_envs, "evaluations": evaluations,
+    }  # fmt: skip
+    begun = _open(folder, asked, resume)
+    if begun.get("finished"):
+        return folder
+    trainer(folder, steps, evaluations, progress or (lambda fraction, text: None))
+    write_json(folder / "manifest.json", begun | {"finished": now()})
+    return folder
+
+
+def _open(folder: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """The manifest of a training, new or from the folder; ValueError if the folder holds something else."""
+    file = folder / "manifest.json"
+    if file.exists():
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        differing = [
+            name
+            for name, value in asked.items()
+            if found.get("training", {}).get(name) != json.loads(json.dumps(value))
+        ]
+        if differing:
+            raise ValueError(
+                f"out must be a new folder or hold this training, and {folder} differs in {', '.join(differing)}"
+            )
+        if not resume:
+            raise ValueError(
+                f"out must be a new folder, and {folder} holds this training: resume it, or choose another"
+            )
+        return found
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"out must be a new or empty folder, and {folder} is not")
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    manifest = {"training": asked, **environment(), "started": now(), "finished": None}
+    write_json(file, manifest)
+    return manifest
+
+
+class Watched(Policy):
+    """Another policy, whose rewards are added up, float64[B]: the mean over agents of what each earned in the run."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+
+    def reset(self, env: Any, rng: np.random.Generator, role: str | None = None) -> None:
+        self.policy.reset(env, rng, role)
+        self.returns: Array = np.zeros(env.num_envs)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        found: Array = self.policy.act(obs, mask)
+        return found
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        self.returns = self.returns + reward.mean(1)
+        self.policy.update(obs, action, reward, done)
+
+
+def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path, steps: int) -> None:
+    """Append a row to `evaluations.csv`: steps, and mean and interval of the return over `EVALUATION_RUNS` fresh runs."""
+    watched = Watched(policy)
+    simulate(population, watched, seed=seed, fast=False)
+    file = folder / "evaluations.csv"
+    rows = (
+        list(csv.reader(io.StringIO(file.read_text(encoding="utf-8"))))
+        if file.exists()
+        else [["steps", "return", "low", "high"]]
+    )
+    kept = [row for row in rows if row[0] != str(steps)]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        [*kept, [steps, *(f"{x:.6g}" for x in statistics.mean(watched.returns))]]
+    )
+    write_bytes(file, text.getvalue().encode())
+
+
+def learner(
+    name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any]
+) -> Callable[[Path, int, int, Told], None]:
+    """How a learner of this package is trained; it is saved once, when it has learned."""
+    if not issubclass(policies()[name], Learner):
+        raise ValueError(f"algorithm must be one that learns, and {name} does not")
+    made = make_policy(name, seed=seed, **settings)
+
+    def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
+        if hasattr(made, "steps") and "steps" not in settings:
+            made.steps = steps
+        made.progress = lambda done: tell(0.95 * done, f"{name} learns")
+        population.reset(seed=seed)
+        made.train(population)
+        made.progress = None
+        made.save(folder / "learner.pkl")
+        tell(0.95, "evaluation")
+        evaluated(made, population, seed, folder, steps)
+
+    return run
+
+
+def library(
+    name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any]
+) -> Callable[[Path, int, int, Told], None]:
+    """How an algorithm of Stable-Baselines3 or sb3-contrib is trained, from the last checkpoint if there is one."""
+    try:
+        from stable_baselines3.common.base_class import BaseAlgorithm
+        from stable_baselines3.common.logger import configure
+        from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+
+        from taciturn.wrappers.sb3 import RowsVecEnv
+    except ImportError as error:
+        raise missing_extra(f"algorithm {name} needs stable-baselines3", "rl") from error
+    known = {
+        found.__name__: found
+        for module in map(importlib.import_module, LIBRARIES)
+        for found in vars(module).values()
+        if isinstance(found, type) and issubclass(found, BaseAlgorithm)
+    }
+    if name not in known:
+        learners = [one for one, kind in policies().items() if issubclass(kind, Learner)]
+        raise UnknownName("algorithm", name, [*known, *learners])
+    own = dict(settings)
+    network = own.pop("policy", "MlpLstmPolicy" if name == "RecurrentPPO" else "MlpPolicy")
+    normalize = own.pop("normalize", False)
+    population.reset(seed=seed)  # from now on its mechanisms stand on its channels, and in the worlds for practice
+    practice = population.view().practice(num_envs)
+    rows: Any = VecMonitor(RowsVecEnv(practice, seed))
+    if normalize:
+        rows = VecNormalize(rows, gamma=own.get("gamma", 0.99))
+    try:
+        model = known[name](network, rows, seed=library_seed(seed), device="cpu", **own)
+    except (TypeError, ValueError, AssertionError) as error:
+        raise ValueError(f"algorithm {name} cannot learn in {population.name} with {settings}: {error}") from error
+
+    def save(folder: Path, stem: str) -> None:
+        buffer = io.BytesIO()
+        model.save(buffer)
+        write_bytes(folder / f"{stem}.zip", buffer.getvalue())
+        if normalize:
+            import pickle
+
+            write_bytes(folder / f"{stem}.pkl" if stem != "model" else folder / "vecnormalize.pkl", pickle.dumps(rows))
+
+    def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
+        nonlocal model
+        marks = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
+        done = max((int(file.stem) for file in (folder / "checkpoints").glob("*.zip")), default=0)
+        if done:
+            model = known[name].load(folder / "checkpoints" / f"{done}.zip", env=rows, device="cpu")
+            model.num_timesteps = done
+        logger = configure(str(folder / "log"), ["csv", "tensorboard"])
+        model.set_logger(logger)
+        try:
+            for mark in marks:
+                if mark <= done:
+                    continue
+                with one_thread():
+                    model.learn(
+                        mark - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
+                    )
+                save(folder / "checkpoints", str(mark))
+                evaluated(Predictor(model), population, seed, folder, mark)
+        finally:
+            logger.close()
+        save(folder, "model")
+
+    return run
+
+
+def teller(tell: Told, steps: int, name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
+    """A callback of Stable-Baselines3 that passes on the fraction done."""
+
+    def told(local: dict[str, Any], _: dict[str, Any]) -> bool:
+        done = local["self"].num_timesteps
+        tell(min(done / steps, 1.0), f"{name}: {done:,} of {steps:,} steps")
+        return True
+
+    return told

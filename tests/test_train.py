@@ -1,0 +1,225 @@
+"""Agents are trained into a folder, which resumes, and from which they act as they did; learners are saved and loaded."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+
+import taciturn
+from taciturn.agents import bring
+from taciturn.bench import train as training
+from taciturn.bench.train import train
+from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
+from taciturn.policies import (
+    LearnedElimination,
+    LearnedPulls,
+    LearnedStopping,
+    Learner,
+    SharedPPO,
+    SocialQ,
+    TabularQ,
+)
+from taciturn.registry import UnknownName
+from taciturn.wrappers import BitwiseRandomizedResponse
+
+STOPPING: dict[str, Any] = {"num_clients": 6, "slot_time": 0.1, "horizon": 10.0}
+SHORT: dict[str, Any] = {"steps": 256, "params": STOPPING, "num_envs": 4, "evaluations": 2}
+ROLLOUT: dict[str, Any] = {"settings": {"n_steps": 16, "batch_size": 64}}
+
+
+def acts(agent: Any) -> list[float]:
+    run = taciturn.simulate(round_stopping_v0.population(4, **STOPPING), agent, seed=1)
+    return [float(x) for name in ("rate", "rounds") for x in run.metrics[name]]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("PPO", ROLLOUT["settings"]),
+        ("A2C", {"normalize": True}),
+        ("DQN", {"learning_starts": 10}),
+        ("RecurrentPPO", {"n_steps": 16, "batch_size": 64}),
+        ("TabularQ", {"sessions": 1}),
+    ],
+)
+def test_a_folder_acts(algorithm: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    folder = train("round_stopping", algorithm, out=tmp_path / "agent", **SHORT, settings=settings)
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["training"]["algorithm"] == algorithm
+    assert manifest["training"]["params"] == STOPPING
+    assert manifest["finished"]
+    with (folder / "evaluations.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["steps"]) for row in rows] == ([256] if algorithm == "TabularQ" else [128, 256])
+    assert all(float(row["low"]) <= float(row["return"]) <= float(row["high"]) for row in rows)
+    assert acts(folder) == acts(str(folder)) == acts(bring(folder))
+    if algorithm != "TabularQ":
+        assert list((folder / "log").glob("events.out.tfevents.*")), "what TensorBoard shows"
+        assert {file.stem for file in (folder / "checkpoints").glob("*.zip")} == {"128", "256"}
+
+
+def test_training_is_reproducible(tmp_path: Path) -> None:
+    seeds = {"a": 0, "b": 0, "c": 1}
+    weights = {}
+    for name, seed in seeds.items():
+        folder = train("round_stopping", out=tmp_path / name, seed=seed, **SHORT, **ROLLOUT)
+        weights[name] = PPO.load(folder / "model.zip").get_parameters()["policy"]["action_net.weight"]
+    np.testing.assert_array_equal(weights["a"], weights["b"])
+    assert not np.array_equal(weights["a"], weights["c"])
+
+
+def test_a_training_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, learned = tmp_path / "agent", []
+    real = training.evaluated
+
+    def stops(*given: Any) -> None:
+        real(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "evaluated", stops)
+        with pytest.raises(KeyboardInterrupt):
+            train("round_stopping", out=folder, **SHORT, **ROLLOUT)
+    assert [file.name for file in (folder / "checkpoints").glob("*.zip")] == ["128.zip"]
+    with pytest.raises(ValueError, match="holds no trained agent"):
+        bring(folder)
+    with pytest.raises(ValueError, match="holds this training: resume it"):
+        train("round_stopping", out=folder, **SHORT, **ROLLOUT)
+    with pytest.raises(ValueError, match=r"and .* differs in seed"):
+        train("round_stopping", out=folder, seed=3, resume=True, **SHORT, **ROLLOUT)
+    train("round_stopping", out=folder, resume=True, progress=lambda done, _: learned.append(done), **SHORT, **ROLLOUT)
+    assert min(learned) > 0.5, "the first half is not learned again"
+    before = (folder / "model.zip").read_bytes()
+    train("round_stopping", out=folder, resume=True, **SHORT, **ROLLOUT)
+    assert (folder / "model.zip").read_bytes() == before
+    with (folder / "evaluations.csv").open(encoding="utf-8") as file:
+        assert [row["steps"] for row in csv.DictReader(file)] == ["128", "256"]
+
+
+def test_training_evaluation_and_play_draw_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one seed for all of them: the first numbers of the stream of rewards differ."""
+    first: dict[str, set[float]] = {}
+    real = social_bandit_v0._population.initial
+
+    def initial(self: Any) -> Any:
+        found = real(self)
+        first.setdefault(self.purpose, set()).add(float(self.stream("probe").random()))
+        return found
+
+    monkeypatch.setattr(social_bandit_v0._population, "initial", initial)
+    params: dict[str, Any] = {"num_agents": 4, "qualities": (0.8, 0.2), "copies": 4, "horizon": 4}
+    folder = train(
+        "social_bandit", steps=64, out=tmp_path / "agent", seed=5, params=params, num_envs=2, evaluations=1,
+        settings={"n_steps": 8, "batch_size": 64},
+    )  # fmt: skip
+    taciturn.simulate(social_bandit_v0.population(2, **params), folder, seed=5)
+    assert set(first) == {"training", "selection", ""}
+    assert len(set.union(*first.values())) == sum(map(len, first.values()))
+
+
+def test_privacy_holds_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = set()
+    real = gossip_bandit_v0._population.transition
+
+    def transition(self: Any, *given: Any) -> Any:
+        seen.add((self.purpose, repr(self.channels["preference"].config.mechanism)))
+        return real(self, *given)
+
+    monkeypatch.setattr(gossip_bandit_v0._population, "transition", transition)
+    mechanism = BitwiseRandomizedResponse(2.0)
+    train(
+        "gossip_bandit", steps=64, out=tmp_path / "agent", params={"num_agents": 4, "horizon": 2.0}, num_envs=2, evaluations=1,
+        privacy={"preference": mechanism}, settings={"n_steps": 16, "batch_size": 32},
+    )  # fmt: skip
+    assert seen == {("training", repr(mechanism)), ("selection", repr(mechanism))}
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"world": "round_stoping"}, UnknownName, "did you mean round_stopping_v0"),
+        ({"algorithm": "PPP"}, UnknownName, "unknown algorithm 'PPP': did you mean PPO"),
+        ({"algorithm": "Uniform"}, ValueError, "algorithm must be one that learns, and Uniform does not"),
+        ({"algorithm": "SAC"}, ValueError, "algorithm SAC cannot learn in round_stopping"),
+        (
+            {"settings": {"speed": 3}},
+            ValueError,
+            "algorithm PPO cannot learn .* with {'speed': 3}: .*unexpected keyword",
+        ),
+        ({"steps": 0}, ValueError, "steps must be"),
+        ({"num_envs": 0}, ValueError, "num_envs must be"),
+        ({"params": {"horizon": -1.0}}, ValueError, "horizon"),
+        ({"privacy": {"x": 3}}, ValueError, "mechanism must be"),
+    ],
+)
+def test_mistakes_are_named_and_leave_no_folder(
+    given: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    arguments = {"world": "round_stopping", **SHORT} | given
+    with pytest.raises(error, match=message):
+        train(out=tmp_path / "agent", **arguments)
+    assert not (tmp_path / "agent").exists()
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "thesis.tex").touch()
+    with pytest.raises(ValueError, match="out must be a new or empty folder"):
+        train("round_stopping", out=tmp_path / "agent", **SHORT)
+
+
+LEARNERS: dict[str, Any] = {
+    "SharedPPO": (SharedPPO, gossip_bandit_v0, {"steps": 2000, "overrides": {}}, {"num_agents": 10, "horizon": 3.0}),
+    "SocialQ": (SocialQ, gossip_bandit_v0, {"steps": 2000}, {"num_agents": 10, "horizon": 3.0}),
+    "LearnedStopping": (LearnedStopping, round_stopping_v0, {"steps": 2000, "stages": 1, "rows": 16}, STOPPING),
+    "TabularQ": (TabularQ, round_stopping_v0, {"sessions": 1}, STOPPING),
+    "LearnedPulls": (LearnedPulls, federated_bandit_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 30}),
+    "LearnedElimination": (
+        LearnedElimination, arm_elimination_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 1000},
+    ),
+}  # fmt: skip
+
+
+def test_every_learner_is_saved_here() -> None:
+    found = {cls.__name__ for cls in taciturn.registry.policies().values() if issubclass(cls, Learner)}
+    assert found == set(LEARNERS)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_are_saved_and_loaded(name: str, tmp_path: Path) -> None:
+    cls, world, own, params = LEARNERS[name]
+    env = world.population(2, **params)
+    learner = cls(**own)
+    learner.progress = lambda done: None
+    learner.train(env)
+    learner.save(tmp_path / "learner.pkl")
+    loaded = cls.load(tmp_path / "learner.pkl")
+    runs = [taciturn.simulate(env, one, seed=3).metrics for one in (learner, loaded)]
+    assert all(np.array_equal(runs[0][name], runs[1][name], equal_nan=True) for name in runs[0])
+    other = TabularQ if cls is not TabularQ else SocialQ
+    with pytest.raises(ValueError, match=f"path must hold a {other.__name__}, and .* holds a {name}"):
+        other.load(tmp_path / "learner.pkl")
+    (tmp_path / "broken.pkl").write_bytes(b"no")
+    with pytest.raises(ValueError, match=r"path must be a file that .*save has written"):
+        cls.load(tmp_path / "broken.pkl")
+
+
+def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from taciturn.cli import main
+
+    world = [word for key, value in STOPPING.items() for word in ("--set", f"{key}={value}")]
+    folder, small = str(tmp_path / "agent"), ["--set", "policy.n_steps=16", "--set", "policy.batch_size=64"]
+    sizes = ["--steps", "128", "--num-envs", "4", "--evaluations", "1"]
+    for arguments, wanted in (
+        (["train", "round_stopping", "--out", folder, *sizes, *world, *small], "steps,return,low,high\n128,"),
+        (["run", "round_stopping", "--policy", folder, "--seeds", "3", *world], "Predictor(model=ActorCriticPolicy"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["taciturn", *arguments])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as end:
+            main()
+        found = capsys.readouterr()
+        assert end.value.code == 0, found.err
+        assert wanted in found.out

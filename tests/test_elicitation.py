@@ -915,7 +915,7 @@ def test_the_contract() -> None:
     assert elicitation_v0.expected_payment(THETA, 1.0, cost, 6) > 0
     assert Wintall.payment(40, 100, 4, 1.0, 2.0) == pytest.approx(2 * 5 * 1 / (4 * 0.4 - 1))
     assert 0 <= FiniteBestResponse.solve(THETA, 1.0, cost, 10, others=None) < 1
-    env = elicitation_v0.parallel_env(num_individuals=3, theta=THETA, cost=cost, horizon=2)
+    env = elicitation_v0.parallel_env(num_individuals=3, theta=THETA, target=1.0, cost=cost, horizon=2)
     env.reset(seed=0)
     assert env.possible_agents == ["platform_0", "individual_0", "individual_1", "individual_2"]
     steps = 0
@@ -948,7 +948,7 @@ def test_ppo_learns_what_wintall_pays() -> None:
         learning_rate=lambda left: 3e-3 * left, policy_kwargs={"net_arch": [16], "log_std_init": -1.3},
     )  # fmt: skip
     with torch.no_grad():
-        learner.policy.action_net.bias[:] = 0.0
+        learner.policy.action_net.bias[:] = 0.1
 
     def paid_and_missed() -> tuple[float, float]:
         side = platform_side(400, **shape)

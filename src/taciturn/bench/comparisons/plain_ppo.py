@@ -85,6 +85,7 @@ class PlainPPO(Study):
     reference: ClassVar[Config] = {"policy": RANDOM}
     facets = ("env",)
     rows = ("policy",)
+    seeds: ClassVar[tuple[int, int]] = (2, 10)  # quick and full: trainings, and runs of Random to pair them with
 
     def cells(self, quick: bool) -> list[Cell]:
         found = []
@@ -92,7 +93,7 @@ class PlainPPO(Study):
             for policy in (PLAIN, RANDOM):
                 own: Config = {"steps": 20_000} if quick and policy == PLAIN else {}
                 found.append(config(env, policy, own, **params) | ({"replicas": 10} if quick else {}))
-        return self.sweep(found, range(2 if quick else 10))
+        return self.sweep(found, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         policy = Random() if cell.config["policy"] == RANDOM else trained(cell, progress)

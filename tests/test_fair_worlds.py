@@ -362,7 +362,7 @@ def test_who_carries_an_epsilon_is_told_once_that_no_noise_is_added(world: Any, 
 def test_who_says_what_stands_on_a_channel_is_told_nothing() -> None:
     world = gossip_bandit_v0.population(1, **GOSSIP)
     for privacy in ("paper", {"preference": BitwiseRandomizedResponse(1.0)}, {"preference": NoPrivacy()}):
-        taciturn.simulate(world, PPCL(), seed=0, privacy=privacy)  # type: ignore[arg-type]
+        taciturn.simulate(world, PPCL(), seed=0, privacy=privacy)
     taciturn.simulate(Privatize(world, "preference", BitwiseRandomizedResponse(1.0)), PPCL(), seed=0)
     taciturn.simulate(world, Voter(), seed=0)
     taciturn.simulate(federated_bandit_v0.population(1, num_agents=2, num_arms=2, horizon=9), UCB1(), seed=0)

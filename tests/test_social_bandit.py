@@ -45,9 +45,8 @@ FIVE = (0.9, 0.7, 0.5, 0.3, 0.1)
 
 
 def population(num_envs: int = 1, **params: Any) -> Any:
-    return social_bandit_v0.population(
-        num_envs, **{"num_agents": 30, "copies": 20, "walk_length": 5, "horizon": 40, "qualities": FIVE} | params
-    )
+    usual: dict[str, Any] = {"num_agents": 30, "copies": 20, "walk_length": 5, "horizon": 40, "qualities": FIVE}
+    return social_bandit_v0.population(num_envs, **usual | params)
 
 
 def plans(option: Any, zero: Any, one: Any, shape: tuple[int, int]) -> Array:

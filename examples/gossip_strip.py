@@ -13,7 +13,7 @@ from taciturn.policies import PPCL
 
 times = np.linspace(0.1, 30.0, 300)
 shown = (0.1, 3.0, 6.0, 9.0, 12.0, 30.0)
-env = gossip_bandit_v0.population(num_agents=400)
+env = gossip_bandit_v0.population(num_agents=400, qualities="chen2021")
 run = taciturn.simulate(
     env, PPCL(epsilon=3.0), seed=2, until=times, record=["popularity", "preference"], privacy="paper"
 )
@@ -29,7 +29,7 @@ for column, time in enumerate(shown):
     axes.set_aspect("equal")
     axes.set_axis_off()
 bands = figure.add_subplot(grid[1, :])
-labels = [f"option {k}, quality {quality:g}" for k, quality in enumerate(env.params.qualities)]
+labels = [f"option {k}, quality {quality:g}" for k, quality in enumerate(env.state.qualities[0])]
 bands.stackplot(times, run.trace["popularity"][:, 0].T, colors=COLOURS[:4], labels=labels)
 bands.set_xlim(0, 30)
 bands.set_ylim(0, 1)

@@ -19,7 +19,7 @@ from taciturn.bench.report import print_tables, write_report
 from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
-from taciturn.bench.tables import interval, number, ranges, relative_scores, standard_tables, tables_of
+from taciturn.bench.tables import interval, number, privacy_text, ranges, relative_scores, standard_tables, tables_of
 
 EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect"}
 
@@ -263,6 +263,14 @@ def test_curves_with_different_times_meet_on_the_range_they_share() -> None:
 )
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [((0.0, 0.0), "0 (nothing sent)"), ((0.0, 1.0), "0.5000"), ((2.0, math.inf), "∞ (no privacy)")],
+)
+def test_privacy_has_the_same_words_in_every_table(values: tuple[float, float], text: str) -> None:
+    assert privacy_text(np.array(values)) == text
 
 
 def test_intervals_and_ranges() -> None:

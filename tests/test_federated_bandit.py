@@ -41,7 +41,7 @@ from taciturn.policies.reference.arm_elimination import (
 from taciturn.wrappers import Budget, Byzantine, Churn, Faulty, Laplace, LossyChannel, Privatize, Stragglers
 
 METRICS = {"regret", "regret_per_agent", "cost", "rounds", "active_arms", "identified", "epsilon_basic"}
-FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "horizon": 700}
+FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "qualities": "grid", "horizon": 700}
 
 
 def world(num_envs: int = 1, **params: Any) -> FederatedBandit:

@@ -484,7 +484,9 @@ class TestWorld:
 
     def test_a_round_is_federated_averaging_by_hand(self) -> None:
         # All clients, one batch an epoch: neither who comes first nor the order of samples matters.
-        env = federated_training_v0.population(1, **SMALL, batch_size=None, learning_rate=0.5, concentration=5.0)
+        env = federated_training_v0.population(
+            1, **SMALL, objective="rate", batch_size=None, learning_rate=0.5, concentration=5.0
+        )
         env.reset(seed=0)
         before, reward = env.state, 0.0
         while env.state.rounds[0] == 0:
@@ -512,7 +514,7 @@ class TestWorld:
         assert (metrics["reward"] > 0).all()
 
     def test_a_round_without_updates_earns_nothing_and_teaches_nothing(self) -> None:
-        env = federated_training_v0.population(2, **SMALL)
+        env = federated_training_v0.population(2, **SMALL, objective="rate")
         env.reset(seed=0)
         before = env.state
         step = env.step(np.zeros((2, 1), int))

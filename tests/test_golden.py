@@ -31,11 +31,16 @@ def round_stopping(policy: Any, **params: Any) -> str:
 
 def federated_bandit() -> str:
     graph = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
-    return told(federated_bandit_v0.population(num_agents=6, num_arms=3, horizon=300, topology=graph), DDPMAB())
+    return told(
+        federated_bandit_v0.population(num_agents=6, num_arms=3, qualities="grid", horizon=300, topology=graph),
+        DDPMAB(),
+    )
 
 
 def elicitation() -> str:
-    population = elicitation_v0.population(num_individuals=40, cost_spread=0.5, horizon=6)
+    population = elicitation_v0.population(
+        num_individuals=40, theta=(0.4, 0.3, 0.2, 0.1), target=1.0, cost_spread=0.5, horizon=6
+    )
     policies = {"platform": Wintall(), "individual": BestResponse()}
     population.reset(seed=2020)
     for role, policy in policies.items():

@@ -20,7 +20,7 @@ from taciturn.envs.core import Array, picture
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
 from taciturn.envs.gossip_bandit import ticks as gossip_ticks
 from taciturn.envs.gossip_bandit.ticks import GossipRule, Tally, option_to_pull, play, tick_times
-from taciturn.envs.gossip_bandit.world import GossipBandit
+from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
 from taciturn.policies import (
     CBL,
     PPCL,
@@ -64,7 +64,7 @@ def two_sample_p(first: Array, second: Array) -> float:
 
 
 def population(num_envs: int = 1, mechanism: Any = None, **params: Any) -> Any:
-    env = gossip_bandit_v0.population(num_envs=num_envs, **params)
+    env = gossip_bandit_v0.population(num_envs=num_envs, **{"qualities": "chen2021"} | params)
     return env if mechanism is None else Privatize(env, "preference", mechanism)
 
 
@@ -812,9 +812,7 @@ def test_shuffled_qualities() -> None:
     params: dict[str, Any] = {"num_agents": 20, "shuffle": True, "horizon": 15.0}
     env = population(600, **params)
     env.reset(seed=0)
-    np.testing.assert_array_equal(
-        np.sort(env.state.qualities, 1), np.broadcast_to(np.sort(env.params.qualities), (600, 4))
-    )
+    np.testing.assert_array_equal(np.sort(env.state.qualities, 1), np.broadcast_to(np.sort(CHEN2021[4]), (600, 4)))
     assert fits(np.bincount(env.state.qualities.argmax(1), minlength=4), np.full(4, 150.0)) > FALSE_ALARM
     before = env.state.qualities.copy()
     some = np.arange(600) < 300

@@ -23,6 +23,7 @@ from taciturn.policies import Deadline, FixedCount, Fraction, OneStepLookAhead, 
 from taciturn.policies.families.round_stopping import StoppingRule
 
 FEW: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "upload_probability": 0.5, "compute_probability": 0.15}
+PRICED: dict[str, Any] = {"objective": "differential", "lambda_": 0.01}
 ONE_ROUND: dict[str, Any] = {"objective": "lagrangian", "lambda_": 0.01}
 
 
@@ -396,7 +397,9 @@ def test_the_papers_pareto_means() -> None:
 
 @pytest.mark.parametrize("law", ["geometric", "pareto"])
 def test_books_balance(law: str) -> None:
-    population = round_stopping_v0.population(50, **FEW, horizon=3.0, time_law=law, computing=(2.0, 4.0))
+    population = round_stopping_v0.population(
+        50, **FEW, objective="rate", horizon=3.0, time_law=law, computing=(2.0, 4.0)
+    )
     population.reset(seed=0)
     rng = np.random.default_rng(0)
     rewards, durations, rounds, arrived = np.zeros(50), np.zeros(50), np.zeros(50), np.zeros(50)
@@ -435,7 +438,9 @@ def test_books_balance(law: str) -> None:
 
 
 def session(actions: int, steps: int, **params: Any) -> list[tuple[Any, bool]]:
-    env = round_stopping_v0.single_env(**{"num_clients": 4, "broadcast_time": 1.0, "slot_time": 0.1, **params})
+    env = round_stopping_v0.single_env(
+        **{"num_clients": 4, "broadcast_time": 1.0, "slot_time": 0.1, "objective": "rate", **params}
+    )
     env.reset(seed=0)
     out: list[tuple[Any, bool]] = []
     while len(out) < steps and not (out and out[-1][1]):
@@ -456,6 +461,9 @@ def session(actions: int, steps: int, **params: Any) -> list[tuple[Any, bool]]:
         ({"horizon": 0.35, "compute_probability": 1e-9}, WAIT, [(0, False), (0, False), (0, True)]),
         ({"horizon": 0.5, "broadcast_time": 0.2, "slot_time": 1.0}, STOP, [(0.022, False), (0.022, True)]),
         ({"horizon": 0.5, "broadcast_time": 0.2, "slot_time": 1.0}, WAIT, [(0, True)]),
+        ({"horizon": 2.0, **PRICED}, STOP, [(0.012, False), (0.012, True)]),
+        ({"horizon": 1.25, **PRICED}, STOP, [(0.012, False), (-0.0025, True)]),
+        ({"horizon": 0.3, "compute_probability": 1e-9, **PRICED}, WAIT, [(-0.001, False)] * 2 + [(-0.001, True)]),
     ],
 )
 def test_a_session_ends_with_its_budget(
@@ -491,7 +499,7 @@ def test_the_horizon_replaces_the_budget() -> None:
     assert first[4] == 100.0
 
 
-@pytest.mark.parametrize("objective", [{}, ONE_ROUND])
+@pytest.mark.parametrize("objective", [{"objective": "rate"}, ONE_ROUND])
 def test_all_clients_received_closes_the_round(objective: dict[str, Any]) -> None:
     """p = mu = 1: a slot to compute, one for each upload."""
     env = round_stopping_v0.single_env(num_clients=3, upload_probability=1, compute_probability=1, **objective)
@@ -509,8 +517,8 @@ def test_all_clients_received_closes_the_round(objective: dict[str, Any]) -> Non
         "messages": 3,
     }
     assert all(step[4].keys() == {"rate_so_far", "messages"} for step in steps[:-1])
-    assert [step[2] for step in steps] == [False, False, False, bool(objective)]
-    net = info["reward"] - (0.01 * 3.04 if objective else 0)
+    assert [step[2] for step in steps] == [False, False, False, objective == ONE_ROUND]
+    net = info["reward"] - (0.01 * 3.04 if objective == ONE_ROUND else 0)
     assert [step[1] for step in steps] == [0, 0, 0, pytest.approx(net)]
 
 
@@ -638,7 +646,7 @@ def params(draw: st.DrawFn) -> dict[str, Any]:
         "transmission": (draw(st.floats(0.2, 5)), draw(st.floats(0.1, 10))),
         "computing": (draw(st.floats(0.2, 5)), draw(st.floats(0.1, 10))),
     }
-    return chosen | draw(st.sampled_from([{}, {"objective": "lagrangian", "lambda_": 0.1}]))
+    return chosen | draw(st.sampled_from([{}, {"objective": "rate"}, {"objective": "lagrangian", "lambda_": 0.1}]))
 
 
 @given(params(), st.integers(0, 2**32 - 1))
@@ -674,9 +682,13 @@ def test_any_parameters_make_a_world(chosen: dict[str, Any], seed: int) -> None:
         ({"slot_time": float("inf")}, "slot_time must be a finite number > 0, not inf"),
         ({"reward": [[1, 2], [3, 4]]}, "reward must be a flat sequence of 101 numbers"),
         ({"horizon": 0}, "horizon must be a finite number > 0, not 0"),
-        ({"objective": "fast"}, "objective must be one of 'rate', 'lagrangian', not 'fast'"),
+        ({"objective": "fast"}, "objective must be one of 'differential', 'rate', 'lagrangian', not 'fast'"),
         ({"objective": "lagrangian"}, "lambda_ must be a finite number > 0, not None"),
-        ({"lambda_": 0.1}, "lambda_ must be None under objective 'rate', where time has no price, not 0.1"),
+        ({"lambda_": 0}, "lambda_ must be a finite number > 0, not 0"),
+        (
+            {"objective": "rate", "lambda_": 0.1},
+            "lambda_ must be None under objective 'rate', where time has no price, not 0.1",
+        ),
         ({"time_law": "weibull"}, "time_law must be one of 'geometric', 'pareto', not 'weibull'"),
         ({"transmission": (1.0,)}, "transmission must be a flat sequence of 2 numbers"),
         ({"computing": (0, 250)}, r"computing shape must be a finite number > 0, not (np\.float64\()?0\.0"),

@@ -38,15 +38,15 @@ from taciturn.wrappers import (
 )
 
 ALARM = 1e-4
+FIVE = (0.9, 0.7, 0.5, 0.3, 0.1)
 
 
 # Rounds.
 
 
 def population(num_envs: int = 1, **params: Any) -> Any:
-    return social_bandit_v0.population(
-        num_envs, **{"num_agents": 30, "copies": 20, "walk_length": 5, "horizon": 40} | params
-    )
+    usual: dict[str, Any] = {"num_agents": 30, "copies": 20, "walk_length": 5, "horizon": 40, "qualities": FIVE}
+    return social_bandit_v0.population(num_envs, **usual | params)
 
 
 def plans(option: Any, zero: Any, one: Any, shape: tuple[int, int]) -> Array:
@@ -396,7 +396,13 @@ def test_policies_need_a_world_where_agents_tell_what_they_prefer() -> None:
 
 # What comes of it.
 
-FAST: dict[str, Any] = {"num_agents": 2000, "copies": 400, "walk_length": 20, "dissemination": "aggregated"}
+FAST: dict[str, Any] = {
+    "num_agents": 2000,
+    "copies": 400,
+    "walk_length": 20,
+    "dissemination": "aggregated",
+    "qualities": FIVE,
+}
 
 
 def test_agents_learn_in_the_fast_setting() -> None:
@@ -514,8 +520,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other size": ({"num_agents": 5, "graph": np.ones((4, 4), int)}, "graph must have 5 nodes"),
     "no graph": ({"graph": "hypercube"}, "graph must be one of"),
-    "one option": ({"qualities": [0.5]}, "qualities must be at least 2 probabilities"),
-    "quality": ({"qualities": [0.5, 1.2]}, "qualities must be at least 2 probabilities"),
+    "one option": ({"qualities": [0.5]}, "qualities must be 2 to 1000 numbers, not 1"),
+    "quality": ({"qualities": [0.5, 1.2]}, r"qualities\[1\] must be a finite number >= 0 and <= 1, not 1.2"),
     "nan": ({"qualities": [0.5, float("nan")]}, "qualities must hold finite numbers"),
     "no copies": ({"copies": 0}, "copies must be an integer >= 1"),
     "half a copy": ({"copies": 2.5}, "copies must be an integer >= 1"),

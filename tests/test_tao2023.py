@@ -8,7 +8,7 @@ import pytest
 
 import taciturn
 from taciturn.bench.papers.tao2023 import share_dynamics
-from taciturn.bench.papers.tao2023.settings import BOUND, H, qualities, signals, society
+from taciturn.bench.papers.tao2023.settings import BOUND, H, signals, society
 from taciturn.bench.papers.tao2023.share_dynamics import (
     agents_needed,
     bit_noise,
@@ -21,7 +21,7 @@ from taciturn.bench.papers.tao2023.share_dynamics import (
     theorem,
 )
 from taciturn.bench.results import Cell
-from taciturn.envs.social_bandit.world import multiplicative_weights, social_bandit_v0
+from taciturn.envs.social_bandit.world import multiplicative_weights, ordered_means, social_bandit_v0
 from taciturn.policies import PrivateSocialLearning
 from taciturn.wrappers import BitwiseRandomizedResponse
 
@@ -85,7 +85,7 @@ def test_shares_and_noise_agree_with_agents() -> None:
 
 
 def test_without_noise_and_with_many_agents_it_is_equation_34() -> None:
-    phi = (rng(5).random((300, 5)) < qualities(5)).astype(np.float64)
+    phi = (rng(5).random((300, 5)) < ordered_means(5)).astype(np.float64)
     limit = (multiplicative_weights(phi, 0.55, 0.01)[:-1] * phi).sum(1)
     setting: dict[str, Any] = {"copies": 10**6, "seed": 6, "beta": 0.55, "mu": 0.01, "replicas": 2}
     many = noisy_weights(phi, num_agents=10**11, epsilon=None, **setting)
@@ -107,7 +107,7 @@ def test_signals_are_those_of_the_run() -> None:
 def test_agents_needed_meet_the_bound_and_half_of_them_do_not() -> None:
     log10 = agents_needed(10, 2.0, "root", rounds=3000)
     n = 10**log10 * np.array([0.5, 1.0, 2.0])
-    values = mean_dynamics(qualities(10), 2.0, n / 2, H / 2 * np.sqrt(n), 3000)
+    values = mean_dynamics(ordered_means(10), 2.0, n / 2, H / 2 * np.sqrt(n), 3000)
     assert values[1] == pytest.approx(BOUND, abs=2e-3)
     assert values[0] > values[1] > values[2]
 
@@ -124,7 +124,7 @@ def test_what_theorem_5_2_asks_for() -> None:
 
 def test_lift_is_where_the_mean_dynamics_ends() -> None:
     """With noise of each agent's own, late rounds of the mean dynamics stand where the cut and selection balance."""
-    eta, heard = qualities(20), np.array([3e5, 1e6])
+    eta, heard = ordered_means(20), np.array([3e5, 1e6])
     late, early = (mean_dynamics(eta, 1.0, np.full(2, np.inf), heard, rounds) for rounds in (6000, 3000))
     expected = [lift(eta, sigma(1.0, math.inf, one))[1] for one in heard]
     assert 2 * late - early == pytest.approx(expected, rel=0.1)

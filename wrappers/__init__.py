@@ -1,5 +1,6 @@
 """Wrappers between a policy and a world: privacy, faults, audits, and adaptors to RL libraries."""
 
+from taciturn.envs.core import NotPrivate
 from taciturn.privacy.budget import Budget, BudgetSpent
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
@@ -21,7 +22,7 @@ from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation,
 
 __all__ = [
     "AuditResult", "BitwiseRandomizedResponse", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential", "Faulty",
-    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "NoPrivacy", "PrivacyLoss",
+    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "NoPrivacy", "NotPrivate", "PrivacyLoss",
     "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Stragglers", "TreeAggregation",
     "UnaryEncoding", "audit",
 ]  # fmt: skip

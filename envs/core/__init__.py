@@ -2,7 +2,17 @@
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
 from taciturn.envs.core.controlled import Controlled, Played, Seat
-from taciturn.envs.core.population import Acts, Population, Rollout, Step, Transition, as_policies, begin, select
+from taciturn.envs.core.population import (
+    Acts,
+    NotPrivate,
+    Population,
+    Rollout,
+    Step,
+    Transition,
+    as_policies,
+    begin,
+    select,
+)
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
 from taciturn.envs.core.roles import Layout, Role
@@ -12,7 +22,7 @@ from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
-    "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout", "ParallelView",
-    "Played", "Population", "PublicView", "Role", "Rollout", "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView",
-    "World", "as_policies", "begin", "choice", "integer", "join", "number", "picture", "select", "vector",
+    "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout", "NotPrivate",
+    "ParallelView", "Played", "Population", "PublicView", "Role", "Rollout", "Seat", "SingleEnv", "Step", "Streams", "Transition",
+    "VectorView", "World", "as_policies", "begin", "choice", "integer", "join", "number", "picture", "select", "vector",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """The array form of a world, B replicas x rows of agents; every other interface is a view of it."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -17,7 +18,8 @@ from taciturn.privacy.composition import Method
 from taciturn.validation import MOST_NUMBERS, Array, array_of, integer, mapping, number, shown
 
 __all__ = [
-    "Acts", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "latest", "masked", "overlaid", "select",
+    "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "latest", "masked", "overlaid",
+    "select",
 ]  # fmt: skip
 
 S = TypeVar("S")
@@ -588,11 +590,40 @@ def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
     return dict(policy)
 
 
+class NotPrivate(UserWarning):
+    """A policy whose paper prescribes a mechanism, at an epsilon that the policy carries, acts where none is installed."""
+
+
 def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
-    """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own."""
+    """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
+
+    One warning `NotPrivate` tells of a policy that carries an epsilon, if nobody said what stands on its channel.
+    """
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
     env.played_by(policies)
+    for policy in policies.values():
+        for name, mechanism in _prescribed(env, policy).items():
+            if env.channels[name].config.mechanism is None:
+                warnings.warn(
+                    f"{policy!r} acts on the channel {name!r} of {env.name}, which nobody made private: its epsilon adds no noise there. "
+                    f"Its paper installs {mechanism!r}: simulate(..., privacy='paper'), --privacy paper, or Privatize(env, {name!r}, ...); "
+                    "NoPrivacy() there says that none is wanted",
+                    NotPrivate,
+                    stacklevel=3,
+                )
+                return
+
+
+def _prescribed(env: Population[Any], policy: Any) -> dict[str, Any]:
+    """The mechanisms that a policy's paper prescribes here, by channel; none if it has no such method, or refuses."""
+    if not hasattr(policy, "prescribes"):
+        return {}
+    try:
+        found: dict[str, Any] = policy.prescribes(env.view(policy))
+    except ValueError:
+        return {}
+    return found
 
 
 class Rollout:

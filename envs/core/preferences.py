@@ -1,6 +1,7 @@
 """What the worlds of social learning share: preferences, plans to change them, their channel, and pictures of their popularity."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import gymnasium
@@ -13,7 +14,7 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
 __all__ = [
     "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
-    "SocialPopulation", "count_holders", "draw_history", "initial_options",
+    "SocialPopulation", "best_options", "count_holders", "draw_history", "initial_options",
     "join_plan", "led_by_wrong", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
 ]  # fmt: skip
 
@@ -141,6 +142,11 @@ def draw_history(axes: Any, times: Floats, shares: Floats, qualities: Floats, ho
         axes.legend(loc="lower right", fontsize="small", framealpha=0.85)
 
 
+def best_options(qualities: Floats) -> Bools:
+    """The options of the best quality, bool[B, K], for qualities [B, K]."""
+    return np.asarray(qualities == qualities.max(1, keepdims=True))
+
+
 def led_by_wrong(support: Array, best: Bools) -> Bools:
     """Whether an option that is not `best` bool[B or 1, K] has more `support` [B, K] than every best one, bool[B]."""
     return np.asarray(np.where(best, -1, support).max(1) > np.where(best, support, -1).max(1))
@@ -170,6 +176,10 @@ class SocialPopulation(Population[S]):
                     f"mechanism on channel {channel!r} must be able to answer a vector of zeros if without_preference is "
                     f"{ZEROS!r}, not {mechanism!r}"
                 ) from error
+
+    def practice_params(self) -> Any:
+        """Fixed qualities are permuted: who learns the number of the best option by heart gains nothing by it."""
+        return replace(self.params, shuffle=True)
 
     @property
     def zeros(self) -> bool:

@@ -43,7 +43,7 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     joined = s.budget[i][s.budget[i] >= 0]
     inset = axes.inset_axes((0.6, 0.6, 0.38, 0.34))
-    inset.hist(joined, bins=np.linspace(0, max(2 * p.target, float(joined.max(initial=0))), 25), color="#47597e")
+    inset.hist(joined, bins=np.linspace(0, max(2 * p.targets[1], float(joined.max(initial=0))), 25), color="#47597e")
     inset.axvline(s.target[i], color="#b3403a", linewidth=1)
     inset.set_title(f"eps of {joined.size} of {p.num_individuals}; target {s.target[i]:.2f}", fontsize=8)
     inset.tick_params(labelsize=7)

@@ -42,7 +42,7 @@ def play_tallies(population: Any, forms: Mapping[str, Any], policies: Mapping[st
         totals = {
             "paid": (paid * prizes.amount).sum(-1),
             "cost": cost * population.cost(budget),
-            "shortfall": n * np.maximum(population.params.target - budget, 0),
+            "shortfall": n * np.maximum(state.desired - budget, 0),
             "levels": n * level,
             "joined": n * everyone,
         }

@@ -1,9 +1,14 @@
 """The platform's side of elicitation as a single-agent task, `taciturn/Elicitation-v0`, in which policies play the individuals.
 
-The rule of payment is WINTALL. The action, Box [0, 1], is the target and the scale as shares of `max_epsilon` and `max_scale`, which
-default to four times the world's target and the marginal cost there. With `fixed_target=True` the target is the world's and the action is
-only the scale. (A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale
-promises more than their tally will pay.) The other parameters are those of `elicitation_v0`.
+The rule of payment is WINTALL. The platform announces the budget that is desired of this run, which it observes, and chooses the scale:
+an action a, Box [-1, 1], is the share (1 + a) / 2 of `max_scale`, which defaults to four times the marginal cost at the highest desired
+budget. WINTALL's own scale is the marginal cost at the desired budget of the run, so that the best action differs from run to run. The
+reward is the platform's per individual.
+
+With `fixed_target=False` an action is the announced target, as such a share of `max_epsilon` (four times the highest desired budget),
+and the scale. A platform that chooses both can mislead individuals who trust its announcement: a low target with a high scale promises
+more than their tally will pay. Under objective "quality", which does not price the error of the estimate, that is what learners find, and
+what they score says nothing. The other parameters are those of `elicitation_v0`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Array, Controlled, Role
+from taciturn.envs.core import Acts, Array, Controlled, Role, Step
 from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
@@ -21,15 +26,15 @@ __all__ = ["PlatformSide", "platform_side"]
 
 
 class PlatformSide(Controlled):
-    """The platform of an elicitation population; its actions are shares of their upper bounds.
+    """The platform of an elicitation population; an action a is the share (1 + a) / 2 of its upper bound.
 
     Args:
         population: an elicitation population with WINTALL as the only rule.
         others: `{"individual": policy}`, as for `Controlled`.
-        fixed_target: True: the target is that of the parameters, and the action is only the scale.
+        fixed_target: True: the announced target is the desired budget, and the action is only the scale.
     """
 
-    def __init__(self, population: Elicitation, others: Mapping[str, Acts], fixed_target: bool = False) -> None:
+    def __init__(self, population: Elicitation, others: Mapping[str, Acts], fixed_target: bool = True) -> None:
         high: Any = population.roles["platform"].action_space
         self._high, self.fixed_target = high.high, fixed_target
         super().__init__(population, "platform", others)
@@ -37,22 +42,28 @@ class PlatformSide(Controlled):
     def make_roles(self) -> tuple[Role, ...]:
         (role,) = super().make_roles()
         size = len(self._high) - self.fixed_target
-        return (replace(role, action_space=gymnasium.spaces.Box(0.0, 1.0, (size,), np.float32)),)
+        return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)),)
+
+    def step(self, actions: Any) -> Step:
+        step = super().step(actions)
+        return step._replace(reward=step.reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
+        share = (1 + action) / 2
         if self.fixed_target:
-            target = np.full((self.num_envs, 1, 1), self.params.target / self._high[0], np.float32)
-            action = np.concatenate([target, action], -1)
-        return action * self._high
+            target = (self.inner.state.desired / self._high[0]).astype(np.float32)
+            share = np.concatenate([target[:, None, None], share], -1)
+        return share * self._high
 
 
-def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = False, **params: Any) -> PlatformSide:
+def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = True, **params: Any) -> PlatformSide:
     """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
 
     Raises:
         ValueError: a parameter out of range.
     """
     plain = elicitation_v0.population(**{**params, "max_epsilon": 1e6}).params
-    bounds = {"max_epsilon": 4 * plain.target, "max_scale": 4 * float(as_cost(plain.cost).marginal(plain.target))}
+    highest = plain.targets[1]
+    bounds = {"max_epsilon": 4 * highest, "max_scale": 4 * float(as_cost(plain.cost).marginal(highest))}
     inner = elicitation_v0.population(num_envs, **{"rules": ("wintall",)} | bounds | params)
     return PlatformSide(inner, {"individual": individuals}, fixed_target)

@@ -13,14 +13,14 @@ Paper
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a campaign:
     individuals answer the current announcement, and the platform's action is the next one; the first is the first rule at the
-    target of the parameters, with the marginal cost there as scale.
+    desired budget, with the marginal cost there as scale.
 
 Observation
-    Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; of the last campaign the `shares` of the reports,
-    `participation`, `payment` (mean per participant) and `degenerate`; `past_shares` of all reports so far, `time_left` (share of
-    the campaigns), and `reports` (-1: none) if `show_reports`. Individuals: the current announcement, `reference` (0 under other rules
-    than `peer_truth_serum`), their own `cost` parameter and `belief` about theta. Nobody observes theta, and the platform observes
-    neither values nor budgets.
+    Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, the budget that is desired of this run;
+    of the last campaign the `shares` of the reports, `participation`, `payment` (mean per participant) and `degenerate`; `past_shares` of
+    all reports so far, `time_left` (share of the campaigns), and `reports` (-1: none) if `show_reports`. Individuals: the current
+    announcement, `reference` (0 under other rules than `peer_truth_serum`), their own `cost` parameter and `belief` about theta. Nobody
+    observes theta, and the platform observes neither values nor budgets.
 
 Action
     Platform: Box float32 `[target, scale, (rule), (value)]`; `rule` (if several are allowed) and `value` (if prices may be posted) are
@@ -28,7 +28,7 @@ Action
 
 Reward
     Individuals: payment minus cost. Platform: minus all payments, minus `penalty` times, under objective "quality", the sum over
-    individuals of max(target - eps, 0) for the parameters' target (eps = 0 for those who stay away), or, under "error", N times the
+    individuals of max(desired - eps, 0) for the desired budget (eps = 0 for those who stay away), or, under "error", N times the
     squared error of the estimate, summed over values.
 
 Rules of payment, for an announced `scale` and target e
@@ -60,12 +60,14 @@ Privacy channels
 
 Arguments
     - num_individuals: N >= 1.
-    - theta: a distribution over M >= 2 values, or M to draw it uniformly from the simplex at each reset.
+    - theta: M >= 2, to draw the distribution of the values uniformly from the simplex at each reset, or such a distribution.
+    - shuffle: whether each run permutes a given theta, which otherwise stays in its order, so that a learner could learn by heart which
+      value is the most frequent.
     - cost: `QuadraticCost(c)`, `LinearCost(c)`, `ExponentialCost(c)`, `LogCost(c)`, or `(g, g')`, functions of arrays.
     - cost_spread: in [0, 1); individual i has cost `u_i g`, `u_i` uniform in 1 -+ spread, and observes `u_i c` (c = 1 for a pair).
     - belief_concentration: beliefs are drawn from Dirichlet(concentration theta); inf: individuals know theta.
     - horizon: number of campaigns, >= 1 (`campaigns` is an alias).
-    - target: the desired budget, in [0.01, max_epsilon].
+    - target: the desired budget, in [0.01, max_epsilon], or (lowest, highest), to draw it uniformly between them at each reset.
     - objective: "quality" or "error"; penalty: >= 0.
     - rules: the rules of payment that may be announced.
     - reporting: "k_ary", "rappor" or "oue", the latter two for M <= 10: a report is then one of 2^M bit strings, as a number.
@@ -82,8 +84,8 @@ Deviations from the paper
     who trust the announced target can be misled: a low target with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
-    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale and target
-    against best responders.
+    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale, at the budget
+    that is desired of this run, against best responders.
 
 Version history
     v0: first version.
@@ -100,6 +102,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core.qualities import repeated
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import drawing, payments
 from taciturn.envs.elicitation.costs import ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
@@ -108,7 +111,19 @@ from taciturn.envs.elicitation.game import Announcement, expected_payment, explo
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, Announcements, distribution, payment_lower_bound
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
-from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
+from taciturn.validation import (
+    MOST_ARMS,
+    MOST_NUMBERS,
+    Array,
+    Bools,
+    Floats,
+    Ints,
+    choice,
+    integer,
+    number,
+    shown,
+    vector,
+)
 
 __all__ = ["Elicitation", "Params", "Prizes", "State", "elicitation_v0"]
 
@@ -120,12 +135,13 @@ class Params:
     """The world's parameters, validated."""
 
     num_individuals: int = 100
-    theta: Any = (0.4, 0.3, 0.2, 0.1)
+    theta: Any = 4
+    shuffle: bool = False
     cost: Any = field(default_factory=lambda: QuadraticCost(0.01))
     cost_spread: float = 0.0
     belief_concentration: float = 100.0
     horizon: int = 10
-    target: float = 1.0
+    target: float | tuple[float, float] = (0.5, 2.0)
     objective: str = "quality"
     penalty: float = 1.0
     rules: Sequence[str] = RULES
@@ -148,10 +164,18 @@ class Params:
             number("belief_concentration", self.belief_concentration, above=0)
         integer("horizon", self.horizon, at_least=1, at_most=2**53)
         number("max_epsilon", self.max_epsilon, above=MIN_TARGET, at_most=LARGE)
-        number("target", self.target, at_least=MIN_TARGET, at_most=self.max_epsilon)
+        choice("shuffle", self.shuffle, (False, True))
+        given: Any = self.target
+        if isinstance(given, list | tuple | np.ndarray):
+            low, high = vector("target", given, size=2).tolist()
+            number("target[0]", low, at_least=MIN_TARGET, at_most=high)
+            number("target[1]", high, at_least=low, at_most=self.max_epsilon)
+            object.__setattr__(self, "target", (low, high))
+        else:
+            number("target", given, at_least=MIN_TARGET, at_most=self.max_epsilon)
         choice("objective", self.objective, ("quality", "error"))
         number("penalty", self.penalty, at_least=0)
-        given: Any = self.rules
+        given = self.rules
         rules = [choice("rules", rule, RULES) for rule in given] if isinstance(given, list | tuple) else []
         if not rules or len(set(rules)) < len(rules):
             raise ValueError(
@@ -169,6 +193,11 @@ class Params:
         """M."""
         return int(self.theta) if isinstance(self.theta, int | np.integer) else len(self.theta)
 
+    @property
+    def targets(self) -> tuple[float, float]:
+        """The lowest and the highest budget that may be desired."""
+        return self.target if isinstance(self.target, tuple) else (self.target, self.target)
+
 
 @dataclass(frozen=True)
 class State:
@@ -177,6 +206,7 @@ class State:
     theta: Floats  # float64[B, M]
     belief: Floats  # float64[B, N, M], or [B, 1, M] if everyone knows theta
     factor: Floats  # float64[B, N]: multiplies the cost
+    desired: Floats  # float64[B]: the desired budget
     target: Floats  # float64[B]: announced
     scale: Floats  # float64[B]
     rule: Ints  # int64[B]: position in RULES
@@ -243,6 +273,7 @@ class Elicitation(Population[State]):
         p, m, x = self.params, self.params.num_values, self.reporting.num_reports
         self.announcements = Announcements(tuple(p.rules), x, p.max_epsilon, p.max_scale)
         last: dict[str, tuple[int, float, float]] = {
+            "desired": (1, 0, p.max_epsilon),
             "shares": (x, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
             "past_shares": (x, 0, 1), "time_left": (1, 0, 1),
         }  # fmt: skip
@@ -270,12 +301,17 @@ class Elicitation(Population[State]):
         """`cost`: g; `reporting`: the mechanism of the reports; `announce`: makes the platform's action for an announcement."""
         return {"cost": self.cost, "reporting": self.reporting, "announce": self.announce}
 
+    def practice_params(self) -> Params:
+        """A given theta is permuted: who learns by heart which value is the most frequent gains nothing by it."""
+        return replace(self.params, shuffle=True)
+
     def initial(self) -> State:
         p, b, n, m = self.params, self.num_envs, self.params.num_individuals, self.params.num_values
         if isinstance(p.theta, int | np.integer):
             theta = self.stream("theta").dirichlet(np.ones(m), b)
         else:
-            theta = np.tile(distribution("theta", p.theta), (b, 1))
+            given = distribution("theta", p.theta)[None]
+            theta = repeated(given, b, self.stream("theta") if p.shuffle else None)[:, 0]
         belief = theta[:, None]
         if p.belief_concentration != math.inf:
             drawn = self.stream("beliefs").standard_gamma(p.belief_concentration * theta[:, None], (b, n, m))
@@ -286,9 +322,10 @@ class Elicitation(Population[State]):
         spread = self.stream("costs").uniform(1 - p.cost_spread, 1 + p.cost_spread, (b, n))
         nothing, none = np.zeros(b), np.zeros(b, np.int64)
         tally = np.zeros((b, self.reporting.num_reports), np.int64)
-        target = np.full(b, p.target)
+        low, high = p.targets
+        target = np.full(b, low) if low == high else self.stream("targets").uniform(low, high, b)
         return State(
-            theta=theta, belief=belief, factor=spread if p.cost_spread else np.ones((b, n)), target=target,
+            theta=theta, belief=belief, factor=spread if p.cost_spread else np.ones((b, n)), desired=target, target=target,
             scale=np.clip(self.cost.marginal(target), 0, p.max_scale), rule=np.full(b, RULES.index(p.rules[0])), value=none,
             bound=self.bounds(theta, target), counts=tally, past=tally, paid=nothing, degenerate=np.zeros(b, np.bool_),
             winner=none - 1, budget=np.full((b, n), -1.0), reports=np.full((b, n if p.show_reports else 0), -1),
@@ -306,9 +343,9 @@ class Elicitation(Population[State]):
         return self.announcements.encode(rule, target, scale, value, self.num_envs)
 
     def default_action(self, role: str) -> Array:
-        """The first rule at the parameters' target, with the marginal cost there as scale."""
-        p = self.params
-        return self.announce(p.rules[0], p.target, self.cost.marginal(p.target))
+        """The first rule at the desired budget, with the marginal cost there as scale."""
+        desired = self.state.desired
+        return self.announce(self.params.rules[0], desired, self.cost.marginal(desired))
 
     def announced(self, state: State, action: Array) -> State:
         """The state after the platform's action [B, D]."""
@@ -375,7 +412,7 @@ class Elicitation(Population[State]):
         costs = state.factor * self.cost(spent)
         if not joins.all():
             costs = costs * joins
-        shortfall = np.maximum(self.params.target - spent, 0)
+        shortfall = np.maximum(state.desired[:, None] - spent, 0)
         by_agent = {"paid": paid, "cost": costs, "shortfall": shortfall, "levels": levels, "joined": joins}
         totals = {name: values.sum(1) for name, values in by_agent.items()}
         new, reward, outcome = self.settle(state, counts, prizes, totals, np.where(joins, budget, -1.0))
@@ -443,6 +480,7 @@ class Elicitation(Population[State]):
         if role == "platform":
             total, past = state.counts.sum(-1), state.past.sum(-1)
             fields = announced | {
+                "desired": state.desired,
                 "shares": state.counts / np.maximum(total, 1)[:, None],
                 "participation": total / p.num_individuals,
                 "payment": state.paid / np.maximum(total, 1),

@@ -40,7 +40,7 @@ Privacy channels
     many pulls a mean is about and how many agents upload; which ones is drawn at random. Neither tells anything more.
 
 Arguments
-    Those of the federated bandit with other defaults: 5 agents, 10 arms drawn anew at each reset, 10,000 slots, c1 = 25. The only topology
+    Those of the federated bandit with other defaults: 5 agents, 10 arms, 10,000 slots, c1 = 25. The only topology
     is the server.
 
 Deviations from the paper
@@ -78,7 +78,6 @@ class Params(BanditParams):
 
     num_agents: int = 5
     num_arms: int | None = None
-    qualities: Any = "uniform"
     horizon: int = 10_000
 
     def __post_init__(self) -> None:

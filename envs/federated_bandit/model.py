@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from taciturn.envs.core.preferences import led_by_wrong
+from taciturn.envs.core.qualities import repeated
 from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 
 __all__ = [
@@ -82,8 +83,10 @@ def read_means(qualities: Any, num_agents: int, num_arms: int | None) -> Floats:
     return means
 
 
-def draw_quality(qualities: Any, shape: tuple[int, int, int], rng: np.random.Generator) -> Floats:
-    """Arm means, float64[B, 1 or M, K], for `shape` (B, M, K)."""
+def draw_quality(
+    qualities: Any, shape: tuple[int, int, int], rng: np.random.Generator, shuffle: bool = False
+) -> Floats:
+    """Arm means, float64[B, 1 or M, K], for `shape` (B, M, K); `shuffle` permutes the arms of a fixed instance."""
     size, agents, arms = shape
     if not isinstance(qualities, str):
         means = qualities
@@ -91,7 +94,7 @@ def draw_quality(qualities: Any, shape: tuple[int, int, int], rng: np.random.Gen
         means = (np.arange(arms) + 0.5) / arms
     else:
         return rng.random((size, agents if qualities == "heterogeneous" else 1, arms))
-    return np.tile(np.atleast_2d(means), (size, 1, 1))
+    return repeated(np.atleast_2d(means), size, rng if shuffle else None)
 
 
 # Regret and cost.

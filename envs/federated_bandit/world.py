@@ -59,8 +59,10 @@ Privacy channels
 Arguments
     - num_agents: M >= 1.
     - num_arms: K >= 1; None: the number of given `qualities`, otherwise 100.
-    - qualities: "grid" (mu_k = (k + 0.5) / K), "uniform" (drawn from [0, 1] at each reset, the same for all agents), "heterogeneous"
-      (drawn for each agent), or the means themselves, [K] or [M, K], in [0, 1].
+    - qualities: "uniform" (drawn from [0, 1] at each reset, the same for all agents), "heterogeneous" (drawn for each agent), "grid" (the
+      fixed instance of the paper's experiments, mu_k = (k + 0.5) / K), or the means themselves, [K] or [M, K], in [0, 1].
+    - shuffle: whether each run permutes the arms of a grid or of listed means, which otherwise stay in their order, so that a learner
+      could learn by heart which arm is best.
     - horizon: T, 1 to 2^24 slots.
     - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid. Agents are numbered component
       by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
@@ -86,7 +88,8 @@ Deviations from the paper
     the smallest gap is larger than 100 uniform arms have.
 
 Registered configurations
-    None in Gymnasium, whose environments have one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100, the server.
+    None in Gymnasium, whose environments have one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100, means
+    drawn at each reset, the server.
 
 Version history
     v0: first version.
@@ -122,8 +125,8 @@ class Params:
     """The world's parameters.
 
     Attributes:
-        num_agents, num_arms, qualities, horizon, topology, server_link_cost, agent_link_cost, delay, weighting: as in the world's
-            docstring; after construction `num_arms` is a number, and given qualities are an array.
+        num_agents, num_arms, qualities, shuffle, horizon, topology, server_link_cost, agent_link_cost, delay, weighting: as in the
+            world's docstring; after construction `num_arms` is a number, and given qualities are an array.
         components: the graph, or the components of a hybrid; empty for the server alone.
 
     Raises:
@@ -132,7 +135,8 @@ class Params:
 
     num_agents: int = 50
     num_arms: int | None = None
-    qualities: Any = "grid"
+    qualities: Any = "uniform"
+    shuffle: bool = False
     horizon: int = 100_000
     topology: Any = "server"
     server_link_cost: float = 25.0
@@ -148,6 +152,7 @@ class Params:
         else:
             object.__setattr__(self, "qualities", model.read_means(self.qualities, self.num_agents, self.num_arms))
             arms = self.qualities.shape[-1]
+        choice("shuffle", self.shuffle, (False, True))
         integer("num_agents * num_arms", self.num_agents * arms, at_least=1, at_most=MOST_NUMBERS)
         object.__setattr__(self, "num_arms", arms)
         integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
@@ -192,12 +197,8 @@ class FederatedBandit(Population[State]):
         self._agent = np.arange(self.num_envs * agents).reshape(self.num_envs, agents) * arms
 
     def practice_params(self) -> Params:
-        """Means that are the same in every run move on by one arm: who learns the number of the best arm by heart is wrong here."""
-        p = self.params
-        if isinstance(p.qualities, str) and p.qualities != "grid":
-            return p
-        means = (np.arange(p.arms) + 0.5) / p.arms if isinstance(p.qualities, str) else p.qualities
-        return replace(p, qualities=np.roll(means, 1, axis=-1))
+        """A fixed instance is permuted: who learns the number of the best arm by heart gains nothing by it."""
+        return replace(self.params, shuffle=True)
 
     def make_roles(self) -> tuple[Role, ...]:
         arms, longest = self.params.arms, float(self.params.horizon)
@@ -240,7 +241,7 @@ class FederatedBandit(Population[State]):
         real = np.zeros((size, agents, arms))
         none = np.zeros(size, np.int64)
         return State(
-            quality=model.draw_quality(p.qualities, (size, agents, arms), self.stream("qualities")),
+            quality=model.draw_quality(p.qualities, (size, agents, arms), self.stream("qualities"), p.shuffle),
             counts=whole, sums=whole, used_counts=whole, used_sums=whole, weight=real, private=real,
             missed_rounds=whole[:, :, 0], uploaded=np.zeros((size, agents), np.bool_), reported=whole > 0,
             broadcast=np.zeros((size, arms)), last_round=np.zeros((size, arms), np.int64),

@@ -20,11 +20,12 @@ Action
     Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload under Pareto times.
 
 Reward
-    When a round closes, the decrease of the held-out cross-entropy, which is negative if the round did harm; else 0.
-    Under `lagrangian`, minus lambda (n tau + t0). A round closed without updates (k = 0) decreases nothing.
+    When a round closes, the decrease of the held-out cross-entropy, which is negative if the round did harm; else 0. Under
+    `differential`, minus lambda for each unit of time that passed; under `lagrangian`, minus lambda (n tau + t0). A round closed without
+    updates (k = 0) decreases nothing.
 
 Termination
-    As in round stopping: terminated when the horizon is reached (`rate`) or when the round closes (`lagrangian`).
+    As in round stopping: terminated when the horizon is reached or, under `lagrangian`, when the round closes.
 
 Info
     That of round stopping; at every step also `test_loss` and `test_accuracy`.
@@ -39,8 +40,8 @@ Privacy channels
 Arguments
     Those of round stopping, and:
 
-    - reward: the R(k) that planning policies such as `OptimalStopping` assume; the world itself does not use it. The default was
-      fitted to the curve measured with the other defaults (`FederatedTraining.reward_curve`).
+    - reward: the R(k) that planning policies such as `OptimalStopping` assume, and the default price of time with them; the world itself
+      does not use it otherwise. The default was fitted to the curve measured with the other defaults (`FederatedTraining.reward_curve`).
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
     - model: "softmax" or "cnn" (`rl` extra).

@@ -49,7 +49,11 @@ Privacy channels
 
 Arguments
     - num_agents: N >= 2.
-    - qualities: K >= 2 numbers in [0, 1], phi of equation 1.
+    - qualities: phi of equation 1: "uniform" (drawn from [0, 1] at each reset, independently), "chen2021" (the paper's, for K = 2, 4 or 8,
+      best first), or K >= 2 numbers in [0, 1].
+    - num_options: K >= 2; None: the number of listed qualities, otherwise 4.
+    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a learner could learn by
+      heart which option is best.
     - rate: ticks of one agent's clock per unit of time, > 0.
     - horizon: length of a run in units of time, > 0; `options={"horizon": x}` at reset replaces it.
     - asks: "all" or "one" (one uniformly random agent, which may be the requester).
@@ -58,7 +62,6 @@ Arguments
       which names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
-    - shuffle: whether each run permutes the qualities; otherwise a learner could learn by heart which option is best.
 
 Deviations from the paper
     Consensus is not absorbing under finite epsilon: the estimate of an option without supporters can be positive by chance, and supporters
@@ -69,35 +72,52 @@ Deviations from the paper
     Nothing in the paper bounds the total privacy loss: each tick of any agent costs every agent epsilon once more.
 
 Registered configurations
-    `taciturn/GossipBandit-v0` (PettingZoo): the paper's baseline, N=400, K=4, qualities (.95, .65, .35, .05), rate 1.
+    `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. With `qualities="chen2021"`, which are
+    (.95, .65, .35, .05), it is the paper's baseline.
 
 Version history
     v0: first version.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select
-from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
+from taciturn.envs.core.preferences import (
+    InitialPreferences,
+    SocialPopulation,
+    best_options,
+    count_holders,
+    led_by_wrong,
+)
+from taciturn.envs.core.qualities import Instances, OptionParams
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
 from taciturn.privacy.spending import basic_cost
-from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, vector
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
 
-__all__ = ["GossipBandit", "Params", "State", "gossip_bandit_v0"]
+__all__ = ["CHEN2021", "GossipBandit", "Params", "State", "gossip_bandit_v0"]
+
+# The paper's qualities, by K.
+CHEN2021: dict[int, tuple[float, ...]] = {
+    2: (0.8, 0.2),
+    4: (0.95, 0.65, 0.35, 0.05),
+    8: (0.92, 0.80, 0.68, 0.56, 0.44, 0.32, 0.20, 0.08),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params:
+class Params(OptionParams):
     """See 'Arguments' above."""
 
+    named: ClassVar[Instances] = {"chen2021": CHEN2021.get}
+    usual_options: ClassVar[int] = 4
+
     num_agents: int = 400
-    qualities: Sequence[float] = (0.95, 0.65, 0.35, 0.05)
     rate: float = 1.0
     horizon: float = 50.0
     asks: str = "all"
@@ -105,16 +125,10 @@ class Params:
     without_preference: str = preferences.SILENT
     reward: str = "pull"
     flat_actions: bool = False
-    shuffle: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         integer("num_agents", self.num_agents, at_least=2, at_most=MOST_NUMBERS)
-        qualities = vector("qualities", self.qualities)
-        if not 2 <= qualities.size <= 1000:
-            raise ValueError(f"qualities must be 2 to 1000 numbers, not {qualities.size}")
-        for k, quality in enumerate(qualities.tolist()):
-            number(f"qualities[{k}]", quality, at_least=0, at_most=1)
-        object.__setattr__(self, "qualities", tuple(qualities.tolist()))
         number("rate", self.rate, above=0)
         number("horizon", self.horizon, above=0)
         number(
@@ -126,15 +140,9 @@ class Params:
         choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("reward", self.reward, ("pull", "preference"))
         choice("flat_actions", self.flat_actions, (False, True))
-        choice("shuffle", self.shuffle, (False, True))
-        preferences.require_preferences(self.initial_preferences, self.num_agents, qualities.size)
+        preferences.require_preferences(self.initial_preferences, self.num_agents, self.num_options)
         if not isinstance(self.initial_preferences, str):
             object.__setattr__(self, "initial_preferences", tuple(np.asarray(self.initial_preferences).tolist()))
-
-    @property
-    def num_options(self) -> int:
-        """K."""
-        return len(self.qualities)
 
 
 @dataclass(frozen=True)
@@ -237,9 +245,6 @@ class GossipBandit(SocialPopulation[State]):
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
         return {"reply_scale": self.params.num_agents, "reply_law": self.reply_law}
 
-    def practice_params(self) -> Params:
-        return replace(self.params, shuffle=True)
-
     def initial(self) -> State:
         p, size = self.params, self.num_envs
         options = self.first_preferences()
@@ -247,11 +252,9 @@ class GossipBandit(SocialPopulation[State]):
         holders = count_holders(options, p.num_options)
         agreed = holders.max(1) == p.num_agents
         none, never = np.zeros(size, np.int64), np.full(size, np.inf)
-        qualities = np.broadcast_to(np.array(p.qualities), (size, p.num_options)).copy()
-        if p.shuffle:
-            qualities = self.stream("qualities").permuted(qualities, axis=1)
         state = State(
-            qualities=qualities, preference=preference, holders=holders, time=np.zeros(size), ticker=none[:, None], due=np.zeros(size),
+            qualities=p.draw_qualities(size, self.stream("qualities")),
+            preference=preference, holders=holders, time=np.zeros(size), ticker=none[:, None], due=np.zeros(size),
             counts=np.zeros_like(holders), received=none, ticks=none, requests=np.zeros(preference.shape, np.int32),
             pulls=np.zeros_like(holders), holder_ticks=np.zeros_like(holders), successes=none, all_zero_ticks=none,
             agreed_at=np.where(agreed, 0.0, never), agreed_on=np.where(agreed, holders.argmax(1), -1), departed_at=never,
@@ -383,13 +386,9 @@ class GossipBandit(SocialPopulation[State]):
         """Privacy loss of `replies` replies of one agent under basic composition, of their shape."""
         return basic_cost(self.channels["preference"].config.mechanism, replies)
 
-    def best_options(self, state: State) -> Bools:
-        """The options of the best quality, bool[B, K]."""
-        return np.asarray(state.qualities == state.qualities.max(1, keepdims=True))
-
     def agreed_on_best(self, state: State) -> Bools:
         """Whether the first consensus was on such an option, bool[B]."""
-        on_best = np.take_along_axis(self.best_options(state), np.maximum(state.agreed_on, 0)[:, None], 1)[:, 0]
+        on_best = np.take_along_axis(best_options(state.qualities), np.maximum(state.agreed_on, 0)[:, None], 1)[:, 0]
         return np.asarray(on_best & (state.agreed_on >= 0))
 
     def regret(self, state: State) -> Floats:
@@ -408,8 +407,8 @@ class GossipBandit(SocialPopulation[State]):
         s, n = self.state, self.params.num_agents
         return {
             "popularity": lambda: popularity(s.holders, n),
-            "best": lambda: (s.holders * self.best_options(s)).sum(1) / n,
-            "wrong_option": lambda: led_by_wrong(s.holders, self.best_options(s)),
+            "best": lambda: (s.holders * best_options(s.qualities)).sum(1) / n,
+            "wrong_option": lambda: led_by_wrong(s.holders, best_options(s.qualities)),
             "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: self.agreed_on_best(s),
             "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
             "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),

@@ -22,10 +22,14 @@ Action
     Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload under Pareto times.
 
 Reward
+    `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a session is charged,
+    so that this is the return of `rate` minus lambda times the horizon, whatever the server does: the best policy is the same. The price
+    is for learners that discount by the step. A broadcast, however long, is one step, so that without a price they stop at once; at a
+    price near the best rate, no round is worth much more than the time that it takes, and the discount matters little.
     `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) - lambda (n tau + t0) when the one round closes, else 0.
 
 Termination
-    `rate`: terminated when the horizon is reached; a round that would end after it earns nothing and is not counted.
+    `differential`, `rate`: terminated when the horizon is reached; a round that would end after it earns nothing and is not counted.
     `lagrangian`: terminated when the round closes. A round closes by itself once all M updates have been received.
 
 Info
@@ -42,17 +46,21 @@ Arguments
     - upload_probability, compute_probability: mu and p in (0, 1]; used by geometric times only.
     - reward: `Hyperbolic(c, a)`, or a table R(0..M) of finite numbers.
     - horizon: > 0, the length of a training session, in the same unit of time (`time_budget` is an alias).
-    - objective: "rate" or "lagrangian"; lambda_: the price of a unit of time, > 0, for the latter.
+    - objective: "differential", "rate" or "lagrangian".
+    - lambda_: the price of a unit of time, > 0; not for "rate". It must be given for "lagrangian". For "differential", None stands for
+      an estimate of the rate of the best fixed number of updates (`rate_of_best_count`).
     - time_law: "geometric" or "pareto"; transmission, computing: (shape, scale) of the Pareto laws, in slots.
 
 Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping` corrects. The
     paper leaves the order of events within a slot open; with the order above, E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper's
-    objective is a long-run rate; an episode here is a training session of given length, so that no policy needs to know lambda.
+    objective is a long-run rate; an episode here is a training session of given length, so that no policy needs to know lambda (the
+    price of `differential` changes no policy's rank).
     Pareto times have no slots, so the server acts at events; which of several queued clients uploads next does not matter.
 
 Registered configurations
-    `taciturn/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 - 0.018/(k+1)).
+    `taciturn/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 - 0.018/(k+1)), in sessions
+    of 100 s with differential rewards.
 
 Version history
     v0: first version.
@@ -60,6 +68,7 @@ Version history
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -67,12 +76,20 @@ import numpy as np
 
 from taciturn.envs.core import Layout, Population, Role, Transition, World
 from taciturn.envs.core.world import K, P, Q
-from taciturn.envs.round_stopping.model import Completions, Evaluation, Hyperbolic, Model, evaluate, parameters
+from taciturn.envs.round_stopping.model import (
+    Completions,
+    Evaluation,
+    Hyperbolic,
+    Model,
+    evaluate,
+    parameters,
+    some_finish,
+)
 from taciturn.validation import Array, Bools, Floats, Ints, choice, number, shown, vector
 
 __all__ = [
     "STOP", "WAIT", "Evaluation", "Hyperbolic", "Model", "Params", "RoundStopping", "State", "evaluate", "parameters",
-    "round_stopping_v0",
+    "rate_of_best_count", "round_stopping_v0",
 ]  # fmt: skip
 
 STOP, WAIT = 0, 1
@@ -83,7 +100,7 @@ class Params(Model):
     """The world's parameters: the stopping problem, and how it is played."""
 
     horizon: float = 100.0
-    objective: str = "rate"
+    objective: str = "differential"
     lambda_: float | None = None
     time_law: str = "geometric"
     transmission: tuple[float, float] = (1.454, 0.5)
@@ -93,8 +110,8 @@ class Params(Model):
         super().__post_init__()
         number("horizon", self.horizon, above=0)
         number("horizon / slot_time", self.horizon / self.slot_time, at_least=1e-30, at_most=1e30)
-        choice("objective", self.objective, ("rate", "lagrangian"))
-        if self.objective == "lagrangian":
+        choice("objective", self.objective, ("differential", "rate", "lagrangian"))
+        if self.objective == "lagrangian" or (self.objective == "differential" and self.lambda_ is not None):
             number("lambda_", self.lambda_, above=0)
         elif self.lambda_ is not None:
             raise ValueError(
@@ -105,6 +122,13 @@ class Params(Model):
             shape, scale = vector(name, getattr(self, name), size=2)
             number(f"{name} shape", shape, above=0)
             number(f"{name} scale", scale, above=0)
+
+    @cached_property
+    def price(self) -> float:
+        """lambda, the price of a unit of time in the reward."""
+        if self.objective == "rate":
+            return 0.0
+        return rate_of_best_count(self) if self.lambda_ is None else self.lambda_
 
 
 @dataclass(frozen=True)
@@ -152,6 +176,22 @@ def pareto_event(state: State, params: Params, uploads: np.random.Generator) -> 
     start = np.where(computed, state.queued == 0, queued > 0)
     under_way = np.where(queued == 0, np.inf, state.upload)
     return received, queued, now, np.where(start, now + pareto(params.transmission, size, uploads), under_way)
+
+
+def rate_of_best_count(params: Params) -> float:
+    """An estimate of the rate of the best fixed number of updates, as if every time had its mean (Pareto times: their quantiles)."""
+    clients, k = params.num_clients, np.arange(1, params.num_clients + 1)
+    if params.time_law == "geometric":
+        computed = np.cumsum(1 / some_finish(clients + 1 - k, params.compute_probability))
+        upload = 1 / params.upload_probability
+    else:
+        (shape, scale), (transmission, least) = params.computing, params.transmission
+        computed = scale * (1 - k / (clients + 1)) ** (-1 / shape)
+        upload = least * 2 ** (1 / transmission)
+    # An upload begins when its update has been computed and the previous upload has ended.
+    received = upload * k + np.maximum.accumulate(computed - upload * (k - 1))
+    slots = np.concatenate([[0.0], received])
+    return max(0.0, float((params.rewards / (slots * params.slot_time + params.broadcast_time)).max()))
 
 
 def rate(state: State, model: Model) -> Floats:
@@ -234,16 +274,17 @@ class RoundStopping(Population[State]):
         after = self.wait(state, waits)
         complete = after.received == p.num_clients
         ends = ~waits | complete
-        closes = ends & (after.clock + p.broadcast_time <= limit) if p.objective == "rate" else ends
+        session = p.objective != "lagrangian"
+        closes = ends & (after.clock + p.broadcast_time <= limit) if session else ends
         after, earned = self.aggregate(after, closes)
         new = self.close(after, closes, earned)
-        if p.objective == "rate":
+        if session:
             # The session ends when no further round can close within the horizon.
             terminated = (new.clock + min(p.slot_time, p.broadcast_time) > limit) | (ends & ~closes)
-            new, reward = replace(new, clock=np.where(terminated, p.horizon, new.clock)), earned
+            new = replace(new, clock=np.where(terminated, p.horizon, new.clock))
+            reward = earned - p.price * (new.clock - state.clock)
         else:
-            assert p.lambda_ is not None
-            reward = np.where(closes, earned - p.lambda_ * (after.slots * p.slot_time + p.broadcast_time), 0.0)
+            reward = np.where(closes, earned - p.price * (after.slots * p.slot_time + p.broadcast_time), 0.0)
             terminated = closes
         info = self.step_info(after, new, closes, earned, complete)
         return new, {"server": reward[:, None]}, terminated, np.zeros(self.num_envs, np.bool_), info
@@ -270,7 +311,7 @@ class RoundStopping(Population[State]):
             "queued": state.queued,
             "computing": p.num_clients - state.received - state.queued,
             "slots": state.slots,
-            "time_left": p.horizon - state.clock if p.objective == "rate" else np.zeros(self.num_envs),
+            "time_left": np.zeros(self.num_envs) if p.objective == "lagrangian" else p.horizon - state.clock,
         }
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:

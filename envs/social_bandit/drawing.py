@@ -44,7 +44,7 @@ def draw(world: Any, axes: Any, replica: int = 0) -> None:
         left.set_title("agents by option", fontsize="medium")
         left.spines[["top", "right"]].set_visible(False)
     times, shares = world.history.run(i, s.time, world.measure("popularity"))
-    draw_history(right, times, shares, p.eta, p.horizon, "round")
+    draw_history(right, times, shares, s.qualities[i], p.horizon, "round")
 
 
 @lru_cache(4)

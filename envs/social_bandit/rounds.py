@@ -52,7 +52,7 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
     """The state after all four stages in the replicas `live` [B]; adds the messages to `sent` [B, N]."""
     p, size, options, rng = world.params, world.num_envs, world.num_options, world.stream("rounds")
     holders = count_holders(state.preference, options)
-    phi = world.stream("signals").random((size, options)) < p.eta
+    phi = world.stream("signals").random((size, options)) < state.qualities
     adoption = np.concatenate([np.where(phi, rule.beta, rule.alpha), np.zeros((size, 1))], axis=1)
     preference = np.full_like(state.preference, options)
     speaks = (state.preference < options) | world.zeros
@@ -64,7 +64,8 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
     share = holders / np.maximum(holders.sum(1, keepdims=True), 1)
     return replace(
         state, preference=preference, signals=phi.astype(np.float64),
-        total_reward=state.total_reward + (share * phi).sum(1), expected_reward=state.expected_reward + share @ p.eta,
+        total_reward=state.total_reward + (share * phi).sum(1),
+        expected_reward=state.expected_reward + np.vecdot(share, state.qualities),
         hops=state.hops + speaks.sum(1).astype(np.float64) * p.copies * p.walk_length * world.mobility,
         time=state.time + 1,
     )  # fmt: skip

@@ -45,7 +45,12 @@ Privacy channels
 Arguments
     - num_agents: N >= 3.
     - graph: anything that `taciturn.envs.core.graph.Graph.of` reads; connected and not bipartite, so that long walks forget their origin.
-    - qualities: eta, K >= 2 probabilities.
+    - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (the means of K ordered uniform
+      draws, K/(K+1) down to 1/(K+1), with which the reproduction replaces the paper's draws, which it does not tell), or K >= 2
+      probabilities.
+    - num_options: K >= 2; None: the number of listed qualities, otherwise 5.
+    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a learner could learn by
+      heart which option is best.
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
     - walk_length: L >= 1.
     - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the limit of long
@@ -76,41 +81,63 @@ Deviations from the paper
     - What the paper leaves to the agents (an empty or all-zero estimate, mu, beta) is up to the policy.
 
 Registered configurations
-    `taciturn/SocialBandit-v0`: 100 agents on a complete graph, 5 options.
+    `taciturn/SocialBandit-v0` (PettingZoo): 100 agents on a complete graph, 5 options whose qualities are drawn at each reset.
 
 Version history
     v0: first version.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, count_holders, led_by_wrong
+from taciturn.envs.core.preferences import (
+    InitialPreferences,
+    SocialPopulation,
+    best_options,
+    count_holders,
+    led_by_wrong,
+)
+from taciturn.envs.core.qualities import Instances, OptionParams
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
-from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown, vector
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
-__all__ = ["Params", "SocialBandit", "State", "copies_of_paper", "multiplicative_weights", "social_bandit_v0"]
+__all__ = [
+    "Params",
+    "SocialBandit",
+    "State",
+    "copies_of_paper",
+    "multiplicative_weights",
+    "ordered_means",
+    "social_bandit_v0",
+]
+
+
+def ordered_means(num_options: int) -> list[float]:
+    """The means of K ordered uniform draws, in decreasing order."""
+    return [round(j / (num_options + 1), 10) for j in range(num_options, 0, -1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params:
+class Params(OptionParams):
     """See 'Arguments' above.
 
     Raises:
         ValueError: a parameter is outside its range, or the graph is not connected or is bipartite.
     """
 
+    named: ClassVar[Instances] = {"tao2023": ordered_means}
+    usual_options: ClassVar[int] = 5
+
     num_agents: int = 100
     graph: Any = "complete"
-    qualities: Sequence[float] | Array = (0.9, 0.7, 0.5, 0.3, 0.1)
     copies: int = 50
     walk_length: int = 20
     dissemination: str = "stationary"
@@ -125,11 +152,9 @@ class Params:
     horizon: int = 500
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         agents = integer("num_agents", self.num_agents, at_least=3, at_most=MOST_NUMBERS)
         rounds = integer("horizon", self.horizon, at_least=1, at_most=2**53)
-        eta = vector("qualities", self.qualities)
-        if eta.size < 2 or (eta < 0).any() or (eta > 1).any():
-            raise ValueError(f"qualities must be at least 2 probabilities, not {shown(self.qualities)}")
         integer("walk_length", self.walk_length, at_least=1, at_most=2**31)
         choice("dissemination", self.dissemination, ("walk", "stationary", "aggregated"))
         fresh = choice("perturbation", self.perturbation, ("per_round", "per_token")) == "per_token"
@@ -146,22 +171,12 @@ class Params:
         choice("signals", self.signals, ("shared", "per_agent"))
         choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("flat_actions", self.flat_actions, (False, True))
-        preferences.require_preferences(self.initial_preferences, agents, eta.size)
+        preferences.require_preferences(self.initial_preferences, agents, self.num_options)
         self.network.require_connected()
         if self.network.bipartite():
             raise ValueError(
                 "graph must not be bipartite, because walks would never forget the side they started on: add an edge within a side"
             )
-
-    @property
-    def num_options(self) -> int:
-        """K."""
-        return len(self.qualities)
-
-    @cached_property
-    def eta(self) -> Floats:
-        """The qualities, [K]."""
-        return vector("qualities", self.qualities)
 
     @cached_property
     def network(self) -> Graph:
@@ -172,6 +187,7 @@ class Params:
 class State:
     """B societies."""
 
+    qualities: Floats  # [B, K]: eta
     preference: Ints  # [B, N]: K for none
     counts: Ints  # [B, N, K]: B_ij, the sums of the copies that ended with each agent
     received: Ints  # [B, N]: V_i, the number of those copies
@@ -201,8 +217,8 @@ def popularity(preference: Ints, num_options: int) -> Floats:
 
 
 def regret(total_reward: Floats, time: Array, eta: Floats) -> Floats:
-    """eta_1 minus the time average of Q^{r-1} . Phi^r, [B]; 0 before the first round [Tao 1]."""
-    return np.where(time > 0, eta.max() - total_reward / np.maximum(time, 1), 0.0)
+    """eta_1 minus the time average of Q^{r-1} . Phi^r, [B], for qualities [B, K] or [K]; 0 before the first round [Tao 1]."""
+    return np.where(time > 0, eta.max(-1) - total_reward / np.maximum(time, 1), 0.0)
 
 
 def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Array | None = None) -> Floats:
@@ -228,7 +244,7 @@ class SocialBandit(SocialPopulation[State]):
     __doc__ = __doc__
     name = "social_bandit"
     params: Params
-    hidden = frozenset({"qualities", "eta"})
+    hidden = frozenset({"qualities"})
     jumps: Mapping[str, type[Fast]] = {"agent": SocialRule}
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -241,10 +257,6 @@ class SocialBandit(SocialPopulation[State]):
     def num_options(self) -> int:
         """K."""
         return self.params.num_options
-
-    def practice_params(self) -> Params:
-        """The qualities move on by one option: who learns the number of the best option by heart is wrong here."""
-        return replace(self.params, qualities=np.roll(self.params.eta, 1))
 
     def public(self) -> dict[str, Any]:
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
@@ -265,6 +277,7 @@ class SocialBandit(SocialPopulation[State]):
         size = (self.num_envs, self.params.num_agents)
         nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         state = State(
+            qualities=self.params.draw_qualities(self.num_envs, self.stream("qualities")),
             preference=self.first_preferences(), counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
             signals=np.zeros((self.num_envs, self.num_options)), total_reward=nothing, expected_reward=nothing, hops=nothing, slots=none,
             time=none,
@@ -332,14 +345,14 @@ class SocialBandit(SocialPopulation[State]):
     def mobility(self) -> float:
         return dissemination.mobility(self.params.network)
 
-    def draw_signals(self) -> tuple[Floats, Callable[[Ints], Bools]]:
-        """Draw Phi, [B, K], and return it with a function from one option per agent [B, N] to their signals (0 for K, none)."""
+    def draw_signals(self, eta: Floats) -> tuple[Floats, Callable[[Ints], Bools]]:
+        """Draw Phi, [B, K], by the qualities [B, K]; return it with a function from options [B, N] to their signals (0 for K, none)."""
         p, size, rng = self.params, self.num_envs, self.stream("signals")
         none = np.zeros((size, 1), np.bool_)
         if p.signals == "shared":
-            phi = np.concatenate([rng.random((size, self.num_options)) < p.eta, none], axis=1)
+            phi = np.concatenate([rng.random((size, self.num_options)) < eta, none], axis=1)
             return phi[:, :-1].astype(np.float64), lambda options: np.take_along_axis(phi, options, 1)
-        each = rng.random((size, p.num_agents, self.num_options)) < p.eta
+        each = rng.random((size, p.num_agents, self.num_options)) < eta[:, None]
         padded = np.concatenate([each, np.broadcast_to(none[:, None], (size, p.num_agents, 1))], axis=2)
         return each.mean(1), lambda options: np.take_along_axis(padded, options[:, :, None], 2)[:, :, 0]
 
@@ -348,7 +361,7 @@ class SocialBandit(SocialPopulation[State]):
         new, reward = self.adopt(state, actions["agent"])
         new = self.disseminate(new)
         info = {
-            "regret": regret(new.total_reward, new.time, self.params.eta), "signals": new.signals,
+            "regret": regret(new.total_reward, new.time, new.qualities), "signals": new.signals,
             "adopters": (new.preference < self.num_options).mean(1), "hops": new.hops, "slots": new.slots,
         }  # fmt: skip
         return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
@@ -360,7 +373,7 @@ class SocialBandit(SocialPopulation[State]):
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
         p = self.params
         option, on_zero, on_one = preferences.split_plan(plan, p.flat_actions)
-        phi, signals = self.draw_signals()
+        phi, signals = self.draw_signals(state.qualities)
         reward, signal = signals(state.preference), self.private(signals(option))
         adopts = np.where(signal, on_one, on_zero) == 1
         adopters = np.maximum((state.preference < self.num_options).sum(1), 1)
@@ -369,7 +382,8 @@ class SocialBandit(SocialPopulation[State]):
             preference=np.where(adopts, option, self.num_options),
             signals=phi,
             total_reward=state.total_reward + reward.sum(1) / adopters,
-            expected_reward=state.expected_reward + popularity(state.preference, self.num_options) @ p.eta,
+            expected_reward=state.expected_reward
+            + np.vecdot(popularity(state.preference, self.num_options), state.qualities),
             time=state.time + 1,
         )
         return new, reward.astype(np.float64)
@@ -419,15 +433,13 @@ class SocialBandit(SocialPopulation[State]):
         return self.roles[role].layout.pack(counts=state.counts, received=state.received, own=own, p=p, q=q)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        s, p = self.state, self.params
+        s = self.state
         return {
             "popularity": lambda: popularity(s.preference, self.num_options),
-            "wrong_option": lambda: led_by_wrong(
-                popularity(s.preference, self.num_options), p.eta[None] == p.eta.max()
-            ),
+            "wrong_option": lambda: led_by_wrong(popularity(s.preference, self.num_options), best_options(s.qualities)),
             "adopters": lambda: (s.preference < self.num_options).mean(1),
-            "regret": lambda: regret(s.total_reward, s.time, p.eta),
-            "pseudo_regret": lambda: regret(s.expected_reward, s.time, p.eta),
+            "regret": lambda: regret(s.total_reward, s.time, s.qualities),
+            "pseudo_regret": lambda: regret(s.expected_reward, s.time, s.qualities),
             "signals": lambda: s.signals,
             "hops": lambda: s.hops,
         }
@@ -435,8 +447,7 @@ class SocialBandit(SocialPopulation[State]):
     def outcome(self) -> dict[str, Array]:
         """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options), `wrong_option`
         (whether more agents hold some other option than any best one), `adopters`, `hops`."""
-        p = self.params
-        best = self.measure("popularity")[:, p.eta == p.eta.max()].sum(1)
+        best = (self.measure("popularity") * best_options(self.state.qualities)).sum(1)
         names = ("regret", "pseudo_regret", "wrong_option", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 

@@ -207,7 +207,7 @@ class Hedge(_Learner):
 
     def answer(self, seen: dict[str, Array]) -> Array:
         view, belief, p = self._view, self.beliefs(seen), self._view.params
-        budgets = np.linspace(0, min(2 * p.target, p.max_epsilon), self.num_budgets)
+        budgets = np.linspace(0, min(2 * p.targets[1], p.max_epsilon), self.num_budgets)
         if self._memory is None:
             self._memory = np.zeros((*belief.shape[:2], self.num_budgets)), np.zeros((len(belief), 1, 1))
         total, played = self._memory

@@ -56,9 +56,7 @@ class OracleOption(SocialPolicy):
     needs_truth = True
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        truth = self._view.truth
-        given = np.broadcast_to(truth.params.qualities, (len(obs), self._options))
-        best = getattr(truth.state, "qualities", given).argmax(1)
+        best = self._view.truth.state.qualities.argmax(1)
         return self.plan(np.broadcast_to(best[:, None], obs.shape[:2]), 1, 1)
 
 

@@ -19,7 +19,7 @@ class Platform(Policy):
     """Base of the platform's policies that make the same `announcement` in every campaign.
 
     Args:
-        target: e; None: the world's target.
+        target: e; None: the budget that the world desires.
     """
 
     def __init__(self, target: float | None = None) -> None:
@@ -32,6 +32,7 @@ class Platform(Policy):
                 f"{type(self).__name__} plays the platform of elicitation_v0, not {self.role!r} of {view.name!r}"
             )
         self._view, self._theta, self._reporting = view, np.zeros((0, 0)), view.reporting
+        self._layout, self._desired = view.roles[self.role].layout, np.zeros(0)
         # The assumption of a platform that does not know theta.
         self._unknown = np.full((view.num_envs, view.params.num_values), 1 / view.params.num_values)
         self.check(view)
@@ -43,11 +44,11 @@ class Platform(Policy):
         """Warn or raise if the policy is unsuitable for this world."""
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
-        """The announcement for this theta [M], cost and world's target; theta is uniform unless the policy declares `needs_truth`."""
+        """The announcement for this theta [M], cost and desired budget; theta is uniform unless the policy declares `needs_truth`."""
         raise NotImplementedError
 
     def aim(self, target: float | None) -> float:
-        """e: the policy's own target, or else the world's."""
+        """e: the policy's own target, or else the world's `target`."""
         aim = self.target if self.target is not None else target
         if aim is None:
             raise ValueError(f"target must be given, to {type(self).__name__} or as an argument, not None")
@@ -55,13 +56,18 @@ class Platform(Policy):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         theta = self._view.truth.state.theta if self.needs_truth else self._unknown
-        if self._theta is not theta:
-            self._theta, self._action = theta, self._announce(self._view, theta)
+        low, high = self._view.params.targets
+        # In full precision, unless it differs from run to run and is only observed.
+        desired = (
+            np.full(len(obs), low) if low == high else self._layout.unpack(obs)["desired"][:, 0].astype(np.float64)
+        )
+        if self._theta is not theta or not np.array_equal(self._desired, desired):
+            self._theta, self._desired, self._action = theta, desired, self._announce(self._view, theta, desired)
         return self._action.copy()
 
-    def _announce(self, view: PublicView, theta: Floats) -> Array:
-        rows, of = np.unique(theta, axis=0, return_inverse=True)
-        announced = [self.announcement(row, view.cost, view.params.target) for row in rows]
+    def _announce(self, view: PublicView, theta: Floats, desired: Floats) -> Array:
+        rows, of = np.unique(np.column_stack([theta, desired]), axis=0, return_inverse=True)
+        announced = [self.announcement(row[:-1], view.cost, float(row[-1])) for row in rows]
         names = ("target", "scale", "value")
         fields = {name: np.array([getattr(one, name) for one in announced])[of] for name in names}
         if (largest := fields["scale"].max()) > view.params.max_scale:

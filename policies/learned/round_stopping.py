@@ -26,7 +26,7 @@ __all__ = ["LearnedStopping", "TabularQ"]
 def training_params(params: Params, broadcasts: float) -> Params:
     """The stopping problem of a world, in training sessions that last `broadcasts` broadcast times."""
     clocks = {name: getattr(params, name) for name in ("time_law", "transmission", "computing")}
-    return Params(**parameters(params), **clocks, horizon=broadcasts * params.broadcast_time)
+    return Params(**parameters(params), **clocks, objective="rate", horizon=broadcasts * params.broadcast_time)
 
 
 class PaidPerSlot(RoundStopping):

@@ -67,7 +67,7 @@ class SocialQ(SocialPolicy, Learner):
         world = practice(view, self.num_envs, overrides)
         shape = (self.bins + 1, self.bins, 5)
         self._values, self._visits = np.ones(shape), np.zeros(shape)
-        self._learning, done, role = True, 0, self.role
+        self._learning, done, role = True, 0, next(iter(view.roles))
         world.reset(seed=self.seed)
         self.reset(world, world.stream("policy"), role)
         while done < self.steps:

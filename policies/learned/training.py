@@ -67,7 +67,8 @@ class ImmediateReward(SocialBandit):
     def transition(self, state: State, actions: dict[str, Array]) -> Any:
         new, _, terminated, truncated, info = super().transition(state, actions)
         holds = new.preference < self.num_options
-        qualities = np.append(self.params.eta, 0.0)[new.preference]
+        padded = np.concatenate([new.qualities, np.zeros((self.num_envs, 1))], axis=1)
+        qualities = np.take_along_axis(padded, new.preference, 1)
         pay = (self.stream("pay").random(holds.shape) < qualities).astype(np.float64)
         mean = pay.sum(1, keepdims=True) / np.maximum(holds.sum(1, keepdims=True), 1)
         return new, {"agent": np.where(holds, pay, mean)}, terminated, truncated, info

@@ -30,10 +30,11 @@ class Wintall(Platform):
     fast = Platform.fast
 
     def check(self, view: PublicView) -> None:
-        e, m = self.aim(view.params.target), view.params.num_values
-        if not payments.theorem_2_holds(view.cost, e, m):
+        m = view.params.num_values
+        aims = {self.aim(target) for target in view.params.targets}
+        if failing := sorted(e for e in aims if not payments.theorem_2_holds(view.cost, e, m)):
             warnings.warn(
-                f"Theorem 2 does not hold for {view.params.cost!r} at target {e:g} and M = {m}: the payoff is not concave, "
+                f"Theorem 2 does not hold for {view.params.cost!r} at target {failing[0]:g} and M = {m}: the payoff is not concave, "
                 "and individuals may prefer another budget",
                 stacklevel=4,
             )

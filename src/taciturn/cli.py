@@ -1,6 +1,7 @@
 """The command line: `taciturn list | run | train | bench | reproduce | report | audit`."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -133,7 +134,7 @@ def _app() -> Any:
     ) -> None:
         """Run a policy in an environment and print the results."""
         from taciturn.bench.progress import bar, stderr
-        from taciturn.bench.tables import estimate
+        from taciturn.bench.tables import estimate, privacy_text
 
         integer("--seeds", seeds, at_least=1, at_most=2**63 - 1)
         population, actor, given = _population(env, policy, settings or [])
@@ -160,7 +161,10 @@ def _app() -> Any:
         width = max(map(len, rows))
         for name, row in rows.items():
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
-            print(f"  {name:{width}}  {'-' if row['mean'] is None else format(row['mean'], '.6g')}{interval}")
+            mean = "-" if row["mean"] is None else format(row["mean"], ".6g")
+            if name.startswith("epsilon") and row["mean"] in (0, math.inf):
+                mean = privacy_text(row["values"])
+            print(f"  {name:{width}}  {mean}{interval}")
 
     @app.command("train")
     def train_(

@@ -187,8 +187,10 @@ def mean_text(values: Floats) -> str:
 
 
 def privacy_text(values: Floats) -> str:
-    """Mean privacy loss."""
-    return number(values.mean()) if np.isfinite(values).all() else "∞ (no privacy)"
+    """Mean privacy loss: in every table, 0 says that nothing was sent, and infinity that something was which nothing bounds."""
+    if not np.isfinite(values).all():
+        return "∞ (no privacy)"
+    return number(values.mean()) if values.any() else "0 (nothing sent)"
 
 
 def privacy(*groups: Group) -> list[str]:

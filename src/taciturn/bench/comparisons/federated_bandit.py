@@ -1,15 +1,13 @@
 """Federated bandits: regret, communication and privacy loss of all policies in one world; learners against designed algorithms."""
 
-import math
 from typing import Any, ClassVar
 
 from taciturn.bench.figures import plot_pareto, plot_privacy, plot_scores
 from taciturn.bench.papers.li2022.cells import run
 from taciturn.bench.play import HOW_LEARNERS_ARE_JUDGED, config, evaluate, learns
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
-from taciturn.bench.statistics import Floats
 from taciturn.bench.study import Plot, Score, Study, Table, register
-from taciturn.bench.tables import mean_text, number, standard_tables
+from taciturn.bench.tables import mean_text, number, privacy_text, standard_tables
 
 SHORT = {"participation": "p", "rounds": "R"}
 SLOTS, EPOCHS = "federated_bandit_v0", "arm_elimination_v0"
@@ -81,7 +79,7 @@ class ComparisonStudy(Study):
                 self.label(group, results),
                 mean_text(group.metrics["regret_per_agent"]),
                 number(round(group.metrics["transmissions"].mean())),
-                *(spent(group.metrics[f"epsilon_{level}"]) for level in ("message", "event", "user")),
+                *(privacy_text(group.metrics[f"epsilon_{level}"]) for level in ("message", "event", "user")),
             ]
             for group in results
         ]
@@ -98,12 +96,6 @@ class ComparisonStudy(Study):
         caption = "Policies that communicate: regret against the messages of all agents, with the Pareto front."
         by_messages = plot_pareto(self, sending, "transmissions", "messages over all links", caption, height=5.5)
         return [plot_scores(self, results), by_messages, plot_privacy(self, results, "epsilon_event")]
-
-
-def spent(levels: Floats) -> str:
-    """Mean epsilon as text."""
-    mean = float(levels.mean())
-    return "nothing sent" if mean == 0 else "∞" if math.isinf(mean) else number(mean)
 
 
 @register

@@ -10,9 +10,9 @@ from taciturn.bench.study import Plot, Score, Study, register
 NONE, STRONG, WEAK, KEPT = (
     "NoPrivacy", "BitwiseRandomizedResponse:1", "BitwiseRandomizedResponse:3", "Memoized:BitwiseRandomizedResponse:3",
 )  # fmt: skip
-GOSSIP: Config = {"num_agents": 400, "qualities": [0.95, 0.65, 0.35, 0.05], "horizon": 30.0}
+GOSSIP: Config = {"num_agents": 400, "qualities": [0.95, 0.65, 0.35, 0.05], "shuffle": True, "horizon": 30.0}
 SOCIAL: Config = {
-    "num_agents": 2000, "qualities": [0.9, 0.7, 0.5, 0.3, 0.1], "copies": 400, "dissemination": "aggregated",
+    "num_agents": 2000, "qualities": [0.9, 0.7, 0.5, 0.3, 0.1], "shuffle": True, "copies": 400, "dissemination": "aggregated",
 }  # fmt: skip
 BASELINES = (
     "Voter", "FollowMajority", "CopyOnReward", "IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy", "Uniform", "OracleOption",

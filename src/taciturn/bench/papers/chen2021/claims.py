@@ -18,7 +18,6 @@ from taciturn.bench.papers.chen2021.settings import (
     LEVEL,
     LEVELS,
     LONG,
-    QUALITIES,
     TAUS,
     cbl,
     ladder,
@@ -29,10 +28,11 @@ from taciturn.bench.papers.claims import Claim, about, at_least, at_most, group_
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.tables import number
+from taciturn.envs.gossip_bandit.world import CHEN2021
 
 TWO_WAYS = ("mean over runs", "of their mean curve")
 NEVER = math.inf
-BASE = ppcl(QUALITIES[4])
+BASE = ppcl(CHEN2021[4])
 SPEED = f"time to {LEVEL:.0%}"
 
 
@@ -130,8 +130,8 @@ def spread(qualities: Sequence[float]) -> Claim:
 
 def learnability(epsilon: float | None) -> Claim:
     """Theorem 1, with the largest mu that its proof allows, 1 - phi_2/phi_1."""
-    setting = ppcl(QUALITIES[4], epsilon=epsilon)
-    size, bound = setting["env_params"]["num_agents"], 1 - QUALITIES[4][1] / QUALITIES[4][0]
+    setting = ppcl(CHEN2021[4], epsilon=epsilon)
+    size, bound = setting["env_params"]["num_agents"], 1 - CHEN2021[4][1] / CHEN2021[4][0]
     least = 1 - (1 - bound / 2) ** (size / 8)
     name = "no noise" if epsilon is None else f"epsilon = {epsilon:g}"
     why = (
@@ -147,8 +147,8 @@ def learnability(epsilon: float | None) -> Claim:
 
 def lemma_2_claim(epsilon: float = 3.0) -> Claim:
     """Lemma 2, at an N at which its bound says something."""
-    small, *_ = lemma_2(QUALITIES[4], epsilon, 400)
-    bound, size, held = lemma_2(QUALITIES[4], epsilon)
+    small, *_ = lemma_2(CHEN2021[4], epsilon, 400)
+    bound, size, held = lemma_2(CHEN2021[4], epsilon)
     return Claim(
         f"Lemma 2: an estimate is within delta of the share (probability, epsilon = 3, K = 4, N = {size:,})", f"at least {bound:.2g}",
         lambda r: held, at_least(bound), bound, 0.0,
@@ -181,9 +181,9 @@ AGENTS = (
         "Figure 2b: all agents have learned the best option (K=4, N=400)", "around 20 rounds",
         lambda r: number_of(r, BASE, "agreed_at"), about(20, 0.2, kind=(10, 40)), 20.0, NEVER, consensus,
     ),
-    *(spread(q) for q in QUALITIES.values()),
+    *(spread(q) for q in CHEN2021.values()),
     *(
-        levels_off(f"Figure 2c: all agents learn the best option (K=8, N={n}", 3.0, ppcl(QUALITIES[8], num_agents=n))
+        levels_off(f"Figure 2c: all agents learn the best option (K=8, N={n}", 3.0, ppcl(CHEN2021[8], num_agents=n))
         for n in (400, 800)
     ),
     learnability(3.0),
@@ -223,7 +223,7 @@ GAPS = (
     ),
 )  # fmt: skip
 
-LEVELS_OF = {"no noise" if e is None else f"{e:g}": ppcl(QUALITIES[4], epsilon=e) for e in LEVELS}
+LEVELS_OF = {"no noise" if e is None else f"{e:g}": ppcl(CHEN2021[4], epsilon=e) for e in LEVELS}
 PRIVACY = (
     Claim(
         f"Figure 5: a larger epsilon converges faster ({SPEED}, epsilon = 0.5 over 3)", "significantly",
@@ -231,7 +231,7 @@ PRIVACY = (
         lambda r: listed(r, LEVELS_OF) + ". From epsilon = 1 on what changes is the level at which the share settles", TWO_WAYS,
     ),
     *(
-        levels_off(f"Figure 5: the share converges (epsilon = {e:g}", e, ppcl(QUALITIES[4], epsilon=e))
+        levels_off(f"Figure 5: the share converges (epsilon = {e:g}", e, ppcl(CHEN2021[4], epsilon=e))
         for e in (0.5, 1.0, 2.0, 3.0)
     ),
     learnability(None),

@@ -10,7 +10,6 @@ from taciturn.bench.papers.chen2021.settings import (
     LEVELS,
     LIMIT,
     LONG,
-    QUALITIES,
     TAUS,
     cbl,
     ladder,
@@ -20,6 +19,7 @@ from taciturn.bench.papers.chen2021.settings import (
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
+from taciturn.envs.gossip_bandit.world import CHEN2021
 from taciturn.simulation import Run
 
 
@@ -74,7 +74,7 @@ class AgentsStudy(Convergence):
     figures = ("chen2021/1", "chen2021/2")
     claims = AGENTS
     facets = ("env_params.qualities",)
-    configs = tuple(ppcl(q, num_agents=n) for q in QUALITIES.values() for n in (50, 100, 200, 400, 800))
+    configs = tuple(ppcl(q, num_agents=n) for q in CHEN2021.values() for n in (50, 100, 200, 400, 800))
 
 
 @register
@@ -115,7 +115,7 @@ class PrivacyStudy(Convergence):
     )
     figures = ("chen2021/5",)
     claims = PRIVACY
-    configs = tuple(ppcl(QUALITIES[4], epsilon=level) for level in LEVELS)
+    configs = tuple(ppcl(CHEN2021[4], epsilon=level) for level in LEVELS)
 
 
 @register
@@ -125,4 +125,4 @@ class ComparisonStudy(Convergence):
     description = "N = 400, K = 4. CBL asks one peer and gets a truthful reply; the paper does not give its tau. PPCL's replies are noisy."
     figures = ("chen2021/6",)
     claims = COMPARISON
-    configs = (*(ppcl(QUALITIES[4], epsilon=e) for e in (1.0, 3.0, None)), *map(cbl, TAUS))
+    configs = (*(ppcl(CHEN2021[4], epsilon=e) for e in (1.0, 3.0, None)), *map(cbl, TAUS))

@@ -5,12 +5,8 @@ from collections.abc import Sequence
 from taciturn.bench.papers.base import bitwise
 from taciturn.bench.play import config
 from taciturn.bench.results import Config
+from taciturn.envs.gossip_bandit.world import CHEN2021
 
-QUALITIES: dict[int, tuple[float, ...]] = {
-    2: (0.8, 0.2),
-    4: (0.95, 0.65, 0.35, 0.05),
-    8: (0.92, 0.80, 0.68, 0.56, 0.44, 0.32, 0.20, 0.08),
-}
 LIMIT = "mean field"
 SHORT, LONG = 50.0, 150.0
 LEVEL = 0.9  # a curve has converged at this share
@@ -34,7 +30,7 @@ def ppcl(
 
 def cbl(tau: float) -> Config:
     """CBL with four options."""
-    base = {"num_agents": 400, "qualities": list(QUALITIES[4]), "horizon": SHORT}
+    base = {"num_agents": 400, "qualities": list(CHEN2021[4]), "horizon": SHORT}
     asks = {"asks": "one", "initial_preferences": "none"}
     return config("gossip_bandit_v0", "CBL", {"tau": tau}, bitwise(None), **base, **asks)
 

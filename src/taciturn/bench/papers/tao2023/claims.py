@@ -40,7 +40,7 @@ from taciturn.bench.papers.tao2023.settings import (
 from taciturn.bench.papers.tao2023.share_dynamics import agents_needed, lift, power_of_ten, sigma, theorem
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Floats
-from taciturn.envs.social_bandit.world import copies_of_paper
+from taciturn.envs.social_bandit.world import copies_of_paper, ordered_means
 
 # Of a regret over that of uniform shares: below it something is learned.
 LEARNS = Range(high=0.9, kind=ANYTHING)
@@ -78,7 +78,7 @@ def bounded(claim: str, setting: Setting, *, over: bool = False) -> Claim:
                 reason
                 + "A run that loses the best option early depends on mu to recover it: a few do, with several times the regret"
             )
-        lifted, _ = lift(settings.qualities(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
+        lifted, _ = lift(ordered_means(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
         end = "so that no option can lead" if lifted >= 1 else "and makes the leader's share fluctuate"
         return reason + f"Noise sustains a total share of {lifted:.2f} on the inferior options, {end}"
 
@@ -386,7 +386,7 @@ def learns(epsilon: float | None) -> Claim:
 
     def why(results: Results) -> str:
         limit = next((g.mean("regret") for g in results.select(policy=settings.LIMIT)), math.nan)
-        lifted, _ = lift(settings.qualities(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
+        lifted, _ = lift(ordered_means(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
         return (
             f"without learning: {chance:.3f}; {check_text(setting, results)}; equation 34: {limit:.3f}. Noise sustains a total share of "
             f"{lifted:.2f} on the inferior options"

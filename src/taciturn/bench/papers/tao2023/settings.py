@@ -13,7 +13,7 @@ from taciturn.bench.papers.base import bitwise
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.statistics import Floats
-from taciturn.envs.social_bandit.world import copies_of_paper
+from taciturn.envs.social_bandit.world import copies_of_paper, ordered_means
 from taciturn.registry import make_world
 
 BETA, MU, H = 0.505, 6.7e-5, 485.0
@@ -40,14 +40,9 @@ READINGS: tuple[tuple[str, Config], ...] = (
 )
 
 
-def qualities(options: int) -> list[float]:
-    """The means of `options` ordered uniform draws, in decreasing order."""
-    return [round(j / (options + 1), 10) for j in range(options, 0, -1)]
-
-
 def uniform_regret(options: int) -> float:
     """Regret without learning, with uniform shares."""
-    return qualities(options)[0] - 0.5
+    return ordered_means(options)[0] - 0.5
 
 
 def society(
@@ -56,7 +51,7 @@ def society(
 ) -> Config:  # fmt: skip
     """One setting of section 6, played by agents."""
     params = {
-        "num_agents": num_agents, "qualities": qualities(options), "copies": copies_of_paper(num_agents, growth),
+        "num_agents": num_agents, "qualities": ordered_means(options), "copies": copies_of_paper(num_agents, growth),
         "dissemination": "aggregated", "horizon": rounds,
     }  # fmt: skip
     found = config("social_bandit_v0", AGENTS, {"beta": BETA, "mu": MU}, bitwise(epsilon), **params)

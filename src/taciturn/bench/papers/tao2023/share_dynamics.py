@@ -8,11 +8,11 @@ from functools import lru_cache
 import numpy as np
 
 from taciturn.bench.papers.base import flip_probability
-from taciturn.bench.papers.tao2023.settings import BETA, BOUND, DELTA, GROWTH, MU, H, Setting, qualities
+from taciturn.bench.papers.tao2023.settings import BETA, BOUND, DELTA, GROWTH, MU, H, Setting
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import Table
 from taciturn.bench.tables import number
-from taciturn.envs.social_bandit.world import copies_of_paper
+from taciturn.envs.social_bandit.world import copies_of_paper, ordered_means
 
 
 def bit_noise(epsilon: float | None) -> float:
@@ -136,7 +136,7 @@ def agents_needed(options: int, epsilon: float, growth: str, rounds: int = 10_00
         logs = np.linspace(low, high, 9)
         adopters = np.exp(np.minimum(logs, 700)) / 2
         heard = H / 2 * (np.exp(logs / 2) if growth == "root" else logs**2)
-        values = mean_dynamics(qualities(options), epsilon, adopters, heard, rounds)
+        values = mean_dynamics(ordered_means(options), epsilon, adopters, heard, rounds)
         if values[-1] > BOUND:
             low, high = high, 2 * high
             if high > 10_000:
@@ -169,7 +169,7 @@ def noise_table(settings: Iterable[Setting]) -> Table:
         assert epsilon is not None
         vectors, copies = n / 2, copies_of_paper(n, growth) / 2
         sd, own = sigma(epsilon, vectors, copies), sigma(epsilon, math.inf, copies)
-        (lifted, regret), (fresh, best) = lift(qualities(m), sd), lift(qualities(m), own)
+        (lifted, regret), (fresh, best) = lift(ordered_means(m), sd), lift(ordered_means(m), own)
         common = sigma(epsilon, vectors, math.inf)
         ends = [f"{end:.2f}" if share < 1 else "none leads" for share, end in ((lifted, regret), (fresh, best))]
         known = (f"{n:,}", str(m), f"{epsilon:g}", GROWTH[growth], f"{1 / m:.3f}", f"{common:.4f}", f"{own:.4f}")

@@ -1,0 +1,75 @@
+"""The qualities of the options of a bandit: drawn at every reset, or a fixed instance, which has a name or is listed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taciturn.validation import Array, Floats, choice, integer, number, vector
+
+__all__ = ["UNIFORM", "Instances", "OptionParams", "repeated"]
+
+# Fixed instances: functions of K that return K probabilities, or None where there is no such instance.
+Instances = Mapping[str, Callable[[int], Sequence[float] | None]]
+
+# Drawn from [0, 1] at each reset, independently.
+UNIFORM = "uniform"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionParams:
+    """Parameters of the worlds whose options have one quality each, for all agents.
+
+    Attributes:
+        qualities: "uniform", the name of a fixed instance, or K probabilities.
+        num_options: K; None: the number of listed qualities, otherwise the world's own. After construction it is a number.
+        shuffle: whether each run permutes a fixed instance.
+        named: class attribute, the fixed instances by name.
+        usual_options: class attribute, the world's own K.
+    """
+
+    named: ClassVar[Instances] = {}
+    usual_options: ClassVar[int]
+
+    qualities: str | Sequence[float] | Array = UNIFORM
+    num_options: int = None  # type: ignore[assignment]
+    shuffle: bool = False
+
+    def __post_init__(self) -> None:
+        asked: Any = self.num_options
+        if asked is not None:
+            integer("num_options", asked, at_least=2, at_most=1000)
+        choice("shuffle", self.shuffle, (False, True))
+        if isinstance(self.qualities, str):
+            choice("qualities", self.qualities, (UNIFORM, *self.named))
+            options = self.usual_options if asked is None else asked
+            if self.qualities != UNIFORM and self.named[self.qualities](options) is None:
+                raise ValueError(f"num_options must be another number: {self.qualities!r} has no {options} qualities")
+        else:
+            listed = vector("qualities", self.qualities)
+            options = listed.size
+            if not 2 <= options <= 1000:
+                raise ValueError(f"qualities must be 2 to 1000 numbers, not {options}")
+            for k, quality in enumerate(listed.tolist()):
+                number(f"qualities[{k}]", quality, at_least=0, at_most=1)
+            if asked is not None and asked != options:
+                raise ValueError(f"num_options must be the number of qualities, {options}, or None, not {asked}")
+            object.__setattr__(self, "qualities", tuple(listed.tolist()))
+        object.__setattr__(self, "num_options", options)
+
+    def draw_qualities(self, num_envs: int, rng: np.random.Generator) -> Floats:
+        """The qualities of the runs that begin, [B, K]."""
+        if isinstance(self.qualities, str) and self.qualities == UNIFORM:
+            return rng.random((num_envs, self.num_options))
+        fixed = self.named[self.qualities](self.num_options) if isinstance(self.qualities, str) else self.qualities
+        return repeated(np.array(fixed)[None], num_envs, rng if self.shuffle else None)[:, 0]
+
+
+def repeated(means: Floats, num_envs: int, shuffled_by: np.random.Generator | None) -> Floats:
+    """The same means [rows, K] in every replica, [B, rows, K], with the options of each replica permuted if a generator is given."""
+    tiled = np.tile(means, (num_envs, 1, 1))
+    if shuffled_by is None:
+        return tiled
+    order = shuffled_by.permuted(np.tile(np.arange(means.shape[-1]), (num_envs, 1)), axis=1)
+    return np.take_along_axis(tiled, order[:, None], 2)

@@ -204,7 +204,13 @@ def test_one_role_practises_beside_copies_of_the_others() -> None:
     assert (practice.num_envs, practice.params.num_individuals, practice.fixed_target) == (5, 6, True)
     step = practice.step(np.full((5, 1, 1), 0.5, np.float32))
     assert step.reward.shape == (5, 1)
-    assert practice.stream("world").random() != world.stream("world").random()
+    drawn = [world.stream("probe").random(), practice.stream("probe").random()]
+    for purpose in ("evaluation", ""):
+        world.purpose = purpose
+        world.reset(seed=0)
+        drawn.append(world.stream("probe").random())
+    assert len(set(drawn)) == 3
+    assert drawn[0] == drawn[3]
 
 
 def test_practice_is_in_worlds_of_their_own() -> None:

@@ -37,14 +37,24 @@ class Played(Population[Any]):
     """
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
-        self.inner, self.role, self.others = population, role, dict(others)
+        self.inner, self.role, self.others, purpose = population, role, dict(others), population.purpose
         super().__init__(population.params, population.num_envs)
+        self.purpose = purpose
         self.channels, self.hidden = population.channels, population.hidden
         self.channel_configs = population.channel_configs
         self._rollout = Rollout(population, self.others)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.role} in {self.inner!r}, others: {self.others!r}>"
+
+    @property
+    def purpose(self) -> str:
+        """See `Population`; all random numbers are the inner population's."""
+        return self.inner.purpose
+
+    @purpose.setter
+    def purpose(self, value: str) -> None:
+        self.inner.purpose = value
 
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
         """The same view of another population, in which copies of the policies play."""

@@ -9,7 +9,7 @@ from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
 from taciturn.registry import make_policy
-from taciturn.validation import shown
+from taciturn.validation import UnknownParameter, shown
 
 __all__ = ["bring", "bring_all"]
 
@@ -39,6 +39,8 @@ def bring(agent: Any, **parameters: Any) -> Any:
     if isinstance(agent, type):
         try:
             return bring(agent(**parameters))
+        except UnknownParameter:
+            raise
         except TypeError as error:
             raise ValueError(
                 f"policy must be a class that {parameters or 'no parameter'} makes a policy of: {error}"

@@ -20,7 +20,7 @@ from taciturn.policies.learned.training import library_seed, one_thread
 from taciturn.registry import UnknownName, make_policy, one_agent, policies
 from taciturn.simulation import simulate
 from taciturn.validation import missing_extra
-from taciturn.wrappers.channels import private_config
+from taciturn.wrappers import Privatize
 
 __all__ = ["EVALUATION_RUNS", "train"]
 
@@ -67,7 +67,8 @@ def train(
     steps, seed = integer("steps", steps, at_least=1), integer("seed", seed, at_least=0)
     num_envs, evaluations = integer("num_envs", num_envs, at_least=1), integer("evaluations", evaluations, at_least=1)
     population = one_agent(world, EVALUATION_RUNS, dict(params or {}))
-    population.channel_configs = {name: private_config(one) for name, one in (privacy or {}).items()}
+    for channel, mechanism in (privacy or {}).items():
+        population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
     make = learner if algorithm in policies() else library
     trainer = make(algorithm, population, num_envs, seed, dict(settings or {}))

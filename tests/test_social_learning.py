@@ -20,8 +20,13 @@ from taciturn.wrappers import BitwiseRandomizedResponse
 
 ALARM = 1e-4
 WORLDS: dict[str, tuple[Any, dict[str, Any], float, str]] = {
-    "gossip": (gossip_bandit_v0, {"num_agents": 200}, 20.0, "popularity_regret"),
-    "social": (social_bandit_v0, {"num_agents": 1000, "copies": 200}, 50.0, "pseudo_regret"),
+    "gossip": (gossip_bandit_v0, {"num_agents": 200, "qualities": "chen2021"}, 20.0, "popularity_regret"),
+    "social": (
+        social_bandit_v0,
+        {"num_agents": 1000, "copies": 200, "qualities": (0.9, 0.7, 0.5, 0.3, 0.1)},
+        50.0,
+        "pseudo_regret",
+    ),
 }
 
 

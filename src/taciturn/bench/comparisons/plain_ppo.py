@@ -22,7 +22,7 @@ TRAININGS: dict[str, tuple[Config, int, int]] = {
     "arm_elimination_v0": ({}, 1, 60_000),
     "gossip_bandit_v0": ({"num_agents": 20, "horizon": 20.0}, 2, 100_000),
     "social_bandit_v0": ({"num_agents": 20, "horizon": 50}, 1, 300_000),
-    "elicitation_v0": ({"num_individuals": 50}, 1, 60_000),
+    "elicitation_v0": ({"num_individuals": 50}, 1, 40_000),
 }
 
 

@@ -91,7 +91,7 @@ def seat(
 
 
 def platform_side(
-    num_envs: int = 1, *, individuals: Any = "BestResponse", fixed_target: bool = False, **parameters: Any
+    num_envs: int = 1, *, individuals: Any = "BestResponse", fixed_target: bool = True, **parameters: Any
 ) -> Population[Any]:
     """Elicitation seen by its platform, `taciturn/Elicitation-v0`.
 

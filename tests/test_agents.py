@@ -75,9 +75,7 @@ def test_parameters_are_for_names_and_classes(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(ValueError, match=r"policy must be a name or a class to take \{'k': 5\}"):
             bring(agent, k=5)
     for given in ({"j": 1}, {"k": 1, "l": 2}):
-        with pytest.raises(
-            ValueError, match=r"Three got an unexpected keyword argument .*: it has k"
-        ):
+        with pytest.raises(ValueError, match=r"Three got an unexpected keyword argument .*: it has k"):
             bring(Three, **given)
     assert bring_all({"a": Three, "b": Three}).keys() == {"a", "b"}
 

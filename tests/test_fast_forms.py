@@ -29,7 +29,9 @@ ZEROS = {"without_preference": "zeros", "initial_preferences": "none"}
 ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon": 400}
 GRAPH = ARMS | {"topology": "ring"}
 HYBRID = ARMS | {"topology": [("complete", 2), ("complete", 1)]}
-MARKET: dict[str, Any] = {"num_individuals": 12, "horizon": 8, "belief_concentration": np.inf}
+MARKET: dict[str, Any] = {
+    "num_individuals": 12, "horizon": 8, "belief_concentration": np.inf, "theta": (0.4, 0.3, 0.2, 0.1), "target": 1.0,
+}  # fmt: skip
 
 # (world, its parameters, who acts beside the policy, privacy) for each policy, by name.
 PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {

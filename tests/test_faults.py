@@ -442,7 +442,8 @@ def test_survives_its_spec() -> None:
 
 
 def test_stays_through_autoresets() -> None:
-    env = Faulty(federated_training_v0.vector_env(2, autoreset_mode="SameStep", **CLIENTS), "update", LossyChannel(1.0))
+    bare = federated_training_v0.vector_env(2, objective="rate", autoreset_mode="SameStep", **CLIENTS)
+    env = Faulty(bare, "update", LossyChannel(1.0))
     env.reset(seed=0)
     ended = 0
     for step in range(400):

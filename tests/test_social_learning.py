@@ -105,8 +105,9 @@ def test_told_at_once_what_all_hold() -> None:
     assert isinstance(env, ImmediateReward)
     env.reset(seed=0)
     plan = np.zeros((200, 60, 3), np.int64)
-    # In practice the qualities have moved on by one option.
-    plan[:, :30] = 1, 1, 1
+    # In practice the options are permuted in every run.
+    plan[:, :30] = 0, 1, 1
+    plan[:, :30, 0] = env.state.qualities.argmax(1)[:, None]
     plan[:, 30:] = 2, 1, 1
     pay = env.step(plan).reward
     assert set(np.unique(pay[:, :30])) == {0.0, 1.0}

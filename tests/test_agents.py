@@ -90,7 +90,7 @@ def test_parameters_are_for_names_and_classes(monkeypatch: pytest.MonkeyPatch) -
         (7, "a policy, its name or class, a function of observations or an object with predict\\(\\), not 7"),
         (np.random.Generator, "must be a class that no parameter makes a policy of"),
         ("sb3:nowhere.zip", "must name a model.zip of Stable-Baselines3, and there is none at 'nowhere.zip'"),
-        ("onnx:nowhere.onnx", "must name a ONNX file, and there is none at 'nowhere.onnx'"),
+        ("onnx:nowhere.onnx", "must name an ONNX file, and there is none at 'nowhere.onnx'"),
     ],
 )
 def test_what_does_not_act_is_refused_before_the_run(agent: Any, message: str) -> None:

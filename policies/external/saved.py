@@ -13,7 +13,7 @@ from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
 from taciturn.policies.learned.training import one_thread
 from taciturn.validation import missing_extra
 
-__all__ = ["LOADERS", "load_onnx", "load_rllib", "load_sb3", "load_torchrl", "load_trained"]
+__all__ = ["LOADERS", "load_onnx", "load_sb3", "load_torchrl", "load_trained"]
 
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 
@@ -34,7 +34,7 @@ def load_sb3(path: str | Path, *, deterministic: bool = True, normalize: str | P
         from stable_baselines3.common.save_util import load_from_zip_file
     except ImportError as error:
         raise missing_extra("a saved model of Stable-Baselines3 needs stable-baselines3", "rl") from error
-    file = existing(path, "model.zip of Stable-Baselines3")
+    file = existing(path, "a model.zip of Stable-Baselines3")
     try:
         data: Any
         data, parameters, _ = load_from_zip_file(file, device="cpu")
@@ -49,7 +49,7 @@ def load_sb3(path: str | Path, *, deterministic: bool = True, normalize: str | P
         ) from error
     policy.set_training_mode(False)
     beside = next((file.parent / name for name in STATISTICS if (file.parent / name).is_file()), None)
-    statistics = beside if normalize is None else existing(normalize, "statistics of VecNormalize")
+    statistics = beside if normalize is None else existing(normalize, "the statistics of VecNormalize")
     return Predictor(OneThread(policy), deterministic=deterministic, normalize=normalizer(statistics))
 
 
@@ -91,7 +91,7 @@ def load_onnx(path: str | Path) -> RowFunction:
         raise ImportError("an ONNX file needs onnxruntime: run pip install onnxruntime") from error
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = InferenceSession(existing(path, "ONNX file"), options, providers=["CPUExecutionProvider"])
+    session = InferenceSession(existing(path, "an ONNX file"), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return Scores(lambda rows: session.run(None, {name: rows.astype(np.float32)})[0])
 
@@ -107,38 +107,6 @@ class Scores(RowFunction):
         return found
 
 
-def load_rllib(path: str | Path, *, module: str = "default_policy") -> RowPolicy:
-    """An RLlib checkpoint (new API stack), or an RLModule of one.
-
-    Args:
-        path: the folder of the algorithm's checkpoint, or that of the module.
-        module: the module's id, if it is an algorithm's checkpoint.
-
-    Raises:
-        ImportError: ray is not installed.
-        ValueError: there is no such folder.
-    """
-    try:
-        import torch
-        from ray.rllib.core.rl_module.rl_module import RLModule
-    except ImportError as error:
-        raise missing_extra("an RLlib checkpoint needs ray", "ray") from error
-    folder = existing(path, "folder of an RLlib checkpoint")
-    inner = folder / "learner_group" / "learner" / "rl_module" / module
-    loaded = RLModule.from_checkpoint((inner if inner.is_dir() else folder).resolve())
-    distribution = loaded.get_inference_action_dist_cls()
-
-    @one_thread()
-    def best(rows: Array) -> Array:
-        with torch.no_grad():
-            out = loaded.forward_inference({"obs": torch.as_tensor(rows)})
-        if "actions" in out:
-            return np.asarray(out["actions"])
-        return np.asarray(distribution.from_logits(out["action_dist_inputs"]).to_deterministic().sample())
-
-    return RowFunction(best, (loaded.observation_space, loaded.action_space))
-
-
 def load_torchrl(path: str | Path) -> RowPolicy:
     """An actor of TorchRL or TensorDict, saved whole by `torch.save(actor, path)`: from "observation" to "action".
 
@@ -152,7 +120,7 @@ def load_torchrl(path: str | Path) -> RowPolicy:
         from tensordict.nn import InteractionType, set_interaction_type
     except ImportError as error:
         raise ImportError("an actor of TorchRL needs tensordict: run pip install tensordict torchrl") from error
-    actor = torch.load(existing(path, "file of torch.save"), map_location="cpu", weights_only=False).eval()
+    actor = torch.load(existing(path, "a file of torch.save"), map_location="cpu", weights_only=False).eval()
 
     @one_thread()
     def best(rows: Array) -> Array:
@@ -184,11 +152,9 @@ def existing(path: str | Path, what: str) -> Path:
     """A path that exists; ValueError if it does not."""
     found = Path(path).expanduser()
     if not found.exists():
-        raise ValueError(f"policy must name a {what}, and there is none at {str(path)!r}")
+        raise ValueError(f"policy must name {what}, and there is none at {str(path)!r}")
     return found
 
 
-LOADERS: dict[str, Callable[..., RowPolicy]] = {
-    "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl,
-}  # fmt: skip
+LOADERS: dict[str, Callable[..., RowPolicy]] = {"sb3": load_sb3, "onnx": load_onnx, "torchrl": load_torchrl}
 """`{prefix: function}` for agents named as `prefix:path`."""

@@ -25,8 +25,7 @@ def bring(agent: Any, **parameters: Any) -> Any:
             - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it requires a second
               argument, it gets the masks int8[R, n] (None in a world without any);
             - anything with Stable-Baselines3's `predict`;
-            - `sb3:model.zip`, `onnx:model.onnx`, `torchrl:actor.pt` or `rllib:checkpoint`, what these libraries have saved, or a folder
-              of `taciturn train`.
+            - `sb3:model.zip`, `onnx:model.onnx` or `torchrl:actor.pt`, what these libraries have saved, or a folder of `taciturn train`.
 
     Raises:
         UnknownName: no policy is called that.

@@ -116,7 +116,7 @@ def _app() -> Any:
         policy: Annotated[
             str,
             Option(
-                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:); ROLE=NAME,ROLE=NAME "
+                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:); ROLE=NAME,ROLE=NAME "
                 "where there are several roles (and --set policy.ROLE.parameter=value)."
             ),
         ],

@@ -323,3 +323,4 @@ def test_policies_are_not_wrapped() -> None:
     for policy in (PPCL(), OptimalStopping()):
         assert bring(policy) is policy
     assert isinstance(bring(until_three), RowFunction)
+    assert repr(bring(until_three)) == "RowFunction(until_three)", "the same in every run"

@@ -67,6 +67,10 @@ class RowFunction(RowPolicy):
         self.function = function
         self._masked = len(required(function)) > 1
 
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        return f"{type(self).__name__}({name})"
+
     def choose(self, rows: Array, masks: Array | None) -> Array:
         found: Array = self.function(rows, masks) if self._masked else self.function(rows)
         return found

@@ -205,6 +205,7 @@ def library(
             return VecNormalize.load(str(statistics), found)
         return VecNormalize(found, gamma=own.get("gamma", 0.99)) if normalize else found
 
+    model: Any
     try:
         model = known[name](network, rows(), seed=library_seed(seed), device="cpu", **own)
     except (TypeError, ValueError, AssertionError) as error:

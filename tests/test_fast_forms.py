@@ -145,6 +145,9 @@ def test_the_fast_form_is_used(name: str, world: str, params: Any, beside: Any, 
     taciturn.simulate(env, actors(name, beside), seed=0, privacy=privacy)
     assert calls
     taciturn.simulate(env, actors(name, beside), seed=0, privacy=privacy, fast=False)
+    taciturn.simulate(
+        env, actors(name, beside), seed=0, privacy=privacy, fast=False, until=float(env.clock().max()) / 2
+    )
     assert len(calls) == 1
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from taciturn import plugins
 from taciturn.envs.core import Array, Population, as_policies, number
 from taciturn.privacy import mechanisms
 from taciturn.registry import UnknownName
@@ -95,8 +96,9 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
 
 
 def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
-    """`{name: class}` of the mechanisms that can be made from a name and numbers."""
+    """`{name: class}` of the mechanisms that can be made from a name and numbers, those that other packages declare included."""
     found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in ("Mechanism", "Memoized")}
+    found |= plugins.load_all("taciturn.mechanisms")
     return {k: one for k, one in found.items() if inspect.isclass(one) and issubclass(one, mechanisms.Mechanism)}
 
 

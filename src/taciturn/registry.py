@@ -11,8 +11,9 @@ from typing import Any
 import gymnasium
 import pettingzoo
 
+from taciturn import plugins
 from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
-from taciturn.validation import UnknownParameter
+from taciturn.validation import UnknownParameter, shown
 
 __all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "platform_side", "policies", "seat", "worlds"]
 
@@ -149,21 +150,32 @@ def worlds() -> dict[str, World[Any, Any, ...]]:
 def make_world(name: str) -> World[Any, Any, ...]:
     """A world by its name or id, with or without the version: `round_stopping`, `taciturn/RoundStopping-v0`, ...
 
+    A world of another package is known by the name that it declares (`taciturn.plugins`), or as `module:name`.
+
     Raises:
         UnknownName: no world is called that.
+        ValueError: `module:name` names no world.
     """
     for entry in WORLDS:
         plain = entry.name.removesuffix("_v0")
         short = entry.id.removeprefix("taciturn/")
         if name in (entry.name, plain, entry.id, short, short.removesuffix("-v0")):
             return entry.world
-    raise UnknownName("environment", name, [entry.name for entry in WORLDS] + [entry.id for entry in WORLDS])
+    others = plugins.declared("taciturn.worlds")
+    if ":" not in name and name not in others:
+        known = [entry.name for entry in WORLDS] + [entry.id for entry in WORLDS]
+        raise UnknownName("environment", name, [*known, *others])
+    found = plugins.load("taciturn.worlds", name) if name in others else plugins.imported(name)
+    if not isinstance(found, World):
+        raise ValueError(f"env must name a World, and {name} is {shown(found)}")
+    return found
 
 
 def policies() -> dict[str, type[Any]]:
-    """`{name: class}` of the policies in `taciturn.policies`."""
+    """`{name: class}` of the policies in `taciturn.policies`, and of those that other packages declare."""
     module = importlib.import_module("taciturn.policies")
-    return {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
+    own = {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
+    return own | plugins.load_all("taciturn.policies")
 
 
 def make_policy(name: str, **parameters: Any) -> Any:

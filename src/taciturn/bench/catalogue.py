@@ -4,16 +4,19 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
 
+from taciturn import plugins
 from taciturn.bench.study import STUDIES, Study
 from taciturn.registry import UnknownName
 
 
 def load_studies() -> dict[str, Study]:
-    """Import every module of `taciturn.bench.comparisons` and `taciturn.bench.papers`; return the registered studies by name."""
+    """Import every module of `taciturn.bench.comparisons` and `taciturn.bench.papers`, and those that other packages declare as studies;
+    return the registered studies by name."""
     for name in ("taciturn.bench.comparisons", "taciturn.bench.papers"):
         package = importlib.import_module(name)
         for module in sorted(pkgutil.walk_packages(package.__path__, f"{name}."), key=lambda module: module.name):
             importlib.import_module(module.name)
+    plugins.load_all("taciturn.studies")
     return STUDIES
 
 

@@ -7,7 +7,17 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from taciturn.envs.core import Array, Channel, ChannelConfig, Layout, Population, PublicView, Role, World, integer, number
+from taciturn.envs.core import (
+    Array,
+    Channel,
+    Layout,
+    Population,
+    PublicView,
+    Role,
+    World,
+    integer,
+    number,
+)
 from taciturn.policies import Policy
 from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 
@@ -45,11 +55,6 @@ class Rumour(Population[State]):
 
     def make_channels(self) -> tuple[Channel, ...]:
         return (Channel("vote", "one_hot", observer="public", unit="event"),)
-
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        law = config.mechanism
-        if law is not None and "one_hot" not in law.payloads:
-            raise ValueError(f"channel {channel!r} needs a mechanism for one-hot votes, not {law!r}")
 
     def initial(self) -> State:
         truth = self.stream("truth").integers(0, 2, self.num_envs)

@@ -2,10 +2,9 @@
 
 from taciturn.bench.play import config, play
 from taciturn.bench.results import Cell, Progress, Result
-from taciturn.bench.study import Score, Study, register
+from taciturn.bench.study import Score, Study
 
 
-@register
 class Rumours(Study):
     name = "rumours"
     title = "Rumours: whom to believe"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from taciturn import plugins
+from taciturn.plugins import imported
 from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
@@ -75,7 +75,7 @@ def _named(name: str, parameters: dict[str, Any]) -> Any:
         except TypeError as error:
             raise ValueError(f"policy {prefix}:... cannot take {parameters}: {error}") from error
     try:
-        found = plugins.imported(name)
+        found = imported(name)
     except ValueError as error:
         kinds = ", ".join(f"{kind}:PATH" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error

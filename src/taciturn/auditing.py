@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn import plugins
 from taciturn.envs.core import Array, Population, as_policies, number
+from taciturn.plugins import Plugins
 from taciturn.privacy import mechanisms
 from taciturn.registry import UnknownName
 from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
@@ -72,10 +72,13 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
         return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
     head, *settings = spec.split(",")
     name, colon, level = head.partition(":")
-    known = named_mechanisms()
-    if name not in known:
-        raise UnknownName("mechanism", name, known)
-    kind = known[name]
+    if level[:1].isalpha() and level.partition(":")[0].isidentifier():  # module:Class[:VALUE]
+        path, colon, level = level.partition(":")
+        name = f"{name}:{path}"
+    own = own_mechanisms()
+    kind = own.get(name) or MECHANISM_PLUGINS.find(name)
+    if kind is None:
+        raise UnknownName("mechanism", name, [*own, *MECHANISM_PLUGINS.entries])
     parameters = inspect.signature(kind).parameters
     given: dict[str, Any] = {}
     if colon:
@@ -95,11 +98,28 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     return kind(**given)
 
 
-def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
-    """`{name: class}` of the mechanisms that can be made from a name and numbers, those that other packages declare included."""
+def own_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
+    """`{name: class}` of this package's mechanisms that can be made from a name and numbers."""
     found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in ("Mechanism", "Memoized")}
-    found |= plugins.load_all("taciturn.mechanisms")
-    return {k: one for k, one in found.items() if inspect.isclass(one) and issubclass(one, mechanisms.Mechanism)}
+    return {name: one for name, one in found.items() if _is_mechanism(one)}
+
+
+def _is_mechanism(found: Any) -> bool:
+    return inspect.isclass(found) and issubclass(found, mechanisms.Mechanism)
+
+
+MECHANISM_PLUGINS = Plugins(
+    "taciturn.mechanisms",
+    r"[A-Za-z]\w*",
+    "a subclass of taciturn.privacy.mechanisms.Mechanism",
+    lambda found, _: _is_mechanism(found),
+    own_mechanisms,
+)
+
+
+def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
+    """`{name: class}` of the mechanisms that can be made from a name and numbers, with those of other packages that can be used."""
+    return own_mechanisms() | MECHANISM_PLUGINS.load_all()
 
 
 def parsed(text: str) -> Any:

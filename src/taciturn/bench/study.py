@@ -151,13 +151,14 @@ class Study:
 
 
 KNOWS_TRUTH = " (knows the hidden truth)"
+STUDY_NAMES = "[a-z][a-z0-9_-]*"
 STUDIES: dict[str, Study] = {}
 S = TypeVar("S", bound=Study)
 
 
 def register(study: type[S]) -> type[S]:
     """Class decorator: add a study to `STUDIES`."""
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", study.name):
+    if not re.fullmatch(STUDY_NAMES, study.name):
         raise ValueError(f"name of a study must be lower-case letters, digits, '_' and '-', not {study.name!r}")
     if study.name in STUDIES:
         raise ValueError(f"name of a study must be new, but {study.name!r} is taken")

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from taciturn.envs.core import (
     Array,
@@ -107,9 +108,12 @@ class Sceptic(Policy):
 
 @dataclass(frozen=True)
 class Shrug(Mechanism):
-    """Vote as you think with probability 1 - shrug, and otherwise for either option alike: k-ary randomised response for two options.
+    """Vote as you think with probability 1 - shrug, and for one of the two options at random otherwise.
 
-    Its epsilon is log((1 - shrug / 2) / (shrug / 2)).
+    It is the k-ary randomised response for two options, whose epsilon is log((2 - shrug) / shrug).
+
+    Args:
+        shrug: > 0 and < 1.
     """
 
     payloads = frozenset({"one_hot"})
@@ -118,13 +122,26 @@ class Shrug(Mechanism):
     shrug: float = 0.5
 
     def __post_init__(self) -> None:
-        number("shrug", self.shrug, above=0, at_most=1)
-        self._set(epsilon=float(np.log((1 - self.shrug / 2) / (self.shrug / 2))))
+        number("shrug", self.shrug, above=0, below=1)
 
-    def perturb(self, x: Array, rng: Generator, sensitivity: Given = None) -> Array:
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]  # which is an attribute where it is the parameter
+        return float(np.log((2 - self.shrug) / self.shrug))
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         votes = np.asarray(x)
         flips = rng.random(votes.shape[:-1]) < self.shrug / 2
         return np.where(flips[..., None], votes[..., ::-1], votes)
 
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
+        return (np.asarray(y) - np.asarray(num_messages)[..., None] * self.shrug / 2) / (1 - self.shrug)
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        return np.full(np.shape(x), self.shrug / 2 * (1 - self.shrug / 2) / (1 - self.shrug) ** 2)
+
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, {"epsilon": self.epsilon, "num_values": 2.0})
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        answer, first, second = (np.asarray(one)[..., 0] for one in (y, x0, x1))
+        return self.epsilon * ((answer == first).astype(np.float64) - (answer == second))

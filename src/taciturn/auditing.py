@@ -147,16 +147,12 @@ def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
     """
     inner = getattr(mechanism, "mechanism", mechanism)
     reach = getattr(inner, "sensitivity", None) or sensitivity
-    if isinstance(inner, mechanisms.BitwiseRandomizedResponse | mechanisms.UnaryEncoding):
-        return _far_apart("one_hot", (2,), reach)
-    if isinstance(inner, mechanisms.KaryRandomizedResponse | mechanisms.NoPrivacy):
-        return _far_apart("categorical", (), reach)
-    if isinstance(inner, mechanisms.Exponential):
-        return _far_apart("scores", (NUM_VALUES,), reach)
-    if isinstance(inner, mechanisms.TreeAggregation):
-        stream = np.zeros(inner.horizon or NUM_VALUES)
-        return stream, np.where(np.arange(stream.size) == 0, reach, 0.0)
-    return _far_apart("bounded", (), reach)
+    shapes = {"categorical": (), "one_hot": (2,), "bounded": (), "scores": (NUM_VALUES,), "vector": (1,)}
+    payload = next((payload for payload in shapes if payload in inner.payloads), None)
+    if payload is not None:
+        return _far_apart(payload, shapes[payload], reach)
+    stream = np.zeros(getattr(inner, "horizon", None) or NUM_VALUES)
+    return stream, np.where(np.arange(stream.size) == 0, reach, 0.0)
 
 
 def _far_apart(payload: str, shape: tuple[int, ...], reach: float) -> tuple[Any, Any]:

@@ -12,12 +12,12 @@ import gymnasium
 import pettingzoo
 
 from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
-from taciturn.plugins import Plugins
+from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter
 
 __all__ = [
     "POLICY_PLUGINS", "WORLDS", "WORLD_PLUGINS", "Entry", "UnknownName", "entries", "make_policy", "make_world", "platform_side",
-    "policies", "seat", "worlds",
+    "policies", "policy_class", "seat", "worlds",
 ]  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def seat(
     if others is None:
         raise ValueError(
             f'{world} has many agents: give others="NAME OF A POLICY" to gymnasium.make for the seat of one of them, or use '
-            f"taciturn.envs.{world}.parallel_env() or .env() for all"
+            f"{world}.parallel_env() or .env() for all"
         )
     population = make_world(world).population(num_envs, **parameters)
     (role,) = population.roles
@@ -193,6 +193,16 @@ def own_policies() -> dict[str, type[Any]]:
 def policies() -> dict[str, type[Any]]:
     """`{name: class}` of the policies in `taciturn.policies`, and of those of other packages that can be used."""
     return own_policies() | POLICY_PLUGINS.load_all()
+
+
+def policy_class(name: str) -> type[Any] | None:
+    """The class of policies that a name or `module:Class` stands for; None if there is none, as for a saved agent."""
+    try:
+        return own_policies().get(name) or POLICY_PLUGINS.find(name)
+    except PluginError:
+        raise
+    except ValueError:
+        return None
 
 
 def make_policy(name: str, **parameters: Any) -> Any:

@@ -17,7 +17,7 @@ from taciturn.policies import Learner
 from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor
 from taciturn.policies.learned.training import library_seed, one_thread
-from taciturn.registry import UnknownName, make_policy, one_agent, policies
+from taciturn.registry import UnknownName, make_policy, one_agent, policies, policy_class
 from taciturn.simulation import simulate
 from taciturn.validation import missing_extra
 from taciturn.wrappers import Privatize
@@ -70,7 +70,7 @@ def train(
     for channel, mechanism in (privacy or {}).items():
         population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
-    make = learner if algorithm in policies() else library
+    make = library if policy_class(algorithm) is None else learner
     trainer = make(algorithm, population, num_envs, seed, dict(settings or {}))
     folder = Path(out)
     asked = {
@@ -154,7 +154,7 @@ def learner(
     name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any]
 ) -> Callable[[Path, int, int, Told], None]:
     """How a learner of this package is trained; it is saved once, when it has learned."""
-    if not issubclass(policies()[name], Learner):
+    if not issubclass(policy_class(name) or Policy, Learner):
         raise ValueError(f"algorithm must be one that learns, and {name} does not")
     made = make_policy(name, seed=seed, **settings)
 

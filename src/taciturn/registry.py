@@ -16,8 +16,8 @@ from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter
 
 __all__ = [
-    "POLICY_PLUGINS", "WORLDS", "WORLD_PLUGINS", "Entry", "UnknownName", "entries", "make_policy", "make_world", "platform_side",
-    "policies", "policy_class", "seat", "worlds",
+    "ANY_WORLD", "POLICY_PLUGINS", "WORLDS", "WORLD_PLUGINS", "Entry", "UnknownName", "entries", "entry", "make_policy", "make_world",
+    "platform_side", "policies", "policy_class", "seat", "worlds",
 ]  # fmt: skip
 
 
@@ -166,18 +166,19 @@ def make_world(name: str) -> World[Any, Any, ...]:
         UnknownName: no world is called that.
         ValueError: a package's world cannot be used, or `module:name` is none.
     """
-    return _entry(name).world
+    return entry(name).world
 
 
-def _entry(name: str) -> Entry:
+def entry(name: str) -> Entry:
+    """What is known of a world of that name (see `make_world`)."""
     known = entries()
-    for entry in known:
-        short = entry.id.removeprefix("taciturn/")
-        if name in (entry.name, entry.name.removesuffix("_v0"), entry.id, short, short.removesuffix("-v0")):
-            return entry
+    for one in known:
+        short = one.id.removeprefix("taciturn/")
+        if name in (one.name, one.name.removesuffix("_v0"), one.id, short, short.removesuffix("-v0")):
+            return one
     if ":" in str(name):
         return Entry(name, None, ANY_WORLD)
-    raise UnknownName("environment", name, [entry.name for entry in known] + [entry.id for entry in known])
+    raise UnknownName("environment", name, [one.name for one in known] + [one.id for one in known])
 
 
 def _policy_module() -> Any:
@@ -230,14 +231,14 @@ def make_policy(name: str, **parameters: Any) -> Any:
 
 def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
     """Gymnasium's form of a world."""
-    return SingleEnv(_gymnasium_form(_entry(world), 1, parameters), render_mode)
+    return SingleEnv(_gymnasium_form(entry(world), 1, parameters), render_mode)
 
 
 def vector_env(
     world: str, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **parameters: Any
 ) -> VectorView:
     """Gymnasium's vector form of a world."""
-    return VectorView(_gymnasium_form(_entry(world), num_envs, parameters), autoreset_mode, render_mode)
+    return VectorView(_gymnasium_form(entry(world), num_envs, parameters), autoreset_mode, render_mode)
 
 
 def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:
@@ -252,10 +253,10 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 
 def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
     """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are named."""
-    entry = _entry(world)
-    if entry.one_agent is None and "others" not in parameters:
-        return entry.world.population(num_envs, **parameters)
-    return _gymnasium_form(entry, num_envs, parameters)
+    found = entry(world)
+    if found.one_agent is None and "others" not in parameters:
+        return found.world.population(num_envs, **parameters)
+    return _gymnasium_form(found, num_envs, parameters)
 
 
 def _gymnasium_form(entry: Entry, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:

@@ -25,7 +25,7 @@ FLOORS = [
     ("taciturn.policies",),
     ("taciturn",),
     ("taciturn.bench",),
-    ("taciturn.cli",),
+    ("taciturn.cli", "taciturn.testing"),
 ]
 HEAVY = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pygame", "rich", "scipy", "sklearn", "torch", "typer"]
 

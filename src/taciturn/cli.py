@@ -180,6 +180,7 @@ def _app() -> Any:
             ),
         ] = "PPO",
         settings: Settings = None,
+        file: Annotated[Path | None, Option("--settings", help="A YAML file with settings of the algorithm.")] = None,
         privacy: Annotated[str | None, Option(help="MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
         num_envs: Annotated[int, Option(help="Replicas in training.")] = 16,
         evaluations: Annotated[int, Option(help="How often it is saved, and evaluated in fresh runs.")] = 10,
@@ -198,8 +199,8 @@ def _app() -> Any:
             )
         with bar(stderr(), 1) as shown:
             train(
-                env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, num_envs=num_envs,
-                evaluations=evaluations, resume=resume, progress=lambda done, text: shown.running(text, done),
+                env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, file=file,
+                num_envs=num_envs, evaluations=evaluations, resume=resume, progress=lambda done, text: shown.running(text, done),
             )  # fmt: skip
         print(f"trained: {out} (taciturn run {env} --policy {out})")
         print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")

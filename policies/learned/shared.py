@@ -75,8 +75,8 @@ class SharedPPO(PPOLearner):
         deterministic: take the most likely action; otherwise draw from the learned distribution.
 
     Arguments left out take their values from the world's file in `policies/learned/settings`, or else from `DEFAULTS`. The network trains
-    when the policy is first reset, and is then kept. `history` holds the mean reward per step of each rollout. In `social_bandit_v0` the reward in training
-    is that of `ImmediateReward`.
+    when the policy is first reset, and is then kept. `history` holds the mean reward per step of each rollout. In `social_bandit_v0` the
+    reward in training is that of `ImmediateReward`.
 
     Source:
         Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms; parameter sharing as in Gupta,

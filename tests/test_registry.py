@@ -29,8 +29,10 @@ def test_every_world(check: Check) -> None:
 class Shared(tiny.Consensus):
     """Shows the same buffer twice."""
 
+    kept: Any = None
+
     def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        if getattr(self, "kept", None) is None or self.kept.shape[0] != self.num_envs:
+        if self.kept is None or self.kept.shape[0] != self.num_envs:
             self.kept = super().observe_role(state, role, rows)
         self.kept[:] = super().observe_role(state, role, rows)
         return self.kept
@@ -63,7 +65,9 @@ broken_v0 = tiny.broken_v0
 shared_v0, restless_v0, outside_v0, untyped_v0 = (
     World(kind, tiny.Params) for kind in (Shared, Restless, Outside, Untyped)
 )
-silent_v0 = World(type("Mute", (tiny.Gossip,), {"make_channels": tiny.Consensus.make_channels}), tiny.Params)
+silent_v0: World[Any, Any, ...] = World(
+    type("Mute", (tiny.Gossip,), {"make_channels": tiny.Consensus.make_channels}), tiny.Params
+)
 
 
 @pytest.mark.parametrize(

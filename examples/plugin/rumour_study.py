@@ -3,6 +3,8 @@
 It names what it runs by import path, so that nothing has to be installed.
 """
 
+from typing import ClassVar
+
 from taciturn.bench.play import config, play
 from taciturn.bench.results import Cell, Config, Progress, Result
 from taciturn.bench.study import Score, Study
@@ -12,7 +14,7 @@ class Rumours(Study):
     name = "rumours"
     title = "Rumours: whom to believe"
     score = Score("right", label="right guesses in 20 steps")
-    reference: Config = {"policy_params.clear": 1.0}  # noqa: RUF012
+    reference: ClassVar[Config] = {"policy_params.clear": 1.0}
     facets = ("privacy",)
 
     def cells(self, quick: bool) -> list[Cell]:

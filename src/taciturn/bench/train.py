@@ -217,6 +217,9 @@ def library(
         learners = [one for one, kind in policies().items() if issubclass(kind, Learner)]
         raise UnknownName("algorithm", name, [*known, *learners])
     own = dict(settings)
+    for key, one in inspect.signature(known[name]).parameters.items():
+        if isinstance(one.default, int | float) and isinstance(own.get(key), str):
+            raise ValueError(f"{key} must be a number, as 0.003 or 3.0e-3, not {own[key]!r}")
     network = own.pop("policy", "MlpLstmPolicy" if name == "RecurrentPPO" else "MlpPolicy")
     normalize = own.pop("normalize", False)
     population.reset(seed=seed)  # from now on its mechanisms stand on its channels, and in the worlds for practice

@@ -1,15 +1,18 @@
 """Cells, results and how they are gathered."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import taciturn
 from taciturn.bench import study as module
 from taciturn.bench.catalogue import load_studies, matching
 from taciturn.bench.results import Cell, Group, Result, Results, describe, flatten, matches
+from taciturn.bench.store import Store
 from taciturn.bench.study import Study, register
 from taciturn.registry import UnknownName
 from taciturn.testing import check_study
@@ -101,6 +104,19 @@ def test_groups_are_paired_by_seed() -> None:
     mine, theirs = one.shared_seeds(other)
     assert (mine.tolist(), theirs.tolist()) == ([1, 2], [0, 2])
     assert [values.tolist() for values in one.paired(other, "value")] == [[1.0, 3.0], [1.0, 3.0]]
+
+
+def test_seeds_of_a_group_ascend_in_whatever_order_they_finished(tmp_path: Path) -> None:
+    tables = []
+    for seed in (2, 0, 1):
+        store = Store(tmp_path)
+        store.cells.mkdir(exist_ok=True)
+        one = cell({"a": 1}, seed)
+        store.write(one, Result({"value": float(seed)}), 0.0)
+        tables.append(store._read(one.key))
+    (found,) = Results.from_table(pa.concat_tables(tables))
+    assert found.seeds.tolist() == [0, 1, 2]
+    assert found.metrics["value"].tolist() == [0.0, 1.0, 2.0]
 
 
 def test_find_takes_entries_as_a_whole_and_matches_takes_parts() -> None:

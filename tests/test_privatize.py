@@ -50,6 +50,16 @@ def test_noise_is_added_and_the_bare_environment_stays_bare(form: str) -> None:
     assert next(i for i, (a, b) in enumerate(zip(before, noisy, strict=True)) if a != b) == 11
 
 
+def test_a_bare_environment_that_is_running_stays_bare() -> None:
+    """While its private twin begins a run of its own."""
+    bare = forms()["array"]
+    private = Privatize(bare, "update", NOISE)
+    bare.reset(seed=0)
+    private.reset(seed=0)
+    assert bare.channels["update"].config.mechanism is None
+    assert repr(private.channels["update"].config.mechanism) == repr(NOISE)
+
+
 @pytest.mark.parametrize("form", forms())
 def test_the_ledger_counts_what_passed(form: str) -> None:
     private = Privatize(forms()[form], "update", NOISE)

@@ -75,7 +75,6 @@ class SocialQ(SocialPolicy, Learner):
         while done < self.steps:
             if world.done.any():
                 world.reset(where=world.done)
-                self._last = None
             world.advance(self, steps=1)
             done += self.num_envs * world.rows(role)
             if self.progress is not None:

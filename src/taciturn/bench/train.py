@@ -5,6 +5,7 @@ import importlib
 import inspect
 import io
 import json
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -223,32 +224,40 @@ def library(
     network = own.pop("policy", "MlpLstmPolicy" if name == "RecurrentPPO" else "MlpPolicy")
     normalize = own.pop("normalize", False)
     population.reset(seed=seed)  # from now on its mechanisms stand on its channels, and in the worlds for practice
-    practice = population.view().practice(num_envs)
-    rows: Any = VecMonitor(RowsVecEnv(practice, seed))
-    if normalize:
-        rows = VecNormalize(rows, gamma=own.get("gamma", 0.99))
+
+    def rows(statistics: Path | None = None) -> Any:
+        found: Any = VecMonitor(RowsVecEnv(population.view().practice(num_envs), seed))
+        if normalize and statistics is not None:
+            return VecNormalize.load(str(statistics), found)
+        return VecNormalize(found, gamma=own.get("gamma", 0.99)) if normalize else found
+
+    model: Any
     try:
-        model = known[name](network, rows, seed=library_seed(seed), device="cpu", **own)
+        model = known[name](network, rows(), seed=library_seed(seed), device="cpu", **own)
     except (TypeError, ValueError, AssertionError) as error:
         raise ValueError(f"algorithm {name} cannot learn in {population.name} with {settings}: {error}") from error
 
-    def save(folder: Path, stem: str) -> None:
+    def save(model_file: Path, statistics_file: Path) -> None:
+        if normalize:
+            write_bytes(statistics_file, pickle.dumps(model.get_vec_normalize_env()))
         buffer = io.BytesIO()
         model.save(buffer)
-        write_bytes(folder / f"{stem}.zip", buffer.getvalue())
-        if normalize:
-            import pickle
-
-            write_bytes(folder / f"{stem}.pkl" if stem != "model" else folder / "vecnormalize.pkl", pickle.dumps(rows))
+        write_bytes(model_file, buffer.getvalue())
 
     def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
         nonlocal model
         marks = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
-        done = max((int(file.stem) for file in (folder / "checkpoints").glob("*.zip")), default=0)
+        checkpoints, replay = folder / "checkpoints", folder / "checkpoints" / "replay.pkl"
+        done = max((int(file.stem) for file in checkpoints.glob("*.zip")), default=0)
         if done:
-            model = known[name].load(folder / "checkpoints" / f"{done}.zip", env=rows, device="cpu")
+            model = known[name].load(checkpoints / f"{done}.zip", env=rows(checkpoints / f"{done}.pkl"), device="cpu")
+            # Otherwise what was learned from at first would be met again.
+            model.get_env().seed(int(np.random.SeedSequence([seed, done]).generate_state(1)[0]))
             model.num_timesteps = done
-        logger = configure(str(folder / "log"), ["csv", "tensorboard"])
+            if replay.exists():
+                model.load_replay_buffer(replay)
+        log = folder / "log" / f"from_{done}" if done else folder / "log"  # the file of numbers is written anew
+        logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
         try:
             for mark in marks:
@@ -258,11 +267,14 @@ def library(
                     model.learn(
                         mark - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
                     )
-                save(folder / "checkpoints", str(mark))
+                if hasattr(model, "replay_buffer"):
+                    write_bytes(replay, pickle.dumps(model.replay_buffer))
+                save(checkpoints / f"{mark}.zip", checkpoints / f"{mark}.pkl")
                 evaluated(Predictor(model), population, seed, folder, mark)
         finally:
             logger.close()
-        save(folder, "model")
+        save(folder / "model.zip", folder / "vecnormalize.pkl")
+        replay.unlink(missing_ok=True)
 
     return run
 

@@ -111,6 +111,7 @@ def fast_form_is_used(play: Play) -> None:
         assert jump.called
         calls = jump.call_count
         play.run(play.make(), population, fast=False)
+        play.run(play.make(), population, fast=False, until=float(population.clock().max()) / 2)
         assert jump.call_count == calls
 
 

@@ -54,7 +54,9 @@ class SocialQ(SocialPolicy, Learner):
     def prepare(self, view: PublicView) -> None:
         self._last = None
         if self._values is None:
+            rng = self.rng
             self.fit(view)
+            self.rng = rng  # that of the run, not of the training
             self.begin(view)
 
     def fit(self, view: PublicView) -> None:

@@ -759,7 +759,7 @@ def test_a_best_response_counts_on_no_more_than_the_cap() -> None:
     """An amount that the cap cuts to .05 is answered like an amount of .05; one of .5 is not."""
     params: dict[str, Any] = {"num_individuals": 200, "theta": THETA, "horizon": 1}
 
-    def chosen(amount: float, **cap: float) -> float:
+    def chosen(amount: float, **cap: Any) -> float:
         env = elicitation_v0.population(1, **params, **cap)
         policies = {"platform": OutputAgreement(amount), "individual": BestResponse()}
         return float(taciturn.simulate(env, policies, seed=0).metrics["level"][0])

@@ -75,12 +75,13 @@ def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPa
     )  # fmt: skip
     seen = []
 
-    class Recorder(sb3.PPO):
-        def __init__(self, policy: str, env: Any, **given: Any) -> None:
-            seen.append((policy, env.population.purpose, set(given)))
-            super().__init__(policy, env, **given)
+    ppo = sb3.PPO
 
-    monkeypatch.setattr(sb3, "PPO", Recorder)
+    def recorded(policy: str, env: Any, **given: Any) -> Any:
+        seen.append((policy, env.population.purpose, set(given)))
+        return ppo(policy, env, **given)
+
+    monkeypatch.setattr(sb3, "PPO", recorded)
     monkeypatch.setattr(kinds, "judged", lambda world, agent, cell: ask(world, agent, seed=cell.seed))
     cell = replace(cell, config={**cell.config, "policy_params": {"steps": 2048}})
     with pytest.raises(Asked) as asked:

@@ -141,3 +141,13 @@ def test_the_command_line_takes_a_file(
         cli.main()
     said = capsys.readouterr().err.strip()
     assert said.endswith("mine.yml: gamma must be a number, as 0.003 or 3.0e-3, not '9e-1'")
+
+
+def test_a_learner_with_steps_takes_those_of_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(self: SharedPPO, view: Any) -> None:
+        raise Told(self.given)
+
+    monkeypatch.setattr(SharedPPO, "fit", told)
+    with pytest.raises(Told) as found:
+        train("gossip_bandit", "SharedPPO", steps=77, out=tmp_path / "agent")
+    assert found.value.args[0] == {"steps": 77}

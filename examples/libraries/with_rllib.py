@@ -8,20 +8,23 @@ from ray.rllib.algorithms.ppo import PPOConfig
 import taciturn
 from taciturn.envs import round_stopping_v0
 
+setting = {"horizon": 20.0}
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+# What matters:
 config = (
     PPOConfig()
-    .environment("taciturn:taciturn/RoundStopping-v0", env_config={"horizon": 50.0})
+    .environment("taciturn:taciturn/RoundStopping-v0", env_config=setting)
     .env_runners(num_env_runners=1, num_envs_per_env_runner=8)
-    .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=10, lr=1e-3, gamma=0.999)
+    .training(train_batch_size_per_learner=1024, minibatch_size=64, num_epochs=10, lr=1e-3)
     .debugging(seed=0)
 )
 algorithm = config.build_algo()
-for _ in range(8):
+for _ in range(4):
     algorithm.train()
 folder = algorithm.save_to_path(mkdtemp())
 algorithm.stop()
 
 for agent in (f"rllib:{folder}", "OptimalStopping", "Random"):
-    rate = taciturn.simulate(round_stopping_v0.population(100), agent, seed=1).metrics["rate"]
-    print(f"{agent.partition(':')[0]}: rate {rate.mean():.4f}")
+    run = taciturn.simulate(round_stopping_v0.population(20, **setting), agent, seed=1)
+    print(f"{agent.partition(':')[0]}: rate {run.metrics['rate'].mean():.4f}")
+# So far.

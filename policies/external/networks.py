@@ -50,7 +50,7 @@ class Scores(RowFunction):
 
 
 class Network(Scores):
-    """A plain network, from observations float32[R, D] to actions or scores of them (`Scores`)."""
+    """A plain network, from observations float32[R, D] to actions or scores of them (`Scores`), or to a tuple that begins with these."""
 
     def __init__(self, network: Any) -> None:
         super().__init__(evaluated(network))
@@ -67,7 +67,8 @@ def evaluated(network: Any) -> Any:
     @one_thread()
     def function(rows: Array) -> Array:
         with torch.no_grad():
-            return np.asarray(network(torch.as_tensor(rows)).cpu())
+            found = network(torch.as_tensor(rows))
+            return np.asarray((found[0] if isinstance(found, tuple) else found).cpu())
 
     return function
 

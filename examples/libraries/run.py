@@ -4,7 +4,7 @@
     python examples/libraries/run.py --page         (only write docs/libraries.md again, from what was kept)
 
 Environments are made in `.venv-libraries/`, one for each group of libraries whose pins agree. Each example runs, and `probe.py` plays a
-few hundred steps of each world through the library's own classes; `benchmarks/results/libraries.json` gets the results, which the page shows.
+few hundred steps of each world through the library's own classes. `benchmarks/results/libraries.json` gets what came of it, for the page.
 With `--here`, the examples of the libraries that are installed beside this Python run in it, and nothing is written: CI does that.
 """
 
@@ -36,7 +36,7 @@ GROUPS = {
     ],
     "rllib": ["ray[rllib]==2.60.0"],
     "benchmarl": ["benchmarl==1.5.2"],
-    "agilerl": ["agilerl==2.58.0"],
+    "agilerl": ["agilerl==2.58.0", "peft==0.21.2"],
     "pufferlib": ["pufferlib==3.0.0"],
 }  # fmt: skip
 
@@ -65,14 +65,20 @@ LIBRARIES = [
     Library("AgileRL", "agilerl", "agilerl", "agilerl", "agilerl"),
     Library("PufferLib", "pufferlib", "pufferlib", "pufferlib", "pufferlib"),
 ]
-UPSTREAM: dict[str, str] = {}
-"""`{name: where to read on}` for libraries that cannot run."""
+UPSTREAM = {
+    "pufferlib": (
+        "Its only distribution is source, whose `setup.py` downloads raylib and box2d before anything is built, which fails without access "
+        "to the site that has them. Upstream: [where these are downloaded](https://github.com/PufferAI/PufferLib/pull/345)."
+    )
+}
+"""`{name: why, and where to read on}` for libraries that cannot run."""
 
 
 def quiet() -> dict[str, str]:
     """The environment of the programs that are run."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    own = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    return kept | own | {"RAY_worker_niceness": "0"}  # 15 by default: behind everything else on a busy machine
 
 
 def called(*command: object, timeout: float = 1200) -> tuple[int, str]:
@@ -97,7 +103,10 @@ def environment(group: str) -> tuple[Path, str | None]:
     print(f"installing {', '.join(GROUPS[group])}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pip = [python, "-m", "pip", "install", "--quiet"]
-    for asked in ([TORCH, "setuptools", "wheel"], ["--no-build-isolation", *GROUPS[group], "--editable", ".[data]"]):
+    for asked in (
+        [TORCH, "setuptools", "wheel"],
+        ["--no-build-isolation", TORCH, *GROUPS[group], "--editable", ".[data]"],
+    ):
         status, printed = called(*pip, *asked)
         if status:
             return python, last_error(printed)

@@ -1,6 +1,7 @@
 """BenchMARL: MAPPO on a world of many agents, and the experiment's policy as it is.
 
-A task of one's own is a class of seven methods; BenchMARL reads the rest from TorchRL's wrapper of the PettingZoo form.
+A task of one's own is a class, the glue here; it borrows from BenchMARL's PettingZoo tasks what TorchRL's wrapper tells. BenchMARL 1.5.2
+needs TorchRL below 0.12: 0.13 [took away](https://github.com/TorchTrade/torchtrade/pull/231) a name that it imports.
 """
 
 from tempfile import mkdtemp

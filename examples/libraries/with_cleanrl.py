@@ -1,13 +1,12 @@
 """PPO in one file, as CleanRL writes it, on `gymnasium.make_vec`: the world is stepped as arrays, and the network is the policy.
 
-CleanRL's scripts are there to be copied, and so is this one. Autoreset is NEXT_STEP, the default: the step after an end is left out of the loss.
+CleanRL's scripts are there to be copied, and so is this. Autoreset is NEXT_STEP, the default: the step after an end is not learned from.
 """
 
 import gymnasium
 import numpy as np
 import torch
-from torch import nn
-from torch.distributions import Categorical
+from torch import distributions, nn
 
 import taciturn
 from taciturn.envs import round_stopping_v0
@@ -27,7 +26,7 @@ for _ in range(8):
     for _ in range(64):
         with torch.no_grad():
             rows = torch.as_tensor(seen)
-            law, value = Categorical(logits=actor(rows)), critic(rows)[:, 0]
+            law, value = distributions.Categorical(logits=actor(rows)), critic(rows)[:, 0]
         action = law.sample()
         seen, reward, terminated, truncated, _ = envs.step(action.numpy())
         done = terminated | truncated
@@ -44,7 +43,7 @@ for _ in range(8):
     for _ in range(10):
         for part in valid[torch.randperm(len(valid))].split(64):
             of = lambda values: values.flatten(0, 1)[part]  # noqa: B023, E731
-            law, better = Categorical(logits=actor(of(rows))), of(gains)
+            law, better = distributions.Categorical(logits=actor(of(rows))), of(gains)
             better = (better - better.mean()) / (better.std() + 1e-8)
             ratio = (law.log_prob(of(action)) - of(before)).exp()
             policy_loss = -torch.min(ratio * better, ratio.clamp(0.8, 1.2) * better).mean()

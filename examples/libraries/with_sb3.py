@@ -17,8 +17,8 @@ from taciturn.wrappers.sb3 import RowsVecEnv
 folder = Path(mkdtemp())
 setting = {"horizon": 20.0}
 # What matters:
-rows = VecNormalize(RowsVecEnv(round_stopping_v0.population(16, **setting), seed=0))
-model = PPO("MlpPolicy", rows, n_steps=64, learning_rate=1e-3, seed=0, device="cpu")
+rows = VecNormalize(RowsVecEnv(round_stopping_v0.population(64, **setting), seed=0))
+model = PPO("MlpPolicy", rows, n_steps=32, batch_size=512, learning_rate=1e-3, seed=0, device="cpu")
 model.learn(8192)
 model.save(folder / "model.zip")
 rows.save(str(folder / "vecnormalize.pkl"))

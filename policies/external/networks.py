@@ -151,8 +151,12 @@ class Module(RowPolicy):
         given: dict[str, Any] = {"obs": seen}
         if remembers:
             if self._state is None:
-                begun = module.get_initial_state()
-                self._state = {key: torch.as_tensor(one).expand(len(rows), -1) for key, one in begun.items()}
+                import tree  # RLlib's own way with nested states
+
+                def for_each_row(one: Any) -> Any:
+                    return torch.as_tensor(one).expand(len(rows), *one.shape)
+
+                self._state = tree.map_structure(for_each_row, module.get_initial_state())
             given = {"obs": seen[:, None], "state_in": self._state}
         with torch.no_grad():
             out = module.forward_inference(given)

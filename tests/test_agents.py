@@ -296,7 +296,9 @@ def test_plain_networks_act() -> None:
 def test_scores_of_several_choices_and_of_a_box() -> None:
     """MultiDiscrete actions have scores one after another; what lies outside a Box is moved to its edge."""
     gossip = gossip_bandit_v0.population(2, num_agents=6)
-    first, second, third = gossip.roles["agent"].action_space.nvec.tolist()
+    choices = gossip.roles["agent"].action_space
+    assert isinstance(choices, gymnasium.spaces.MultiDiscrete)
+    first, second, third = choices.nvec.tolist()
     network = torch.nn.Linear(gossip.roles["agent"].layout.size, first + second + third)
     policy = bring(network)
     policy.reset(gossip, np.random.default_rng(0))

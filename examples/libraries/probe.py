@@ -34,7 +34,7 @@ class World:
 
     def __init__(self, entry: registry.Entry) -> None:
         self.entry, self.size = entry, SIZES[entry.name]
-        self.seat = {"others": SEATS[entry.name]} if entry.name in SEATS else {}
+        self.seat: dict[str, Any] = {"others": SEATS[entry.name]} if entry.name in SEATS else {}
         self.many = len(entry.world.population(**self.size).possible_agents) > 1
 
     def rows(self) -> Any:
@@ -99,7 +99,7 @@ def benchmarl(world: World) -> Played:
     from benchmarl.environments.pettingzoo.common import PettingZooClass
     from torchrl.envs import PettingZooWrapper
 
-    class Task(PettingZooClass):
+    class Task(PettingZooClass):  # type: ignore[misc]
         def get_env_fun(self, num_envs: Any, continuous_actions: Any, seed: Any, device: Any) -> Any:
             return lambda: PettingZooWrapper(world.parallel(), categorical_actions=True, done_on_any=False)
 

@@ -21,6 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from common import processor
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 KEPT = ROOT / "benchmarks/results/libraries.json"
@@ -74,6 +77,9 @@ UPSTREAM = {
 """`{name: why, and where to read on}` for libraries that cannot run."""
 
 
+NOT_RUN = {"version": "-", "error": "not run yet"}
+
+
 def quiet() -> dict[str, str]:
     """The environment of the programs that are run."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -105,7 +111,7 @@ def environment(group: str) -> tuple[Path, str | None]:
     pip = [python, "-m", "pip", "install", "--quiet"]
     for asked in (
         [TORCH, "setuptools", "wheel"],
-        ["--no-build-isolation", TORCH, *GROUPS[group], "--editable", ".[data]"],
+        [TORCH, *GROUPS[group], "--editable", ".[data]"],
     ):
         status, printed = called(*pip, *asked)
         if status:
@@ -144,7 +150,7 @@ def lines_of(library: Library) -> list[str]:
 
 def page(kept: dict[str, Any]) -> str:
     """The page of the docs."""
-    found = kept["libraries"]
+    found = {library.name: kept["libraries"].get(library.name, NOT_RUN) for library in LIBRARIES}
     worlds = list(dict.fromkeys(world for one in found.values() for world in one.get("worlds", ())))
     text = [INTRODUCTION.format(**kept["machine"]), "## Libraries", ""]
     text += [
@@ -239,19 +245,16 @@ def main() -> None:
                 print(library.title, flush=True)
                 subprocess.run([sys.executable, HERE / f"with_{library.name}.py"], env=quiet(), check=True)
         return
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"libraries": {}}
     for library in [] if asked.page else chosen:
         python, error = environment(library.group)
-        pinned = next(one for one in GROUPS[library.group]).partition("==")[2]
+        pinned = next(one.partition("==")[2] for one in GROUPS[library.group] if one.startswith(library.package))
         one = {"version": pinned, "error": error} if error else measured(library, python)
         print(library.title, json.dumps(one), flush=True)
-        sys.path.insert(0, str(ROOT / "benchmarks"))
-        from common import processor
-
+        kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"libraries": {}}
         kept["machine"] = {"processor": processor(), "cpus": os.cpu_count(), "python": platform.python_version()}
         kept["libraries"][library.name] = one
         KEPT.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    PAGE.write_text(page(kept), encoding="utf-8")
+    PAGE.write_text(page(json.loads(KEPT.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -116,10 +116,10 @@ def load_rllib(path: str | Path, *, module: str | None = None, normalized: bool 
     folder = existing(path, "the folder of an RLlib checkpoint").resolve()
     modules, config = folder / "learner_group" / "learner" / "rl_module", dict[str, Any]()
     if modules.is_dir():
-        config = configuration(folder)
         names = sorted(one.name for one in modules.iterdir() if one.is_dir())
         if (module or names[0]) not in names or (module is None and len(names) > 1):
             raise ValueError(f"module must be one of {names}, which {folder} holds, not {module!r}")
+        config = configuration(folder)
         folder = modules / (module or names[0])
     try:
         loaded = RLModule.from_checkpoint(folder)

@@ -1,7 +1,8 @@
 """AgileRL: PPO on the vector form, `get_action` as the policy.
 
 Its pins, tensordict 0.13 and PettingZoo below 1.27, want an environment of their own, with peft, which it also imports without its extra
-for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action` draws actions at random, as in training.
+for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action` draws actions at random, as in training. Its
+PettingZoo processes hand actions of a one-dimensional Box on without that dimension, which the market of elicitation refuses.
 """
 
 import gymnasium

@@ -38,7 +38,7 @@ class Scores(RowFunction):
 
     def decided(self, found: Array, masks: Array | None) -> Array:
         """Actions from scores."""
-        space = self._space
+        space: Any = self._space
         if isinstance(space, gymnasium.spaces.Box):
             return found.clip(space.low, space.high)
         sizes = [int(space.n)] if isinstance(space, gymnasium.spaces.Discrete) else space.nvec.tolist()

@@ -118,8 +118,8 @@ def tianshou(world: World) -> Played:
     from tianshou.env import DummyVectorEnv
 
     envs = DummyVectorEnv([world.single] * ENVS)
-    policy = RandomActionPolicy(envs.action_space[0])
-    collector = Collector(policy, envs, VectorReplayBuffer(STEPS * ENVS, ENVS))
+    unused = RandomActionPolicy(gymnasium.spaces.Discrete(2))  # `random` draws from the world's own space
+    collector = Collector(unused, envs, VectorReplayBuffer(STEPS * ENVS, ENVS))
     collector.reset()
     stats = collector.collect(n_step=STEPS * ENVS, random=True)
     return seated(world, "Collector on the Gymnasium form"), int(stats.n_collected_steps)

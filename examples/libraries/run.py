@@ -109,10 +109,14 @@ def environment(group: str) -> tuple[Path, str | None]:
     print(f"installing {', '.join(GROUPS[group])}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pip = [python, "-m", "pip", "install", "--quiet"]
-    for asked in (
-        [TORCH, "setuptools", "wheel"],
-        [TORCH, *GROUPS[group], "--editable", ".[data]"],
-    ):
+    build = [
+        TORCH,
+        "setuptools",
+        "wheel",
+        "numpy",
+        "cython",
+    ]  # an isolated build of PufferLib would fetch another torch
+    for asked in (build, ["--no-build-isolation", TORCH, *GROUPS[group], "--editable", ".[data]"]):
         status, printed = called(*pip, *asked)
         if status:
             return python, last_error(printed)

@@ -9,7 +9,7 @@ EXAMPLES = $(sort $(wildcard examples/*.py))
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: help bench test lint format types docs examples build clean
+.PHONY: help bench test lint format types docs examples libraries build clean
 
 help:
 	@echo "make bench      run the quick benchmark and say where its report lies"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint       ruff: rules and format        make format   apply both"
 	@echo "make types      mypy --strict                 make docs     build the HTML pages"
 	@echo "make examples   run every example             make build    wheel and sdist in dist/"
+	@echo "make libraries  run the examples with learning libraries, in environments of their own, and make their page"
 	@echo "make clean      remove all that but results/"
 	@echo "PYTHON=python3.12 picks the interpreter of a new $(VENV)."
 
@@ -43,6 +44,11 @@ docs: $(VENV)/.dev
 
 examples: $(VENV)/.dev
 	@set -e; for example in $(EXAMPLES); do echo "$$example"; $(BIN)/python $$example; done
+	$(BIN)/python examples/libraries/run.py --here
+
+# In environments of their own, some GB; LIBRARIES="rllib torchrl" runs only these.
+libraries: $(VENV)/.dev
+	$(BIN)/python examples/libraries/run.py $(LIBRARIES)
 
 build: $(VENV)/.dev
 	rm -rf dist build

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import onnx
 import pytest
@@ -275,7 +276,70 @@ def test_actors_of_torchrl(tmp_path: Path) -> None:
         TensorDictModule(network, ["observation"], ["scores"]), TensorDictModule(Best(), ["scores"], ["action"])
     )
     torch.save(actor, tmp_path / "actor.pt")
-    assert rate(f"torchrl:{tmp_path}/actor.pt") == rate(by_weights)
+    assert rate(f"torchrl:{tmp_path}/actor.pt") == rate(actor) == rate(by_weights)
+
+
+class Both(torch.nn.Module):
+    """Scores, and something else that a library's actor gives with them."""
+
+    def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return rows @ torch.as_tensor(WEIGHTS), None
+
+
+def test_plain_networks_act() -> None:
+    network = torch.nn.Linear(5, 2, bias=False)
+    network.weight.data = torch.as_tensor(WEIGHTS.T.copy())
+    assert rate(network) == rate(Both()) == rate(by_weights)
+    assert repr(bring(network)) == "Network(Linear)"
+
+
+def test_scores_of_several_choices_and_of_a_box() -> None:
+    """MultiDiscrete actions have scores one after another; what lies outside a Box is moved to its edge."""
+    gossip = gossip_bandit_v0.population(2, num_agents=6)
+    choices = gossip.roles["agent"].action_space
+    assert isinstance(choices, gymnasium.spaces.MultiDiscrete)
+    first, second, third = choices.nvec.tolist()
+    network = torch.nn.Linear(gossip.roles["agent"].layout.size, first + second + third)
+    policy = bring(network)
+    policy.reset(gossip, np.random.default_rng(0))
+    seen = gossip.reset(seed=0)[0]
+    with torch.no_grad():
+        scores = network(torch.as_tensor(seen[:, 0])).numpy()
+    wanted = [[row[:first].argmax(), row[first:-third].argmax(), row[-third:].argmax()] for row in scores]
+    assert policy.act(seen)[:, 0].tolist() == wanted
+    platform = CASES["platform"].population(2)
+    (role,) = platform.roles.values()
+    seen, space = platform.reset(seed=0)[0], role.action_space
+    assert isinstance(space, gymnasium.spaces.Box)
+    for bias, edge in ((1e3, space.high), (-1e3, space.low)):
+        network = torch.nn.Linear(role.layout.size, space.shape[0])
+        network.bias.data[:] = bias
+        policy = bring(network)
+        policy.reset(platform, np.random.default_rng(0))
+        np.testing.assert_array_equal(policy.act(seen), np.broadcast_to(edge, (*seen.shape[:2], *space.shape)))
+
+
+class First(torch.nn.Module):
+    """Gives every agent of a group the action of what the first of them sees, where the mask allows it."""
+
+    def forward(self, seen: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        assert seen.ndim == 3
+        assert mask.dtype == torch.bool
+        chosen = seen[:, :1, 0].long().expand(seen.shape[:2])
+        return torch.where(mask.gather(-1, chosen[..., None])[..., 0], chosen, mask.long().argmax(-1))
+
+
+def test_actors_of_a_group_see_all_its_agents() -> None:
+    actor = TensorDictModule(First(), [("agent", "observation"), ("agent", "action_mask")], [("agent", "action")])
+    env = federated_bandit_v0.population(2, num_agents=3, num_arms=4, horizon=10)
+    policy = bring(actor)
+    policy.reset(env, np.random.default_rng(0))
+    seen, masks = env.reset(seed=0)[0], np.ones((2, 3, 8), np.int8)
+    seen[:, :, 0] = [[3, 1, 1], [2, 0, 0]]
+    masks[0, 2, 3] = 0
+    assert policy.act(seen, masks).tolist() == [[3, 3, 0], [2, 2, 2]]
+    with pytest.raises(ValueError, match=r'policy must be an actor from "observation" to "action", not from'):
+        bring(TensorDictModule(First(), ["pixels", "mask"], ["action"]))
 
 
 def test_the_command_line_takes_agents_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:

@@ -35,7 +35,7 @@ class RowPolicy(Policy):
                 f"policy must have the spaces of role {self.role!r} of {view.name!r}, which observes and acts in {there}; it was "
                 f"made for {ours}"
             )
-        self._shape = theirs[1].shape
+        self._space = role.action_space
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
         """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the world has any, marks what has an effect."""
@@ -44,7 +44,7 @@ class RowPolicy(Policy):
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         rows = obs.reshape(-1, obs.shape[-1])
         found = np.asarray(self.choose(rows, None if mask is None else mask.reshape(len(rows), -1)))
-        wanted = (len(rows), *(self._shape or ()))
+        wanted = (len(rows), *(self._space.shape or ()))
         if found.size != np.prod(wanted):
             raise ValueError(f"policy must give actions of shape {wanted}, one for each row, not {found.shape}")
         return found.reshape(*obs.shape[:2], *wanted[1:])

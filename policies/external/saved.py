@@ -9,11 +9,12 @@ import numpy as np
 
 from taciturn.envs.core import Array
 from taciturn.policies.base import Learner, Policy
+from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
 from taciturn.policies.learned.training import one_thread
 from taciturn.validation import missing_extra
 
-__all__ = ["LOADERS", "load_onnx", "load_sb3", "load_torchrl", "load_trained"]
+__all__ = ["LOADERS", "load_onnx", "load_rllib", "load_sb3", "load_torchrl", "load_trained"]
 
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 
@@ -96,40 +97,64 @@ def load_onnx(path: str | Path) -> RowFunction:
     return Scores(lambda rows: session.run(None, {name: rows.astype(np.float32)})[0])
 
 
-class Scores(RowFunction):
-    """A function whose output is taken for scores where there are more of them than actions: the highest one that the mask allows wins."""
+def load_rllib(path: str | Path, *, module: str | None = None, normalized: bool | None = None) -> RowPolicy:
+    """A checkpoint of RLlib (new API stack): that of an algorithm, or of one RLModule.
 
-    def choose(self, rows: Array, masks: Array | None) -> Array:
-        found = np.asarray(super().choose(rows, masks))
-        if self._shape == () and found.ndim == 2 and found.shape[1] > 1:
-            scores = found if masks is None else np.where(masks > 0, found, -np.inf)
-            return scores.argmax(1)
-        return found
+    Args:
+        path: the folder that `algorithm.save_to_path` or `module.save_to_path` wrote.
+        module: which RLModule of the algorithm; None: the only one.
+        normalized: see `Module`; None: as the algorithm was configured, or true.
+
+    Raises:
+        ImportError: ray is not installed.
+        ValueError: there is no such folder, it holds no RLModule or several, or the algorithm has a connector that transforms observations.
+    """
+    try:
+        from ray.rllib.core.rl_module.rl_module import RLModule
+    except ImportError as error:
+        raise missing_extra("an RLlib checkpoint needs ray", "ray") from error
+    folder = existing(path, "the folder of an RLlib checkpoint").resolve()
+    modules, config = folder / "learner_group" / "learner" / "rl_module", dict[str, Any]()
+    if modules.is_dir():
+        names = sorted(one.name for one in modules.iterdir() if one.is_dir())
+        if (module or names[0]) not in names or (module is None and len(names) > 1):
+            raise ValueError(f"module must be one of {names}, which {folder} holds, not {module!r}")
+        config = configuration(folder)
+        folder = modules / (module or names[0])
+    try:
+        loaded = RLModule.from_checkpoint(folder)
+    except FileNotFoundError as error:
+        raise ValueError(f"policy must be an RLlib checkpoint, and {folder} is not: {error}") from error
+    return Module(loaded, normalized=config.get("normalize_actions", True) if normalized is None else normalized)
+
+
+def configuration(folder: Path) -> dict[str, Any]:
+    """How an algorithm of RLlib was configured; ValueError if what its RLModules see are not a world's observations."""
+    import pickle
+
+    with (folder / "class_and_ctor_args.pkl").open("rb") as opened:
+        ((config,), _) = pickle.load(opened)["ctor_args_and_kwargs"]
+    if config.get("_env_to_module_connector") is not None:
+        raise ValueError(
+            f"policy must be an algorithm without env_to_module_connector, which {folder} has: its RLModules see other things "
+            "than a world's observations"
+        )
+    return dict(config)
 
 
 def load_torchrl(path: str | Path) -> RowPolicy:
-    """An actor of TorchRL or TensorDict, saved whole by `torch.save(actor, path)`: from "observation" to "action".
+    """An actor of TorchRL or TensorDict, saved whole by `torch.save(actor, path)`: see `Actor`.
 
     Raises:
         ImportError: tensordict is not installed.
         ValueError: there is no such file.
     """
     try:
+        import tensordict  # noqa: F401
         import torch
-        from tensordict import TensorDict
-        from tensordict.nn import InteractionType, set_interaction_type
     except ImportError as error:
         raise ImportError("an actor of TorchRL needs tensordict: run pip install tensordict torchrl") from error
-    actor = torch.load(existing(path, "a file of torch.save"), map_location="cpu", weights_only=False).eval()
-
-    @one_thread()
-    def best(rows: Array) -> Array:
-        with torch.no_grad(), set_interaction_type(InteractionType.DETERMINISTIC):
-            return np.asarray(
-                actor(TensorDict({"observation": torch.as_tensor(rows)}, batch_size=[len(rows)]))["action"]
-            )
-
-    return Scores(best)
+    return Actor(torch.load(existing(path, "a file of torch.save"), map_location="cpu", weights_only=False))
 
 
 def load_trained(folder: str | Path, **parameters: Any) -> Policy:
@@ -156,5 +181,7 @@ def existing(path: str | Path, what: str) -> Path:
     return found
 
 
-LOADERS: dict[str, Callable[..., RowPolicy]] = {"sb3": load_sb3, "onnx": load_onnx, "torchrl": load_torchrl}
+LOADERS: dict[str, Callable[..., RowPolicy]] = {
+    "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl,
+}  # fmt: skip
 """`{prefix: function}` for agents named as `prefix:path`."""

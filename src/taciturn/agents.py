@@ -6,6 +6,7 @@ from typing import Any
 
 from taciturn.plugins import imported
 from taciturn.policies.base import Policy
+from taciturn.policies.external.networks import is_network, of_network
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
 from taciturn.registry import make_policy
@@ -25,7 +26,10 @@ def bring(agent: Any, **parameters: Any) -> Any:
             - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it requires a second
               argument, it gets the masks int8[R, n] (None in a world without any);
             - anything with Stable-Baselines3's `predict`;
-            - `sb3:model.zip`, `onnx:model.onnx` or `torchrl:actor.pt`, what these libraries have saved, or a folder of `taciturn train`.
+            - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of TensorDict, or an RLModule of
+              RLlib (`taciturn.policies.external.networks`);
+            - `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`, what these libraries have saved, or a folder of
+              `taciturn train`.
 
     Raises:
         UnknownName: no policy is called that.
@@ -50,6 +54,8 @@ def bring(agent: Any, **parameters: Any) -> Any:
         return agent
     if callable(getattr(agent, "predict", None)):
         return Predictor(agent)
+    if is_network(agent):
+        return of_network(agent)
     if callable(agent):
         return RowFunction(agent)
     raise ValueError(

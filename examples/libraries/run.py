@@ -1,0 +1,265 @@
+"""Run the examples of this folder, each in an environment in which its library can be installed, and keep what came of it.
+
+    python examples/libraries/run.py [NAME ...]     (all, or for example: sb3 torchrl)
+    python examples/libraries/run.py --page         (only write docs/libraries.md again, from what was kept)
+
+Environments are made in `.venv-libraries/`, one for each group of libraries whose pins agree. Each example runs, and `probe.py` plays a
+few hundred steps of each world through the library's own classes. `benchmarks/results/libraries.json` gets what came of it, for the page.
+With `--here`, the examples of the libraries that are installed beside this Python run in it, and nothing is written: CI does that.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from common import processor
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+KEPT = ROOT / "benchmarks/results/libraries.json"
+PAGE = ROOT / "docs/libraries.md"
+TORCH = "torch==2.13.0"
+BEGIN, END = "# What matters:", "# So far."
+
+GROUPS = {
+    "sb3": ["stable-baselines3==2.9.2", "sb3-contrib==2.9.2"],
+    "torch": [
+        "gymnasium==1.4.0", "pettingzoo==1.27.0", "torchrl==0.14.1", "tianshou==2.0.1", "supersuit==3.11.0", "skrl==2.1.1",
+        "stable-baselines3==2.9.2",
+    ],
+    "rllib": ["ray[rllib]==2.60.0"],
+    "benchmarl": ["benchmarl==1.5.2"],
+    "agilerl": ["agilerl==2.58.0", "peft==0.21.2"],
+    "pufferlib": ["pufferlib==3.0.0"],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Library:
+    """A learning library: its title, the name of its example `with_<name>.py`, its package, its module, and its environment."""
+
+    title: str
+    name: str
+    package: str
+    module: str
+    group: str
+
+
+LIBRARIES = [
+    Library("Stable-Baselines3", "sb3", "stable-baselines3", "stable_baselines3", "sb3"),
+    Library("sb3-contrib", "sb3_contrib", "sb3-contrib", "sb3_contrib", "sb3"),
+    Library("RLlib", "rllib", "ray", "ray", "rllib"),
+    Library("TorchRL", "torchrl", "torchrl", "torchrl", "torch"),
+    Library("CleanRL's way", "cleanrl", "torch", "torch", "torch"),
+    Library("Tianshou", "tianshou", "tianshou", "tianshou", "torch"),
+    Library("SuperSuit", "supersuit", "supersuit", "supersuit", "torch"),
+    Library("BenchMARL", "benchmarl", "benchmarl", "benchmarl", "benchmarl"),
+    Library("skrl", "skrl", "skrl", "skrl", "torch"),
+    Library("AgileRL", "agilerl", "agilerl", "agilerl", "agilerl"),
+    Library("PufferLib", "pufferlib", "pufferlib", "pufferlib", "pufferlib"),
+]
+UPSTREAM = {
+    "pufferlib": (
+        "Its only distribution is source, whose `setup.py` downloads raylib and box2d before anything is built, which fails without access "
+        "to the site that has them. Upstream: [where these are downloaded](https://github.com/PufferAI/PufferLib/pull/345)."
+    )
+}
+"""`{name: why, and where to read on}` for libraries that cannot run."""
+
+
+NOT_RUN = {"version": "-", "error": "not run yet"}
+
+
+def quiet() -> dict[str, str]:
+    """The environment of the programs that are run."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    own = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    return kept | own | {"RAY_worker_niceness": "0"}  # 15 by default: behind everything else on a busy machine
+
+
+def called(*command: object, timeout: float = 1200) -> tuple[int, str]:
+    """The exit status of a program and what it printed."""
+    try:
+        done = subprocess.run(
+            list(map(str, command)), cwd=ROOT, env=quiet(), text=True, timeout=timeout, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 124, f"TimeoutExpired: more than {timeout:.0f} s"
+    return done.returncode, done.stdout
+
+
+def environment(group: str) -> tuple[Path, str | None]:
+    """The Python of a group's environment, made if it is not there, and the error if it cannot be."""
+    folder = ROOT / ".venv-libraries" / group
+    python, mark = folder / "bin/python", folder.with_suffix(".installed")
+    wanted = "\n".join([TORCH, *GROUPS[group]])
+    if mark.exists() and mark.read_text(encoding="utf-8") == wanted:
+        return python, None
+    print(f"installing {', '.join(GROUPS[group])}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    build = [
+        TORCH,
+        "setuptools",
+        "wheel",
+        "numpy",
+        "cython",
+    ]  # an isolated build of PufferLib would fetch another torch
+    for asked in (build, ["--no-build-isolation", TORCH, *GROUPS[group], "--editable", ".[data]"]):
+        status, printed = called(*pip, *asked)
+        if status:
+            return python, last_error(printed)
+    mark.write_text(wanted, encoding="utf-8")
+    return python, None
+
+
+def last_error(printed: str) -> str:
+    """The line of an output that says what went wrong."""
+    lines = [line.strip() for line in printed.splitlines() if re.search(r"(?<!\w)[\w.]*(Error|Expired)\b.*: ?", line)]
+    return lines[-1] if lines else printed.strip().splitlines()[-1]
+
+
+def measured(library: Library, python: Path) -> dict[str, Any]:
+    """What came of a library's example, and of the probe of the worlds."""
+    asked = f"import importlib.metadata; print(importlib.metadata.version({library.package!r}))"
+    version = called(python, "-c", asked)[1].strip().splitlines()[-1]
+    begun = time.perf_counter()
+    status, printed = called(python, HERE / f"with_{library.name}.py", timeout=900)
+    told: dict[str, Any] = {"version": version, "seconds": round(time.perf_counter() - begun)}
+    if status:
+        print(printed)
+        return told | {"error": last_error(printed)}
+    told["printed"] = [line for line in printed.splitlines() if re.search(r": (rate|regret) [-\d.]+$", line)]
+    _, printed = called(python, HERE / "probe.py", library.name, timeout=900)
+    rows = [json.loads(line) for line in printed.splitlines() if line.startswith('{"world"')]
+    told["worlds"] = {row.pop("world"): row for row in rows}
+    return told
+
+
+def lines_of(library: Library) -> list[str]:
+    file = HERE / f"with_{library.name}.py"
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def page(kept: dict[str, Any]) -> str:
+    """The page of the docs."""
+    found = {library.name: kept["libraries"].get(library.name, NOT_RUN) for library in LIBRARIES}
+    worlds = list(dict.fromkeys(world for one in found.values() for world in one.get("worlds", ())))
+    text = [INTRODUCTION.format(**kept["machine"]), "## Libraries", ""]
+    text += [
+        "| library | version | example | lines | glue lines | seconds |",
+        "| --- | --- | --- | ---: | ---: | ---: |",
+    ]
+    for library in LIBRARIES:
+        one, lines = found[library.name], lines_of(library)
+        state = f"[runs](#{anchor(library)})" if "printed" in one else f"[cannot run](#{anchor(library)})"
+        glue = sum(line.endswith("# glue") for line in lines)
+        counts = f"{len(lines)} | {glue} | {one['seconds']}" if "printed" in one else "- | - | -"
+        text.append(f"| {library.title} | {one['version']} | {state} | {counts} |")
+    text += ["", "## Worlds", "", WORLDS, ""]
+    able = [library for library in LIBRARIES if found[library.name].get("worlds")]
+    text.append("| world | " + " | ".join(library.title for library in able) + " |")
+    text.append("| --- |" + " ---: |" * len(able))
+    notes: list[str] = []
+    for world in worlds:
+        cells = [cell(found[library.name]["worlds"].get(world, {"error": "not reached"}), notes) for library in able]
+        text.append(f"| {world.removesuffix('_v0').replace('_', ' ')} | " + " | ".join(cells) + " |")
+    text += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1)), ""]
+    for library in LIBRARIES:
+        text += section(library, found[library.name])
+    return "\n".join(text)
+
+
+def cell(row: dict[str, Any], notes: list[str]) -> str:
+    """Actions per second, or the number of the note that says why there are none."""
+    if "per_second" in row:
+        return f"{row['per_second']:,}"
+    if row["error"] not in notes:
+        notes.append(row["error"])
+    return f"no ({notes.index(row['error']) + 1})"
+
+
+def anchor(library: Library) -> str:
+    return re.sub(r"[^a-z0-9-]", "", library.title.lower().replace(" ", "-"))
+
+
+def section(library: Library, one: dict[str, Any]) -> list[str]:
+    """A library's part of the page."""
+    lines = lines_of(library)
+    text = [f"## {library.title}", ""]
+    if lines:
+        docstring = "\n".join(lines).split('"""')[1]
+        text += [docstring.partition(": ")[2].strip().replace("\n\n", "\n\n"), ""]
+        text[-2] = text[-2][:1].upper() + text[-2][1:]
+    if "error" in one:
+        text += [f"It cannot be run here: `{one['error']}`. {UPSTREAM.get(library.name, '')}".rstrip(), ""]
+    matters = [line for block in blocks(lines) for line in block]
+    if matters:
+        text += ["```py", *matters, "```", "", f"From `examples/libraries/with_{library.name}.py`.", ""]
+    if "printed" in one:
+        text += ["It printed:", "", "```text", *one["printed"], "```", ""]
+    forms = dict.fromkeys(row["form"] for row in one.get("worlds", {}).values() if "form" in row)
+    return [*text, f"Forms in the table of worlds: {'; '.join(forms)}.", ""] if forms else text
+
+
+def blocks(lines: list[str]) -> list[list[str]]:
+    """The lines of an example between the marks of what matters."""
+    begun = [i for i, line in enumerate(lines) if line == BEGIN]
+    return [[line.removesuffix("  # glue") for line in lines[i + 1 : lines.index(END, i)]] for i in begun]
+
+
+INTRODUCTION = """# Learning libraries
+
+Each library below trains in a world of this package and is then brought into `taciturn.simulate`, beside a policy of the package, by the
+route that any user has ({{doc}}`agents`). This page is made by `python examples/libraries/run.py` from
+`benchmarks/results/libraries.json`, on {processor} ({cpus} cores, shared with other work), with Python {python}. The trainings are short:
+their scores show that the route works, not how well a library learns.
+
+*Glue lines* adapt the one to the other: an example has them because this package, and not one of the library's own worlds, is learned in.
+*Seconds* is the whole example: start, training and evaluation.
+"""
+WORLDS = """Actions per second that random agents (RLlib and sb3-contrib: learning ones) took through each library's own classes, with 4
+replicas at once where the form has them; all agents' actions count. Where a library has no form for many agents, it plays one seat, and
+a policy of the package the others (`gymnasium.make(..., others=...)`)."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(library.name for library in LIBRARIES))
+    parser.add_argument("--here", action="store_true", help="run what is installed, in this Python, and write nothing")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - {library.name for library in LIBRARIES}:
+        parser.error(f"no library is called {', '.join(sorted(unknown))}")
+    chosen = [library for library in LIBRARIES if not asked.names or library.name in asked.names]
+    if asked.here:
+        for library in chosen:
+            if library.name in asked.names or find_spec(library.module):
+                print(library.title, flush=True)
+                subprocess.run([sys.executable, HERE / f"with_{library.name}.py"], env=quiet(), check=True)
+        return
+    for library in [] if asked.page else chosen:
+        python, error = environment(library.group)
+        pinned = next(one.partition("==")[2] for one in GROUPS[library.group] if one.startswith(library.package))
+        one = {"version": pinned, "error": error} if error else measured(library, python)
+        print(library.title, json.dumps(one), flush=True)
+        kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"libraries": {}}
+        kept["machine"] = {"processor": processor(), "cpus": os.cpu_count(), "python": platform.python_version()}
+        kept["libraries"][library.name] = one
+        KEPT.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    PAGE.write_text(page(json.loads(KEPT.read_text(encoding="utf-8"))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""RLlib (new API stack): a prefix registers the worlds in every remote worker, and the checkpoint is the policy.
+
+The prefix is Gymnasium's `module:id`. A checkpoint with an `env_to_module_connector`, such as a filter of observations, is refused: its
+RLModules see other things than a world's observations. Ray starts workers at niceness 15: on a busy machine, set `RAY_worker_niceness=0`.
+"""
+
+from tempfile import mkdtemp
+
+import ray
+from ray.rllib.algorithms.ppo import PPOConfig
+
+import taciturn
+from taciturn.envs import round_stopping_v0
+
+setting = {"horizon": 20.0}
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+# What matters:
+config = (
+    PPOConfig()
+    .environment("taciturn:taciturn/RoundStopping-v0", env_config=setting)
+    .env_runners(num_env_runners=1, num_envs_per_env_runner=8)
+    .training(train_batch_size_per_learner=1024, minibatch_size=64, num_epochs=10, lr=1e-3)
+    .debugging(seed=0)
+)
+algorithm = config.build_algo()
+for _ in range(4):
+    algorithm.train()
+folder = algorithm.save_to_path(mkdtemp())
+algorithm.stop()
+
+for agent in (f"rllib:{folder}", "OptimalStopping", "Random"):
+    run = taciturn.simulate(round_stopping_v0.population(20, **setting), agent, seed=1)
+    print(f"{agent.partition(':')[0]}: rate {run.metrics['rate'].mean():.4f}")
+# So far.

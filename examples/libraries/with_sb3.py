@@ -1,0 +1,29 @@
+"""Stable-Baselines3: every agent of every replica is a row of one VecEnv, and the saved file is the policy.
+
+`VecNormalize` keeps its statistics in a file of its own: saved as `vecnormalize.pkl` beside the model, they are used. Agents of several
+roles need `Controlled`; where agents act one at a time (the gossip bandit), a row is not the trajectory of one agent.
+"""
+
+from pathlib import Path
+from tempfile import mkdtemp
+
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecNormalize
+
+import taciturn
+from taciturn.envs import round_stopping_v0
+from taciturn.wrappers.sb3 import RowsVecEnv
+
+folder = Path(mkdtemp())
+setting = {"horizon": 20.0}
+# What matters:
+rows = VecNormalize(RowsVecEnv(round_stopping_v0.population(64, **setting), seed=0))
+model = PPO("MlpPolicy", rows, n_steps=32, batch_size=512, learning_rate=1e-3, seed=0, device="cpu")
+model.learn(8192)
+model.save(folder / "model.zip")
+rows.save(str(folder / "vecnormalize.pkl"))
+
+for agent in (f"sb3:{folder}/model.zip", "OptimalStopping", "Random"):
+    run = taciturn.simulate(round_stopping_v0.population(20, **setting), agent, seed=1)
+    print(f"{agent.partition(':')[0]}: rate {run.metrics['rate'].mean():.4f}")
+# So far.

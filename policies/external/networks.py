@@ -1,0 +1,176 @@
+"""Networks of PyTorch as policies: plain ones, actors of TensorDict (TorchRL, BenchMARL), and RLlib's RLModules."""
+
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView
+from taciturn.policies.external.rows import RowFunction, RowPolicy
+from taciturn.policies.learned.training import one_thread
+
+__all__ = ["Actor", "Module", "Network", "Scores", "is_network", "of_network"]
+
+
+def is_network(agent: Any) -> bool:
+    """Whether it is a `torch.nn.Module`; torch is not imported for that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(agent, torch.nn.Module)
+
+
+def of_network(network: Any) -> RowPolicy:
+    """The policy of a `torch.nn.Module`."""
+    if hasattr(network, "forward_inference"):
+        return Module(network)
+    return Actor(network) if hasattr(network, "in_keys") else Network(network)
+
+
+class Scores(RowFunction):
+    """A function whose output may also be scores of discrete actions: the highest one that the mask allows wins.
+
+    It gives actions [R, ...], or a score of each action, [R, n] for Discrete and [R, n1 + n2 + ...] for MultiDiscrete actions; those of a
+    Box are clipped to it.
+    """
+
+    def choose(self, rows: Array, masks: Array | None) -> Array:
+        return self.decided(np.asarray(super().choose(rows, masks)), masks)
+
+    def decided(self, found: Array, masks: Array | None) -> Array:
+        """Actions from scores."""
+        space: Any = self._space
+        if isinstance(space, gymnasium.spaces.Box):
+            return found.clip(space.low, space.high)
+        sizes = [int(space.n)] if isinstance(space, gymnasium.spaces.Discrete) else space.nvec.tolist()
+        if found.ndim != 2 or found.shape[1] != sum(sizes) or sum(sizes) == 1:
+            return found
+        allowed = found if masks is None else np.where(masks > 0, found, -np.inf)
+        best = [one.argmax(1) for one in np.split(allowed, np.cumsum(sizes)[:-1], axis=1)]
+        return np.stack(best, axis=1) + np.asarray(space.start)
+
+
+class Network(Scores):
+    """A plain network, from observations float32[R, D] to actions or scores of them (`Scores`), or to a tuple that begins with these."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__(evaluated(network))
+        self.network = network
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.network).__name__})"
+
+
+def evaluated(network: Any) -> Any:
+    """A network as a function of arrays."""
+    import torch
+
+    @one_thread()
+    def function(rows: Array) -> Array:
+        with torch.no_grad():
+            found = network(torch.as_tensor(rows))
+            return np.asarray((found[0] if isinstance(found, tuple) else found).cpu())
+
+    return function
+
+
+class Actor(Scores):
+    """An actor of TensorDict, from the key "observation" to "action", both of them also within a group of agents, as ("agents", "action").
+
+    It acts without exploration. One that has a group is shown all agents of a replica at once, [B, N, D], and needs as many as it was made
+    for; with a key "action_mask" it gets the masks. Memory, as that of a recurrent network, is not kept between steps.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        super().__init__(self._best)
+        self.actor = actor.eval()
+        self._seen, self._done, self._mask = (
+            next((key for key in keys if np.atleast_1d(key)[-1] == name), None)
+            for keys, name in (
+                (actor.in_keys, "observation"),
+                (actor.out_keys, "action"),
+                (actor.in_keys, "action_mask"),
+            )
+        )
+        if self._seen is None or self._done is None:
+            raise ValueError(
+                f'policy must be an actor from "observation" to "action", not from {actor.in_keys} to {actor.out_keys}'
+            )
+        self._masked = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.actor).__name__})"
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self._batch = obs.shape[:1] if isinstance(self._seen, tuple) else (obs.shape[0] * obs.shape[1],)
+        return super().act(obs, mask)
+
+    @one_thread()
+    def _best(self, rows: Array, masks: Array | None) -> Array:
+        import torch
+        from tensordict import TensorDict
+        from tensordict.nn import InteractionType, set_interaction_type
+
+        def batched(values: Array) -> Any:
+            shape = (*self._batch, -1) if isinstance(self._seen, tuple) else self._batch
+            return torch.as_tensor(values).reshape(*shape, values.shape[-1])
+
+        given = TensorDict({}, batch_size=self._batch)
+        given[self._seen] = batched(rows)
+        if self._mask is not None and masks is not None:
+            given[self._mask] = batched(masks.astype(np.bool_))
+        with torch.no_grad(), set_interaction_type(InteractionType.DETERMINISTIC):
+            found = self.actor(given)[self._done]
+        return np.asarray(found).reshape(len(rows), *found.shape[len(self._batch) + isinstance(self._seen, tuple) :])
+
+
+class Module(RowPolicy):
+    """An RLModule of RLlib's new API stack, acting without exploration; a recurrent one keeps a state for each row.
+
+    Args:
+        module: the RLModule.
+        normalized: whether it gives actions in a Box as numbers between -1 and 1, which are then scaled to the Box: RLlib's
+            `normalize_actions`, true by default.
+    """
+
+    def __init__(self, module: Any, *, normalized: bool = True) -> None:
+        super().__init__((module.observation_space, module.action_space))
+        self.module, self.normalized = module.eval(), normalized
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.module).__name__})"
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._state: Any = None
+
+    @one_thread()
+    def choose(self, rows: Array, masks: Array | None) -> Array:
+        import torch
+
+        module, seen, remembers = self.module, torch.as_tensor(rows), self.module.is_stateful()
+        given: dict[str, Any] = {"obs": seen}
+        if remembers:
+            if self._state is None:
+                import tree  # RLlib's own way with nested states
+
+                def for_each_row(one: Any) -> Any:
+                    return torch.as_tensor(one).expand(len(rows), *one.shape)
+
+                self._state = tree.map_structure(for_each_row, module.get_initial_state())
+            given = {"obs": seen[:, None], "state_in": self._state}
+        with torch.no_grad():
+            out = module.forward_inference(given)
+        self._state = out.get("state_out")
+        if "actions" in out:
+            found = out["actions"]
+        else:
+            law = module.get_inference_action_dist_cls()
+            found = law.from_logits(out["action_dist_inputs"]).to_deterministic().sample()
+        return self._in_space(np.asarray(found[:, 0] if remembers else found))
+
+    def _in_space(self, found: Array) -> Array:
+        space = self._space
+        if not isinstance(space, gymnasium.spaces.Box):
+            return found
+        scaled = space.low + (found + 1) * (space.high - space.low) / 2 if self.normalized else found
+        return scaled.clip(space.low, space.high)

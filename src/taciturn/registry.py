@@ -137,6 +137,12 @@ WORLDS = (
         "taciturn/SocialBandit-v0",
         one_agent=partial(seat, "social_bandit_v0"),
     ),
+    Entry(
+        "recommender_v0",
+        "taciturn.envs.recommender.world",
+        "taciturn/Recommender-v0",
+        one_agent=partial(seat, "recommender_v0"),
+    ),
     Entry("elicitation_v0", "taciturn.envs.elicitation.world", "taciturn/Elicitation-v0", one_agent=platform_side),
 )
 

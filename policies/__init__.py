@@ -50,14 +50,15 @@ from taciturn.policies.reference.elicitation import BestResponse, FiniteBestResp
 from taciturn.policies.reference.optimal_stopping import OptimalStopping
 from taciturn.policies.reference.ppcl import CBL, PPCL
 from taciturn.policies.reference.private_social_learning import PrivateSocialLearning, Replicator
+from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
     "CBL", "CDPMAB", "DDPMAB", "DDUCB", "HDPMAB", "KLUCB", "MOSS", "PPCL", "UCB1", "BestResponse", "CentralisedOracle",
-    "CommunicationEfficientCDPMAB", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "Deadline",
+    "CommunicationEfficientCDPMAB", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline",
     "EliminationSchedule", "Fed2UCB", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate",
     "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB", "Hedge", "IsolatedEpsilonGreedy",
     "IsolatedThompson", "IsolatedUCB", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "Mixture",
     "OneStepLookAhead", "OptimalStopping", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice",
     "PrivateSocialLearning", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination",
-    "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "Wintall",
+    "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "Wintall",
 ]  # fmt: skip

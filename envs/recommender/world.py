@@ -272,11 +272,11 @@ class Recommender(Population[State]):
             )
 
     def public(self) -> dict[str, Any]:
-        """The catalogue `items` [B, K, 5] and its `codes` [B, K]; `neighbours` bool[W, W]; `consult` and `select`, by which policies ask
-        the third party for statistics of their own choice, and select by scores."""
-        s = self.state
+        """`catalogue`, a function that returns the items [B, K, 5] and their codes [B, K] in the present runs; `neighbours` bool[W, W];
+        `consult` and `select`, by which policies ask the third party for statistics of their own choice, and select by scores."""
         return {
-            "items": s.items, "codes": s.codes, "neighbours": self.neighbours, "consult": self.consult, "select": self.select,
+            "catalogue": lambda: (self.state.items, self.state.codes), "neighbours": self.neighbours,
+            "consult": self.consult, "select": self.select,
         }  # fmt: skip
 
     # What is drawn.

@@ -285,7 +285,8 @@ class Channel:
         loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
         who = self._admit(senders, x.shape[:2], loss)
         if isinstance(sensitivity, np.ndarray) and not mechanism.stateful:
-            sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
+            apart = x.ndim - mechanism.payload_dims  # axes along which messages differ
+            sensitivity = np.broadcast_to(sensitivity, (*x.shape[:apart], *[1] * mechanism.payload_dims))[who]
         mechanism.check_sensitivity(sensitivity)
         self._count(who, x.shape[:2])
         assert self.rng is not None

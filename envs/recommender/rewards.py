@@ -1,20 +1,19 @@
 """Families of mean rewards mu(context, item), for items in [0, 1]^5: an instance is drawn for every run."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from taciturn.validation import Array, Bools, Floats, Ints, shown
 
-__all__ = ["FAMILIES", "ITEM_DIMS", "best_items", "draw_instance", "means", "optimum"]
+__all__ = ["FAMILIES", "ITEM_DIMS", "Ahead", "best_items", "draw_instance", "means", "optimum"]
 
 ITEM_DIMS = 5
 FAMILIES = ("peak", "bumps", "linear")
 FLOOR, SPAN, RADIUS = 0.05, 0.9, 0.65
 WEIGHTS = (1.0, 0.8, 0.6, 0.4, 0.2)
 BUMPS = ((1.0, 0.65), (0.8, 0.4), (0.7, 0.4), (0.6, 0.4))  # heights and radii; the highest is `peak`
-PIECE = 1 << 22  # numbers computed at a time
 
 Instance = dict[str, Array]
 
@@ -85,39 +84,52 @@ def _with_one(contexts: Floats) -> Floats:
     return np.concatenate([np.ones((*contexts.shape[:-1], 1)), 2 * contexts - 1], -1)
 
 
-def best_items(family: Any, contexts: Floats, items: Floats, active: Bools, instance: Instance) -> Ints:
-    """The item with the highest mean reward in each context, among those that its agent has.
+@dataclass(frozen=True)
+class Ahead:
+    """What is computed once to find best items: the items as they enter a matrix product with contexts, and who lacks which.
 
-    Args:
-        family, instance: as for `means`.
-        contexts: [B, N, d].
-        items: the catalogue, [B, K, 5].
-        active: the agents' items, bool[B, N, K].
+    Attributes:
+        items: [B, K, 5].
+        columns: [B, 5, K]; of a peak or bumps, weighted.
+        offset: [B, 1, K], half the squared length of the weighted items; 0 for the linear family.
+        lacking: bool[B, N, K].
+    """
 
-    Returns:
-        int64[B, N].
+    items: Floats
+    columns: Floats
+    offset: Floats
+    lacking: Bools
 
-    The nearest item is the one with the largest (wx)(wg) - |wx|^2 / 2, a matrix product.
+    @classmethod
+    def of(cls, family: Any, items: Floats, active: Bools, instance: Instance) -> "Ahead":
+        linear = callable(family) or family == "linear"
+        weighted = items if linear else items * instance["weights"][:, None]
+        half = np.zeros(items.shape[:2]) if linear else (weighted**2).sum(-1) / 2
+        return cls(items, np.ascontiguousarray(np.swapaxes(weighted, 1, 2)), half[:, None], ~active)
+
+    def largest(self, rows: Floats) -> Ints:
+        """The item that each agent has with the largest product with its row [B, N, 5], int64[B, N]."""
+        score = rows @ self.columns
+        score -= self.offset
+        np.copyto(score, -np.inf, where=self.lacking)
+        return score.argmax(-1)
+
+
+def best_items(family: Any, contexts: Floats, ahead: Ahead, instance: Instance) -> Ints:
+    """The item with the highest mean reward in each context [B, N, d], among those that its agent has, int64[B, N].
+
+    The nearest item to g is the one with the largest (wx)(wg) - |wx|^2 / 2.
     """
     if callable(family):
-        many = means(family, contexts[:, :, None], items[:, None], instance)
-        return np.where(active, many, -1.0).argmax(-1)
+        many = means(family, contexts[:, :, None], ahead.items[:, None], instance)
+        return np.where(ahead.lacking, -1.0, many).argmax(-1)
     if family == "linear":
-        ahead = (instance["matrix"][:, None] @ _with_one(contexts)[..., None])[..., 0]
-        return np.where(active, ahead @ np.swapaxes(items, 1, 2), -np.inf).argmax(-1)
-    weighted = items * instance["weights"][:, None]
-    half = (weighted**2).sum(-1) / 2
-    scale = instance["weights"][:, None]
-    nearest = [
-        np.where(active, (centre * scale) @ np.swapaxes(weighted, 1, 2) - half[:, None], -np.inf).argmax(-1)
-        for centre, _, _ in _by_bump(family, contexts, instance)
-    ]
+        return ahead.largest((instance["matrix"][:, None] @ _with_one(contexts)[..., None])[..., 0])
+    weights = instance["weights"][:, None]
+    nearest = [ahead.largest(centre * weights) for centre, _, _ in _by_bump(family, contexts, instance)]
     if len(nearest) == 1:
         return nearest[0]
     candidates = np.stack(nearest, -1)
-    replica = np.arange(len(items))[:, None, None]
-    values = means(family, contexts[:, :, None], items[replica, candidates], instance)
+    replica = np.arange(len(contexts))[:, None, None]
+    values = means(family, contexts[:, :, None], ahead.items[replica, candidates], instance)
     return np.take_along_axis(candidates, values.argmax(-1)[..., None], -1)[..., 0]
-
-
-Mean = Callable[[Floats, Floats], Floats]

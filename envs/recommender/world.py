@@ -91,7 +91,7 @@ from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Popul
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
-from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, best_items, draw_instance, means
+from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
 from taciturn.envs.recommender.sharing import Request, ThirdParty
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
@@ -226,6 +226,7 @@ class Recommender(Population[State]):
         self._consulted, self._selected = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
         self._released: Bools = np.zeros((*shape, params.num_agents, self.cells, self.clusters), np.bool_)
         self._mask: tuple[Any, Array] | None = None
+        self._ahead: tuple[Any, Ahead] | None = None
 
     @property
     def clusters(self) -> int:
@@ -321,15 +322,16 @@ class Recommender(Population[State]):
     def instance(self, state: State) -> dict[str, Floats]:
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
 
-    def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> Floats:
-        """mu of items [B, W] (their numbers in the catalogue) in contexts [B, W, d]."""
-        features = state.items[np.arange(self.num_envs)[:, None], items]
-        return means(self.params.family, contexts, features, self.instance(state))
-
-    def best_rewards(self, state: State, contexts: Floats) -> Floats:
-        """The highest mu that each agent has an item for, [B, W]."""
-        best = best_items(self.params.family, contexts, state.items, state.active, self.instance(state))
-        return self.mean_rewards(state, contexts, best)
+    def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> tuple[Floats, Floats]:
+        """mu of items [B, W] (their numbers in the catalogue) in contexts [B, W, d], and of the best items that the agents have, [B, W]."""
+        family, instance = self.params.family, self.instance(state)
+        if self._ahead is None or self._ahead[0] is not state.active:
+            self._ahead = (state.active, Ahead.of(family, state.items, state.active, instance))
+        best = best_items(family, contexts, self._ahead[1], instance)
+        replica = np.arange(self.num_envs)[:, None]
+        features = state.items[replica, np.concatenate([items, best], 1)]
+        both = means(family, np.concatenate([contexts, contexts], 1), features, instance)
+        return both[:, : items.shape[1]], both[:, items.shape[1] :]
 
     # What agents do.
 
@@ -361,8 +363,8 @@ class Recommender(Population[State]):
             shows = self._clusters_at_hand(state)[replica, agent, actions["agent"] % self.clusters]
         else:
             shows = state.active[replica, agent, item]
-        mu = self.mean_rewards(state, state.contexts, item) * shows
-        best = self.best_rewards(state, state.contexts)
+        mu, best = self.mean_rewards(state, state.contexts, item)
+        mu = mu * shows
         likes = self.private(self.stream("rewards").random(mu.shape) < mu) & shows
         cell, cluster = self.cell_of(state.contexts), self.cluster_of(state.codes)[replica, item]
         self.show(cluster)
@@ -499,9 +501,9 @@ class Recommender(Population[State]):
             cluster = self.cluster_of(state.codes)[replica, item[t]]
             np.add.at(counts, (replica, agent, cells[t], cluster), 1)
             np.add.at(sums, (replica, agent, cells[t], cluster), likes[t])
-            mu = self.mean_rewards(state, contexts[t], item[t])
+            mu, best = self.mean_rewards(state, contexts[t], item[t])
             expected += mu.sum(1)
-            regret += (self.best_rewards(state, contexts[t]) - mu).sum(1)
+            regret += (best - mu).sum(1)
         new = replace(
             state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)), expected_reward=expected,
             regret=regret, shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,

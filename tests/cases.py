@@ -23,6 +23,7 @@ from taciturn.wrappers import (
     Laplace,
     LossyChannel,
     Privatize,
+    TreeAggregation,
 )
 
 CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "horizon": 12.0}
@@ -36,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "social_bandit_v0": FEW_AGENTS,
     "federated_bandit_v0": {"num_agents": 3, "num_arms": 4, "horizon": 40},
     "arm_elimination_v0": {"num_agents": 3, "num_arms": 4, "horizon": 400},
+    "recommender_v0": {"num_agents": 3, "num_items": 20, "repository": 10, "growth": [(5, 0.4)], "horizon": 20},
 }
 
 
@@ -91,7 +93,12 @@ RUN_TO_HORIZON = [
     if case.world._population.clock_unit == "step" and name not in ("gossip", "corridor")
 ]
 # Who plays the other agents of the worlds of which Gymnasium's form shows one.
-OTHERS = {"gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning", "federated_bandit_v0": "UCB1"}
+OTHERS = {
+    "gossip_bandit_v0": "PPCL",
+    "social_bandit_v0": "PrivateSocialLearning",
+    "federated_bandit_v0": "UCB1",
+    "recommender_v0": "TPriDO",
+}
 IDS: dict[str, dict[str, Any]] = {
     entry.id: SMALL.get(entry.name, {}) | ({"others": OTHERS[entry.name]} if entry.name in OTHERS else {})
     for entry in registry.WORLDS
@@ -116,6 +123,7 @@ LAWS: dict[str, tuple[str, Any]] = {
     "gossip_bandit_v0": ("preference", BitwiseRandomizedResponse(1.0)),
     "social_bandit_v0": ("preference", BitwiseRandomizedResponse(1.0)),
     "elicitation_v0": ("report", None),
+    "recommender_v0": ("statistics", TreeAggregation(1.0)),
 }
 LAWS |= {"platform": LAWS["auction"], "individual": LAWS["auction"]}
 LAWS |= {entry.id: LAWS[entry.name] for entry in registry.WORLDS if entry.name in LAWS}

@@ -1,6 +1,6 @@
 """The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and knows what that costs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,9 @@ from taciturn.envs.core.channel import Channel
 from taciturn.privacy.stateful import TreeAggregation
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["Entered", "Request", "ThirdParty"]
+__all__ = ["CHANNELS", "Entered", "Request", "ThirdParty", "is_plain"]
+
+CHANNELS = ("statistics", "counts")
 
 Entered = Iterable[tuple[Array, Array, Array]]
 """Records that are new in an answer: their replicas, the agents that made them, and their rounds."""
@@ -40,6 +42,11 @@ class Request:
     entered: Callable[[Bools], Entered | Ints]
 
 
+def is_plain(channels: Mapping[str, Channel]) -> bool:
+    """Whether answers are exact and always arrive, and nothing is charged."""
+    return not any(c.config.mechanism or c.config.faults or c.ledger for c in map(channels.__getitem__, CHANNELS))
+
+
 class ThirdParty:
     """Answers requests over the channels `statistics` (sums) and `counts` of a population, and charges what they reveal.
 
@@ -51,37 +58,35 @@ class ThirdParty:
     one more.
     """
 
-    def __init__(self, num_envs: int, num_agents: int, statistics: Channel, counts: Channel) -> None:
-        self.num_envs, self.num_agents = num_envs, num_agents
-        self.statistics, self.counts = statistics, counts
+    def __init__(self, num_envs: int, num_agents: int) -> None:
+        self.num_agents = num_agents
         self.keys = np.zeros((2, num_envs), np.uint64)
         self.releases = np.zeros((num_envs, num_agents, 0), np.int32)  # [B, N, rounds]: streams in which each record was released
         self.most = np.zeros((num_envs, num_agents), np.int64)  # over the records of each agent
 
-    def start(self, fresh: Bools) -> None:
+    def start(self, fresh: Bools, channels: Mapping[str, Channel]) -> None:
         """Begin new runs in the replicas `fresh` bool[B]."""
-        for keys, channel in zip(self.keys, (self.statistics, self.counts), strict=True):
+        for keys, name in zip(self.keys, CHANNELS, strict=True):
+            channel = channels[name]
             assert channel.rng is not None
             keys[fresh] = channel.rng.integers(0, 2**63, int(fresh.sum()), np.uint64)
         self.releases[fresh], self.most[fresh] = 0, 0
 
-    @property
-    def plain(self) -> bool:
-        """Whether answers are exact and always arrive, and nothing is charged."""
-        return not any(c.config.mechanism or c.config.faults or c.ledger for c in (self.statistics, self.counts))
-
-    def answer(self, request: Request, time: Ints, horizon: int) -> tuple[Floats, Floats, Bools]:
+    def answer(
+        self, request: Request, channels: Mapping[str, Channel], time: Ints, horizon: int
+    ) -> tuple[Floats, Floats, Bools]:
         """(Sums float64[B, N, K], counts float64[B, N, K], who got both bool[B, N]) for requests made at `time` int64[B]."""
         r, known = request, {}
-        live = r.asked & self.statistics.live[:, None]
+        statistics, counting = (channels[name] for name in CHANNELS)
+        live = r.asked & statistics.live[:, None]
         sums, counts = np.asarray(r.sums, np.float64), np.asarray(r.counts, np.float64)
-        if self.plain:
+        if is_plain(channels):
             messages = live.astype(np.int64) @ r.senders.astype(np.int64)
-            for channel in (self.statistics, self.counts):
+            for channel in (statistics, counting):
                 channel.record(each=messages)
             return sums, counts, live
         rounds = np.broadcast_to(time[:, None, None], r.counts.shape)
-        noisy_counts = self.counts.config.mechanism is not None and self.counts.config.mechanism.kind == "tree"
+        noisy_counts = counting.config.mechanism is not None and counting.config.mechanism.kind == "tree"
         lengths = rounds if noisy_counts else r.counts
         longest = np.full(self.num_agents, horizon) if noisy_counts else np.maximum(r.merged, 1) * horizon
 
@@ -104,9 +109,9 @@ class ThirdParty:
 
             return replied
 
-        sums, told = self.statistics.answer(sums, r.asked, reply(0, self.statistics, lengths, longest))
+        sums, told = statistics.answer(sums, r.asked, reply(0, statistics, lengths, longest))
         by_round = np.full(self.num_agents, horizon)
-        counts, counted = self.counts.answer(counts, r.asked, reply(1, self.counts, rounds, by_round))
+        counts, counted = counting.answer(counts, r.asked, reply(1, counting, rounds, by_round))
         return sums, counts, told & counted
 
     def charges(self, entered: Entered | Ints) -> Ints:

@@ -92,7 +92,7 @@ from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
 from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
-from taciturn.envs.recommender.sharing import Request, ThirdParty
+from taciturn.envs.recommender.sharing import Request, ThirdParty, is_plain
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 __all__ = ["Params", "Recommender", "State", "recommender_v0"]
@@ -135,7 +135,8 @@ class Params:
             choice("family", self.family, FAMILIES)
         items = integer("num_items", self.num_items, at_least=1, at_most=10**6)
         integer("num_agents * num_items", agents * items, at_least=1, at_most=MOST_NUMBERS)
-        integer("repository", self.repository, at_least=1, at_most=items)
+        if integer("repository", self.repository, at_least=1) > items:
+            raise ValueError(f"repository must be at most num_items, which is {items}, not {shown(self.repository)}")
         choice("homogeneous", self.homogeneous, (False, True))
         integer("cluster_depth", self.cluster_depth, at_least=1, at_most=8)
         choice("actions", self.actions, ACTIONS)
@@ -219,7 +220,7 @@ class Recommender(Population[State]):
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:
         super().__init__(params, num_envs)
-        self.third_party = ThirdParty(num_envs, params.num_agents, self.channels["statistics"], self.channels["counts"])
+        self.third_party = ThirdParty(num_envs, params.num_agents)
         network = params.network
         self.neighbours = network.matrix().toarray() > 0 if network.num_nodes > 1 else np.zeros((1, 1), np.bool_)
         shape = (num_envs, params.num_agents)
@@ -285,10 +286,7 @@ class Recommender(Population[State]):
     def initial(self) -> State:
         p, size, rng = self.params, self.num_envs, self.stream("catalogue")
         k, d, w = p.num_items, p.context_dim, p.num_agents
-        fresh = self.channels["statistics"].live
-        self.third_party.start(fresh)
-        self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
-        self._released[fresh] = False
+        self.begin_run(self.channels["statistics"].live)
         items = _clipped_clusters(
             (size, k, ITEM_DIMS), rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)), ITEM_SPREAD, ITEM_UNIFORM,
             rng.random((size, k)), rng.standard_normal((size, k, ITEM_DIMS)), rng.random((size, k, ITEM_DIMS)),
@@ -308,6 +306,14 @@ class Recommender(Population[State]):
             own_counts=own, own_sums=own, answered=np.zeros((size, w), np.bool_), counts=told, means=told,
             reward=zero, expected_reward=zero, regret=zero, shared=none, time=none,
         )  # fmt: skip
+
+    def begin_run(self, fresh: Bools) -> None:
+        """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something else."""
+        if fresh.all():
+            self.third_party, self._released = ThirdParty(self.num_envs, self.params.num_agents), np.zeros_like(self._released)
+        self.third_party.start(fresh, self.channels)
+        self._released[fresh] = False
+        self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
 
     def draw_contexts(self, centres: Floats, rounds: int) -> Floats:
         """The contexts of the next users, [rounds, B, W, d], from streams of their own."""
@@ -431,7 +437,7 @@ class Recommender(Population[State]):
             return self._released.sum(1).max((-2, -1), initial=0) - before
 
         request = Request(asks, *told, names, self.neighbours, self.neighbours.sum(1), entered)
-        sums, counts, answered = self.third_party.answer(request, state.time, p.horizon)
+        sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)
         counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
         means = np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)
         return replace(state, answered=answered, counts=counts, means=means)
@@ -439,7 +445,7 @@ class Recommender(Population[State]):
     def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
         """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an answer as `shared`."""
         state = self.state
-        sums, counts, answered = self.third_party.answer(request, state.time, self.params.horizon)
+        sums, counts, answered = self.third_party.answer(request, self.channels, state.time, self.params.horizon)
         self._consulted |= answered
         return sums, counts, answered
 
@@ -466,7 +472,7 @@ class Recommender(Population[State]):
         times, p = np.unique(self.state.time[~self.done]), self.params
         until = min(until, float(p.horizon))
         named = not callable(p.family) and p.actions == "item"
-        bare = all(channel.config.mechanism is None for channel in self.channels.values()) and self.third_party.plain
+        bare = all(channel.config.mechanism is None for channel in self.channels.values()) and is_plain(self.channels)
         return named and bare and not self.done.any() and len(times) == 1 and until == np.floor(until) and until > times[0]
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:

@@ -155,26 +155,27 @@ class ClusterTree:
 
     # Records.
 
-    def record(self, steps: Ints, places: Ints, likes: Array, live: Bools) -> tuple[Ints, Ints]:
+    def record(self, steps: Ints, places: Ints, likes: Array, real: Bools, live: Bools) -> tuple[Ints, Ints]:
         """Add a round of records: contexts [A, d], items by place [A] and feedbacks [A], in the replicas `live` bool[B].
 
+        Actors that are not `real`, bool[A], have shown nothing, or their replica is not live: they have no record in this round.
+
         Returns:
-            The cells int64[J] and the leaves int64[J] of the owners' own records; without meaning where a replica is not live.
+            The cells int64[J] and the leaves int64[J] of the owners' own records; without meaning where there is none.
         """
         at = np.repeat(self.time, self.num_agents)
         self._make_log(int(at.max()) + 1)
-        everywhere = bool(live.all())
-        actor = np.arange(len(at)) if everywhere else np.flatnonzero(np.repeat(live, self.num_agents))
+        actor = np.arange(len(at)) if live.all() else np.flatnonzero(np.repeat(live, self.num_agents))
         when = at[actor]
-        self.log_place[actor, when], self.log_likes[actor, when] = places[actor], likes[actor]
-        self.log_steps[actor, when] = steps[actor]
+        self.log_place[actor, when] = np.where(real, places, -1)[actor]
+        self.log_likes[actor, when], self.log_steps[actor, when] = likes[actor], steps[actor]
         digits = self.digits(steps)
         models, actors = self.pair_model, self.pair_actor
         node, missing = self.find(models, digits[actors])
         leaf = self.leaf_of[models, places[actors]]
-        counted = slice(None) if everywhere else live[models // self.num_models]
+        counted: Any = slice(None) if real.all() else real[actors]
         for p in np.flatnonzero(missing >= 0):
-            if everywhere or counted[p]:  # type: ignore[index]
+            if real[actors[p]]:
                 node[p] = self._sub_cell(int(models[p]), int(node[p]), int(missing[p]))
         row = self.node_row[node]
         flat = (row.astype(np.int64) * self.counts.shape[1] + leaf)[counted]
@@ -182,17 +183,22 @@ class ClusterTree:
         np.add.at(self.sums.reshape(-1), flat, likes[actors][counted])
         own = self.own_pairs
         node, leaf, row = node[own], leaf[own], row[own]
-        kept = slice(None) if everywhere else live[np.arange(len(own)) // self.num_models]
+        kept: Any = slice(None) if real.all() else real[self.owner_actor]
         self.own_counts[row[kept], leaf[kept]] += 1
         self.own_sums[row[kept], leaf[kept]] += likes[self.owner_actor][kept]
         self.arrivals[row[kept]] += 1
         self.time += live
         return node, leaf
 
+    def has(self, places: Ints) -> Bools:
+        """Whether the actors have these items, by place [A]."""
+        actor = np.arange(len(places))
+        return np.asarray(self.below[actor, places + 1] > self.below[actor, places])
+
     def own_means(self, node: Ints, leaf: Ints) -> Floats:
         """The means of the owners' own feedbacks in cells and leaves, float64[J]."""
         row = self.node_row[node]
-        return np.asarray(self.own_sums[row, leaf] / self.own_counts[row, leaf])
+        return np.asarray(self.own_sums[row, leaf] / np.maximum(self.own_counts[row, leaf], 1))
 
     def held(self, actor: int, model: int, leaf: int) -> int:
         """The number of an actor's items in a leaf of a model."""
@@ -212,7 +218,7 @@ class ClusterTree:
         self._free(row)
         for actor in self.members[model]:
             steps = self.log_steps[actor, :when]
-            inside = np.flatnonzero(self.covers(node, steps))
+            inside = np.flatnonzero(self.covers(node, steps) & (self.log_place[actor, :when] >= 0))
             if not inside.size:
                 continue
             digit = cell_digits(steps[inside].astype(np.int64), np.full(inside.size, level), self.bisect)
@@ -299,8 +305,8 @@ class ClusterTree:
             for actor in self.members[model]:
                 if since >= when or (without_own and actor == self.owner_actor[model]):
                     continue
-                rounds = np.arange(since, when)
-                new = rounds[rounds >= before[self.leaf_of[model, self.log_place[actor, since:when]]]]
+                rounds, places = np.arange(since, when), self.log_place[actor, since:when]
+                new = rounds[(places >= 0) & (rounds >= before[self.leaf_of[model, places]])]
                 if new.size:
                     digits = self.digits(self.log_steps[actor, new].astype(np.int64))
                     new = new[self.rows(np.full(new.size, model), digits) == row]

@@ -150,7 +150,7 @@ class TPriDO(Policy):
         index, possible = self.indices(sums, counts, log_n)
         leaf = self.selected(index, possible, log_n, luck[:, 0])
         actor = np.arange(len(leaf))
-        self._used = counts[actor, leaf]
+        self._used = counts
         low = tree.leaf_lo[self._model_of, leaf]
         high = tree.leaf_hi[self._model_of, leaf]
         first, last = tree.below[actor, low], tree.below[actor, high]
@@ -258,25 +258,21 @@ class TPriDO(Policy):
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         tree, live = self._tree, ~self._over
-        agents = self._shape[1]
-        places = tree.place[np.arange(len(live))[:, None], action].ravel()
-        node, leaf = tree.record(self._steps, places, (reward > 0).ravel().astype(np.int8), live)
+        places = tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
+        real = np.repeat(live, self._shape[1]) & tree.has(places)
+        node, leaf = tree.record(self._steps, places, (reward > 0).ravel().astype(np.int8), real, live)
         self._over = self._over | done
-        means = tree.own_means(node, leaf)
-        alive = np.repeat(live, len(self._owners))
-        self._mean = np.where(alive, means, self._mean)
+        shown, models, owner = real[tree.owner_actor], np.arange(len(node)), tree.owner_actor
+        self._mean = np.where(shown, tree.own_means(node, leaf), self._mean)
         log_n = np.repeat(np.log(np.maximum(tree.time, 1)), len(self._owners))
-        level, row = tree.node_level[node], tree.node_row[node]
-        crowded = (tree.arrivals[row] >= self._crowded[level] * log_n) & (level < tree.deepest) & alive
-        models, owner = np.arange(len(node)), tree.owner_actor
-        depth = tree.leaf_depth[models, leaf]
-        explored = (self._used[owner] >= self._explored[depth] * log_n) & (depth < DEPTH) & alive
+        level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[models, leaf]
+        crowded = (tree.arrivals[row] >= self._crowded[level] * log_n) & (level < tree.deepest) & shown
+        explored = (self._used[owner, leaf] >= self._explored[depth] * log_n) & (depth < DEPTH) & shown
         for model in np.flatnonzero(crowded):
             tree.split(int(model), int(node[model]))
         for model in np.flatnonzero(explored):
             if tree.held(int(owner[model]), int(model), int(leaf[model])) > 1:
                 tree.expand(int(model), int(leaf[model]))
-        assert agents == self._shape[1]
 
 
 class DTPriDO(TPriDO):

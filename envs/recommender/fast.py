@@ -14,6 +14,7 @@ class Block:
     """T rounds to be played, without noise on any channel.
 
     Attributes:
+        time: rounds played before.
         contexts: [T, B, W, d].
         luck: uniform numbers [T, B, W]; a user likes an item if the number is less than its mean reward.
         active: the items that agents have, bool[B, W, K].
@@ -22,6 +23,7 @@ class Block:
         items: the catalogue, [B, K, 5].
     """
 
+    time: int
     contexts: Floats
     luck: Floats
     active: Bools

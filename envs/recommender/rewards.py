@@ -41,17 +41,23 @@ def optimum(contexts: Floats, directions: Floats, phases: Floats) -> Floats:
 
 
 def _by_bump(family: str, contexts: Floats, instance: Instance) -> list[tuple[Floats, float, float]]:
-    """(g(c) [B, ..., 5], height, radius) of each bump."""
+    """(g(c) [..., B, N, 5], height, radius) of each bump."""
     bumps = BUMPS[:1] if family == "peak" else BUMPS
-    between = (slice(None), *[None] * (contexts.ndim - 2))
     return [
-        (optimum(contexts, instance["directions"][:, k][between], instance["phases"][:, k][between]), height, radius)
+        (optimum(contexts, instance["directions"][:, k, None], instance["phases"][:, k, None]), height, radius)
         for k, (height, radius) in enumerate(bumps)
     ]
 
 
+def _slopes(contexts: Floats, instance: Instance) -> Floats:
+    """M (1, 2c - 1), [..., B, N, 5]."""
+    with_one = np.concatenate([np.ones((*contexts.shape[:-1], 1)), 2 * contexts - 1], -1)
+    found: Floats = (instance["matrix"][:, None] @ with_one[..., None])[..., 0]
+    return found
+
+
 def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> Floats:
-    """The mean rewards mu of items [B, ..., 5] in contexts [B, ..., d], float64[B, ...].
+    """The mean rewards mu of items [..., B, N, 5] in contexts [..., B, N, d], float64[..., B, N].
 
     - peak: .05 + .9 max(0, 1 - |w (x - g(c))| / .65) with Euclidean length.
     - bumps: the same with the highest of four such bumps, three of which are lower and narrower and have a g of their own.
@@ -68,20 +74,14 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
             bad = found.shape if found.shape != shape else found[~((found >= 0) & (found <= 1))][0]
             raise ValueError(f"family must return mean rewards in [0, 1] of shape {shape}, not {shown(bad)}")
         return found
-    between = (slice(None), *[None] * (items.ndim - 2))
     if family == "linear":
-        ahead = (instance["matrix"][between] @ _with_one(contexts)[..., None])[..., 0]
-        return np.asarray(0.5 + 0.45 * ((2 * items - 1) * ahead).sum(-1))
-    weights = instance["weights"][between]
+        return np.asarray(0.5 + 0.45 * ((2 * items - 1) * _slopes(contexts, instance)).sum(-1))
+    weights = instance["weights"][:, None]
     found = np.zeros(np.broadcast_shapes(contexts.shape[:-1], items.shape[:-1]))
     for centre, height, radius in _by_bump(family, contexts, instance):
         distance = np.sqrt(((weights * (items - centre)) ** 2).sum(-1))
         found = np.maximum(found, height * np.maximum(0.0, 1 - distance / radius))
     return FLOOR + SPAN * found
-
-
-def _with_one(contexts: Floats) -> Floats:
-    return np.concatenate([np.ones((*contexts.shape[:-1], 1)), 2 * contexts - 1], -1)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Ahead:
         return cls(items, np.ascontiguousarray(np.swapaxes(weighted, 1, 2)), half[:, None], ~active)
 
     def largest(self, rows: Floats) -> Ints:
-        """The item that each agent has with the largest product with its row [B, N, 5], int64[B, N]."""
+        """The item that each agent has with the largest product with its row [..., B, N, 5], int64[..., B, N]."""
         score = rows @ self.columns
         score -= self.offset
         np.copyto(score, -np.inf, where=self.lacking)
@@ -116,20 +116,20 @@ class Ahead:
 
 
 def best_items(family: Any, contexts: Floats, ahead: Ahead, instance: Instance) -> Ints:
-    """The item with the highest mean reward in each context [B, N, d], among those that its agent has, int64[B, N].
+    """The item with the highest mean reward in each context [..., B, N, d], among those that its agent has, int64[..., B, N].
 
     The nearest item to g is the one with the largest (wx)(wg) - |wx|^2 / 2.
     """
     if callable(family):
-        many = means(family, contexts[:, :, None], ahead.items[:, None], instance)
+        many = means(family, contexts[..., None, :], ahead.items[:, None], instance)
         return np.where(ahead.lacking, -1.0, many).argmax(-1)
     if family == "linear":
-        return ahead.largest((instance["matrix"][:, None] @ _with_one(contexts)[..., None])[..., 0])
+        return ahead.largest(_slopes(contexts, instance))
     weights = instance["weights"][:, None]
     nearest = [ahead.largest(centre * weights) for centre, _, _ in _by_bump(family, contexts, instance)]
     if len(nearest) == 1:
         return nearest[0]
-    candidates = np.stack(nearest, -1)
-    replica = np.arange(len(contexts))[:, None, None]
-    values = means(family, contexts[:, :, None], ahead.items[replica, candidates], instance)
-    return np.take_along_axis(candidates, values.argmax(-1)[..., None], -1)[..., 0]
+    replica = np.arange(contexts.shape[-3])[:, None]
+    values = [means(family, contexts, ahead.items[replica, one], instance) for one in nearest]
+    best = np.argmax(values, 0)
+    return np.take_along_axis(np.stack(nearest), best[None], 0)[0]

@@ -329,15 +329,14 @@ class Recommender(Population[State]):
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
 
     def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> tuple[Floats, Floats]:
-        """mu of items [B, W] (their numbers in the catalogue) in contexts [B, W, d], and of the best items that the agents have, [B, W]."""
+        """mu of items [..., B, W] (their numbers in the catalogue) in contexts [..., B, W, d], and of the best that the agents have."""
         family, instance = self.params.family, self.instance(state)
         if self._ahead is None or self._ahead[0] is not state.active:
             self._ahead = (state.active, Ahead.of(family, state.items, state.active, instance))
         best = best_items(family, contexts, self._ahead[1], instance)
-        replica = np.arange(self.num_envs)[:, None]
-        features = state.items[replica, np.concatenate([items, best], 1)]
-        both = means(family, np.concatenate([contexts, contexts], 1), features, instance)
-        return both[:, : items.shape[1]], both[:, items.shape[1] :]
+        features = state.items[np.arange(self.num_envs)[:, None], np.concatenate([items, best], -1)]
+        both = means(family, np.concatenate([contexts, contexts], -2), features, instance)
+        return both[..., : items.shape[-1]], both[..., items.shape[-1] :]
 
     # What agents do.
 
@@ -495,24 +494,30 @@ class Recommender(Population[State]):
     def play_block(self, state: State, form: RoundPlan, contexts: Floats, luck: Floats, then: Floats) -> State:
         """Play rounds with these contexts [T, B, W, d] and uniform numbers [T, B, W], by which users like what they see."""
         rounds, replica = len(contexts), np.arange(self.num_envs)[:, None]
-        block = Block(contexts, luck, state.active, str(self.params.family), self.instance(state), state.items)
-        item, likes, shared, messages = form.play(block)
+        family, instance = self.params.family, self.instance(state)
+        item, likes, shared, messages = form.play(
+            Block(int(state.time[0]), contexts, luck, state.active, family, instance, state.items)
+        )
         for name in ("statistics", "counts"):
             self.channels[name].record(each=messages)
         self.channels["selection"].record(np.full(self.num_envs, rounds))
-        agent, cells = np.arange(self.params.num_agents), self.cell_of(contexts)
+        agent = np.arange(self.params.num_agents)
+        where = (replica, agent, self.cell_of(contexts), self.cluster_of(state.codes)[replica, item])
         counts, sums = state.own_counts.copy(), state.own_sums.copy()
-        expected, regret = state.expected_reward.copy(), state.regret.copy()
-        for t in range(rounds):
-            cluster = self.cluster_of(state.codes)[replica, item[t]]
-            np.add.at(counts, (replica, agent, cells[t], cluster), 1)
-            np.add.at(sums, (replica, agent, cells[t], cluster), likes[t])
-            mu, best = self.mean_rewards(state, contexts[t], item[t])
-            expected += mu.sum(1)
-            regret += (best - mu).sum(1)
+        np.add.at(counts, where, 1)
+        np.add.at(sums, where, likes)
+        expected, best = np.zeros(self.num_envs), np.zeros(self.num_envs)
+        # As many rounds at a time as make arrays of a fair size.
+        few = max(BLOCK_NUMBERS // (state.active.size), 1)
+        for first in range(0, rounds, few):
+            part = slice(first, first + few)
+            mu, top = self.mean_rewards(state, contexts[part], item[part])
+            expected += mu.sum((0, 2))
+            best += top.sum((0, 2))
         new = replace(
-            state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)), expected_reward=expected,
-            regret=regret, shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,
+            state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
+            expected_reward=state.expected_reward + expected, regret=state.regret + best - expected,
+            shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,
         )  # fmt: skip
         return self.moved_on(new, then)
 

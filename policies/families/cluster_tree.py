@@ -164,7 +164,7 @@ class ClusterTree:
             The cells int64[J] and the leaves int64[J] of the owners' own records; without meaning where there is none.
         """
         at = np.repeat(self.time, self.num_agents)
-        self._make_log(int(at.max()) + 1)
+        self.make_log_room(int(at.max()) + 1)
         actor = np.arange(len(at)) if live.all() else np.flatnonzero(np.repeat(live, self.num_agents))
         when = at[actor]
         self.log_place[actor, when] = np.where(real, places, -1)[actor]
@@ -210,7 +210,7 @@ class ClusterTree:
         """Split a cell into sub-cells, and count its records again; there are sub-cells only where there are records."""
         row, level, when = int(self.node_row[node]), int(self.node_level[node]), int(self.time[model // self.num_models])
         if self.num_splits == len(self.kids):
-            self.kids = _longer(self.kids, -1)
+            self.more_kids()
         self.node_kids[node], self.node_row[node] = self.num_splits, -1
         self.kids[self.num_splits] = -1
         self.num_splits += 1
@@ -254,7 +254,7 @@ class ClusterTree:
         """Replace a leaf by its two children, and count its records again. The left child takes its place, the right one a new one."""
         new = int(self.num_leaves[model])
         if new == self.leaf_lo.shape[1]:
-            self._widen()
+            self.widen()
         codes, when = self.codes[model // self.num_models], int(self.time[model // self.num_models])
         lo, hi = int(self.leaf_lo[model, leaf]), int(self.leaf_hi[model, leaf])
         depth, name = int(self.leaf_depth[model, leaf]) + 1, int(self.leaf_name[model, leaf]) * 2
@@ -323,8 +323,7 @@ class ClusterTree:
             return known
         kid = self.num_nodes
         if kid == len(self.node_level):
-            for table, fill in (("node_level", 0), ("node_row", -1), ("node_kids", -1), ("node_name", 0), ("node_low", 0)):
-                setattr(self, table, _longer(getattr(self, table), fill))
+            self.more_nodes()
         self.num_nodes += 1
         level = int(self.node_level[node])
         name = int(self.node_name[node]) * self.width + digit
@@ -345,9 +344,7 @@ class ClusterTree:
         else:
             row = self.num_rows
             if row == len(self.counts):
-                for table in ("counts", "sums", "own_counts", "own_sums", "arrivals", "asked", "row_name"):
-                    setattr(self, table, _longer(getattr(self, table), 0))
-                self.row_model = _longer(self.row_model, -1)
+                self.more_rows()
             self.num_rows += 1
         self.row_model[row], self.row_name[row] = model, name
         return row
@@ -358,7 +355,19 @@ class ClusterTree:
         self.arrivals[row], self.row_model[row] = 0, -1
         self.free_rows.append(row)
 
-    def _widen(self) -> None:
+    def more_nodes(self) -> None:
+        for table, fill in (("node_level", 0), ("node_row", -1), ("node_kids", -1), ("node_name", 0), ("node_low", 0)):
+            setattr(self, table, _longer(getattr(self, table), fill))
+
+    def more_rows(self) -> None:
+        for table in ("counts", "sums", "own_counts", "own_sums", "arrivals", "asked", "row_name"):
+            setattr(self, table, _longer(getattr(self, table), 0))
+        self.row_model = _longer(self.row_model, -1)
+
+    def more_kids(self) -> None:
+        self.kids = _longer(self.kids, -1)
+
+    def widen(self) -> None:
         """Make room for twice as many leaves."""
         for name in (
             "leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "counts", "sums", "own_counts", "own_sums", "asked",
@@ -366,7 +375,7 @@ class ClusterTree:
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros_like(old)], 1))
 
-    def _make_log(self, rounds: int) -> None:
+    def make_log_room(self, rounds: int) -> None:
         if rounds > self.log_place.shape[1]:
             room = min(max(2 * self.log_place.shape[1], rounds), max(self.longest, rounds))
             for name in ("log_place", "log_likes", "log_steps"):

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
+from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, grid
+from taciturn.envs.recommender.rewards import means
 from taciturn.envs.recommender.sharing import Entered, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
+from taciturn.policies.families.cluster_rounds import COMPILE_FROM, available, play_rounds
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
 from taciturn.validation import Bools, Floats, Ints
@@ -123,6 +126,7 @@ class TPriDO(Policy):
         self._crowded = self.rate * 2.0 ** (power * np.arange(self._tree.deepest + 1))  # times ln n: the arrivals that split a cell
         statistics, counts = view.channels["statistics"], view.channels["counts"]
         self._exact = not any(c.mechanism or c.faulty for c in (statistics, counts))
+        self._consult = view.consult
         self._noisy_selection = view.channels["selection"].mechanism is not None
 
     def form_groups(self) -> None:
@@ -138,15 +142,20 @@ class TPriDO(Policy):
         return self._tree
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        tree, (size, agents) = self._tree, self._shape
         context, time = obs[..., self._layout.slices["context"]], obs[:, 0, self._layout.slices["time"].start]
-        self.look_around(time, mask)
-        self._steps = grid(context.reshape(size * agents, -1).astype(np.float64))
+        items = None if mask is None else mask[..., : self._items] > 0
+        self.look_around(time, items)
+        luck = self.rng.random((*self._shape, 2)).reshape(-1, 2)
+        return self.choose(context.astype(np.float64), luck).reshape(self._shape)
+
+    def choose(self, contexts: Floats, luck: Floats) -> Ints:
+        """The items that the agents show, int64[A], in contexts [B, W, d], with two uniform numbers for each, [A, 2]."""
+        tree, agents = self._tree, self._shape[1]
+        self._steps = grid(contexts.reshape(len(luck), -1))
         self._row = tree.rows(self._model_of, tree.digits(self._steps))
-        luck = self.rng.random((size, agents, 2)).reshape(-1, 2)
         log_n = np.log(tree.time + 1.0)
         asks = self.who_asks()
-        sums, counts, asks = self.ask(asks) if asks.any() else (*self.own_statistics(), asks)
+        sums, counts, self._shared = self.ask(asks) if asks.any() else (*self.own_statistics(), asks)
         index, possible = self.indices(sums, counts, log_n)
         leaf = self.selected(index, possible, log_n, luck[:, 0])
         actor = np.arange(len(leaf))
@@ -155,9 +164,9 @@ class TPriDO(Policy):
         high = tree.leaf_hi[self._model_of, leaf]
         first, last = tree.below[actor, low], tree.below[actor, high]
         place = tree.own[actor, first + (luck[:, 1] * (last - first)).astype(np.int64)]
-        return tree.order[actor // agents, place].reshape(size, agents)
+        return np.asarray(tree.order[actor // agents, place])
 
-    def look_around(self, time: Array, mask: Array | None) -> None:
+    def look_around(self, time: Array, have: Bools | None) -> None:
         """Begin anew where a new run has begun, and learn which items there are."""
         tree, codes = self._tree, self._view.catalogue()[1]
         fresh = (time == 0) & ((tree.time > 0) | (codes is not self._codes))
@@ -167,8 +176,7 @@ class TPriDO(Policy):
             self._over[fresh] = self._knows_items[fresh] = False
             self._codes = codes
         if not self._knows_items.all() or np.isin(time, self._growth).any():
-            items = np.ones((*self._shape, self._items), np.int8) if mask is None else mask[..., : self._items]
-            tree.have(items > 0)
+            tree.have(np.ones((*self._shape, self._items), np.bool_) if have is None else have)
             self._knows_items[:] = True
 
     def who_asks(self) -> Bools:
@@ -199,7 +207,7 @@ class TPriDO(Policy):
         if self._exact:
             nothing = np.zeros((size, agents, 1), np.uint64)
             request = Request(asked, nothing, nothing, nothing, self._senders, self._merged, lambda who: ())
-            _, _, answered = self._view.consult(request)
+            _, _, answered = self._consult(request)
             sums, counts = exact
         else:
             width = tree.counts.shape[1]
@@ -208,7 +216,7 @@ class TPriDO(Policy):
             request = Request(
                 asked, padded[0], padded[1].astype(np.int64), names, self._senders, self._merged, self.entered
             )
-            told, counted, answered = self._view.consult(request)
+            told, counted, answered = self._consult(request)
             sums, counts = (x.reshape(size * agents, width)[:, : exact[0].shape[1]] for x in (told, counted))
             # Noise can make a count small or negative: then the leaf passes for unvisited.
             counts = np.where(counts >= 1, counts, 0)
@@ -257,11 +265,16 @@ class TPriDO(Policy):
         return first if not self._noisy_selection else np.where(lost, first, option)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        tree, live = self._tree, ~self._over
-        places = tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
-        real = np.repeat(live, self._shape[1]) & tree.has(places)
-        node, leaf = tree.record(self._steps, places, (reward > 0).ravel().astype(np.int8), real, live)
+        live = ~self._over
+        places = self._tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
+        real = np.repeat(live, self._shape[1]) & self._tree.has(places)
+        self.learn(places, (reward > 0).ravel(), real, live)
         self._over = self._over | done
+
+    def learn(self, places: Ints, likes: Bools, real: Bools, live: Bools) -> None:
+        """Record a round, and refine cells and leaves; the arguments are those of `ClusterTree.record`."""
+        tree = self._tree
+        node, leaf = tree.record(self._steps, places, likes.astype(np.int8), real, live)
         shown, models, owner = real[tree.owner_actor], np.arange(len(node)), tree.owner_actor
         self._mean = np.where(shown, tree.own_means(node, leaf), self._mean)
         log_n = np.repeat(np.log(np.maximum(tree.time, 1)), len(self._owners))
@@ -273,6 +286,62 @@ class TPriDO(Policy):
         for model in np.flatnonzero(explored):
             if tree.held(int(owner[model]), int(model), int(leaf[model])) > 1:
                 tree.expand(int(model), int(leaf[model]))
+
+    # Many rounds at once.
+
+    def fast(self, view: PublicView) -> RoundPlan | None:
+        """`play`, the same bits as single steps."""
+        return RoundPlan(self.play)
+
+    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
+        """See `RoundPlan`."""
+        rounds, size, agents = block.luck.shape
+        self._knows_items[:] = False
+        self.look_around(np.full(size, float(block.time)), block.active)
+        luck = self.rng.random((rounds, size, agents, 2)).reshape(rounds, size * agents, 2)
+        if luck.size // 2 >= COMPILE_FROM and available() and self.compiles:
+            items, likes, asked = play_rounds(
+                self._tree, grid(block.contexts.reshape(rounds, size * agents, -1)), self.rules(rounds), block, luck, self._mean
+            )
+        else:
+            items, likes, asked = self._play_plainly(block, luck)
+        shape = (rounds, size, agents)
+        messages = asked.reshape(shape).sum(0) @ self._senders.astype(np.int64)
+        return items.reshape(shape), likes.reshape(shape), asked.reshape(shape), messages
+
+    compiles = True  # whether the compiled loop plays it
+
+    def rules(self, rounds: int) -> dict[str, Any]:
+        """What the compiled loop must know, for the coming rounds."""
+        log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
+        return {
+            "model_of": self._model_of, "may_ask": np.tile(self._senders.any(1), self._shape[0]), "always_asks": ~self.leads(),
+            "threshold": self.threshold, "biased": self.biased, "log_n": log_n, "wide": self.xi * log_n / 8, "bonus": self._bonus,
+            "explored": self._explored, "crowded": self._crowded,
+        }  # fmt: skip
+
+    def leads(self) -> Bools:
+        """The agents that keep the model that they use, bool[A]."""
+        return np.asarray(self._tree.owner_actor[self._model_of] == np.arange(len(self._model_of)))
+
+    def _play_plainly(self, block: Block, luck: Floats) -> tuple[Ints, Bools, Bools]:
+        rounds, size, agents = block.luck.shape
+        everyone, everywhere = np.ones(size * agents, np.bool_), np.ones(size, np.bool_)
+        found = np.zeros((rounds, size * agents), np.int64), *np.zeros((2, rounds, size * agents), np.bool_)
+        replica = np.arange(size)[:, None]
+        self._consult = lambda request: (request.sums, request.counts, request.asked)
+        try:
+            for t in range(rounds):
+                items = self.choose(block.contexts[t], luck[t])
+                shown = items.reshape(size, agents)
+                mu = means(block.family, block.contexts[t], block.items[replica, shown], block.instance)
+                likes = (block.luck[t] < mu).ravel()
+                for table, values in zip(found, (items, likes, self._shared), strict=True):
+                    table[t] = values
+                self.learn(self._tree.place[replica, shown].ravel(), likes, everyone, everywhere)
+        finally:
+            self._consult = self._view.consult
+        return found
 
 
 class DTPriDO(TPriDO):
@@ -295,22 +364,27 @@ class DTPriDO(TPriDO):
         super().__init__(threshold, **parameters)
         self.follow = choice("follow", follow, ("model", "leaf"))
 
+    fast = TPriDO.fast
+
+    @property
+    def compiles(self) -> bool:  # type: ignore[override]
+        return self.follow == "model"
+
     def form_groups(self) -> None:
         agents = self._shape[1]
         closed = self._neighbours | np.eye(agents, dtype=np.bool_)
         self._owners, self._follows = dominating_set(self._neighbours)
         self._groups = closed[self._owners]
         self._senders = self._groups[self._follows] & ~np.eye(agents, dtype=np.bool_)
-        self._leads = np.tile(self._owners[self._follows] == np.arange(agents), self._shape[0])
 
     def who_asks(self) -> Bools:
         means = self._mean[self._model_of]
-        bad = (means < self.threshold) | ~self._leads if self.follow == "model" else (means < self.threshold) & self._leads
+        bad = (means < self.threshold) | ~self.leads() if self.follow == "model" else (means < self.threshold) & self.leads()
         return np.asarray(bad & np.tile(self._senders.any(1), self._shape[0]))
 
     def entered(self, who: Bools) -> Entered:
         actor = np.flatnonzero(who.ravel())
-        return self._tree.entered(self._model_of[actor], self._row[actor], without_own=bool(self._leads[actor].all()))
+        return self._tree.entered(self._model_of[actor], self._row[actor], without_own=bool(self.leads()[actor].all()))
 
     def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
         chosen = super().selected(index, possible, log_n, luck)
@@ -320,4 +394,4 @@ class DTPriDO(TPriDO):
         copied = chosen[leader]
         actor = np.arange(len(chosen))
         any_leaf = (possible.cumsum(1) > (luck * possible.sum(1)).astype(np.int64)[:, None]).argmax(1)
-        return np.where(self._leads, chosen, np.where(possible[actor, copied], copied, any_leaf))
+        return np.where(self.leads(), chosen, np.where(possible[actor, copied], copied, any_leaf))

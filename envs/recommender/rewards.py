@@ -1,6 +1,8 @@
 """Families of mean rewards mu(context, item), for items in [0, 1]^5: an instance is drawn for every run."""
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -86,33 +88,80 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
 
 @dataclass(frozen=True)
 class Ahead:
-    """What is computed once to find best items: the items as they enter a matrix product with contexts, and who lacks which.
+    """What is computed once to find best items: the items as they enter a matrix product with contexts, and who has which.
 
     Attributes:
         items: [B, K, 5].
-        columns: [B, 5, K]; of a peak or bumps, weighted.
-        offset: [B, 1, K], half the squared length of the weighted items; 0 for the linear family.
-        lacking: bool[B, N, K].
+        columns: [B, 6, K]: the items, of a peak or bumps weighted, and half their squared length, 0 for the linear family.
+        penalty: float64[B, N, K], 0 for the items that an agent has, -inf for the others; adding it is faster than a mask.
     """
 
     items: Floats
     columns: Floats
-    offset: Floats
-    lacking: Bools
+    penalty: Floats
 
     @classmethod
     def of(cls, family: Any, items: Floats, active: Bools, instance: Instance) -> "Ahead":
         linear = callable(family) or family == "linear"
         weighted = items if linear else items * instance["weights"][:, None]
-        half = np.zeros(items.shape[:2]) if linear else (weighted**2).sum(-1) / 2
-        return cls(items, np.ascontiguousarray(np.swapaxes(weighted, 1, 2)), half[:, None], ~active)
+        half = np.zeros((*items.shape[:2], 1)) if linear else (weighted**2).sum(-1, keepdims=True) / 2
+        columns = np.ascontiguousarray(np.swapaxes(np.concatenate([weighted, half], -1), 1, 2))
+        return cls(items, columns, np.where(active, 0.0, -np.inf))
 
     def largest(self, rows: Floats) -> Ints:
-        """The item that each agent has with the largest product with its row [..., B, N, 5], int64[..., B, N]."""
-        score = rows @ self.columns
-        score -= self.offset
-        np.copyto(score, -np.inf, where=self.lacking)
+        """The item that each agent has with the largest product with its row [..., B, N, 5], less the last column; int64[..., B, N]."""
+        if rows.ndim > 3:
+            if rows.size >= COMPILE_FROM and find_spec("numba") is not None:
+                return self._by_loop(rows)
+            # Round by round, because larger arrays do not stay in the cache.
+            return np.stack([self.largest(each) for each in rows])
+        score = np.concatenate([rows, np.full((*rows.shape[:-1], 1), -1.0)], -1) @ self.columns
+        score += self.penalty
         return score.argmax(-1)
+
+    def _by_loop(self, rows: Floats) -> Ints:
+        """The same for blocks [T, B, N, 5], compiled."""
+        size, agents, items = self.penalty.shape
+        have = (self.penalty == 0).reshape(size * agents, items)
+        most = int(have.sum(1).max())
+        mine = np.argsort(~have, axis=1, kind="stable")[:, :most]
+        best = np.empty(rows.shape[:-1], np.int64)
+        for agent in range(size * agents):
+            place = divmod(agent, agents)
+            own = mine[agent, : have[agent].sum()]
+            compiled()(np.ascontiguousarray(rows[:, *place]), np.ascontiguousarray(self.columns[place[0]][:, own]), own, best[:, *place])
+        return best
+
+
+# Numbers in a block from which compiling a loop, about a second, is worth while.
+COMPILE_FROM = 500_000
+
+
+@cache
+def compiled() -> Any:
+    """The search for the largest product, compiled."""
+    import numba
+
+    loop: Any = numba.njit(_search)
+    return loop
+
+
+def _search(rows: Floats, columns: Floats, own: Ints, best: Ints) -> None:
+    """For rows [T, 5] of one agent, which of its items `own` [M] has the largest product with `columns` [6, M]."""
+    score = np.empty(len(own))
+    for t in range(len(rows)):
+        for m in range(len(own)):
+            score[m] = (
+                rows[t, 0] * columns[0, m] + rows[t, 1] * columns[1, m] + rows[t, 2] * columns[2, m] + rows[t, 3] * columns[3, m]
+                + rows[t, 4] * columns[4, m] - columns[5, m]
+            )  # fmt: skip
+        top = score[0]
+        for m in range(1, len(own)):
+            top = max(top, score[m])
+        for m in range(len(own)):
+            if score[m] == top:
+                best[t] = own[m]
+                break
 
 
 def best_items(family: Any, contexts: Floats, ahead: Ahead, instance: Instance) -> Ints:
@@ -122,7 +171,7 @@ def best_items(family: Any, contexts: Floats, ahead: Ahead, instance: Instance) 
     """
     if callable(family):
         many = means(family, contexts[..., None, :], ahead.items[:, None], instance)
-        return np.where(ahead.lacking, -1.0, many).argmax(-1)
+        return (many + ahead.penalty).argmax(-1)
     if family == "linear":
         return ahead.largest(_slopes(contexts, instance))
     weights = instance["weights"][:, None]

@@ -506,17 +506,10 @@ class Recommender(Population[State]):
         counts, sums = state.own_counts.copy(), state.own_sums.copy()
         np.add.at(counts, where, 1)
         np.add.at(sums, where, likes)
-        expected, best = np.zeros(self.num_envs), np.zeros(self.num_envs)
-        # As many rounds at a time as make arrays of a fair size.
-        few = max(BLOCK_NUMBERS // (state.active.size), 1)
-        for first in range(0, rounds, few):
-            part = slice(first, first + few)
-            mu, top = self.mean_rewards(state, contexts[part], item[part])
-            expected += mu.sum((0, 2))
-            best += top.sum((0, 2))
+        mu, best = (values.sum((0, 2)) for values in self.mean_rewards(state, contexts, item))
         new = replace(
             state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
-            expected_reward=state.expected_reward + expected, regret=state.regret + best - expected,
+            expected_reward=state.expected_reward + mu, regret=state.regret + best - mu,
             shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,
         )  # fmt: skip
         return self.moved_on(new, then)

@@ -33,7 +33,10 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     "Random": ("social_bandit_v0", SOCIAL, {}),
     **dict.fromkeys(("EliminationSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})),
     "LearnedPulls": ("federated_bandit_v0", ARMS | {"horizon": 40}, {}),
-    **dict.fromkeys(("TPriDO", "DTPriDO"), ("recommender_v0", SHOP, {})),
+    **dict.fromkeys(
+        ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "OracleItem"),
+        ("recommender_v0", SHOP, {}),
+    ),
     **dict.fromkeys(("BestResponse", "FiniteBestResponse", "FictitiousPlay", "Hedge", "Mixture"), CROWD),
 }
 OWN: dict[str, dict[str, Any]] = PARAMETERS | {
@@ -49,7 +52,16 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
 }
 SETTINGS = OTHERS | {name: plays[0][:3] for name, plays in PLAYS.items()}
 TRUTH = dict.fromkeys(SETTINGS, False) | dict.fromkeys(
-    ("OracleOption", "Genie", "FlatRate", "OutputAgreement", "PeerTruthSerum", "CommunicationEfficientCDPMAB"), True
+    (
+        "OracleOption",
+        "OracleItem",
+        "Genie",
+        "FlatRate",
+        "OutputAgreement",
+        "PeerTruthSerum",
+        "CommunicationEfficientCDPMAB",
+    ),
+    True,
 )
 
 

@@ -90,7 +90,9 @@ class Recount(Policy):
         peers = [[b for b in self.groups[m] if b != a] for a, m in enumerate(self.follows)]
         copies = getattr(like, "follow", "") == "leaf"
         asks = [
-            bool(peers[a]) and (self.before[m] < like.threshold or (follower[a] and not copies)) and not (follower[a] and copies)
+            bool(peers[a])
+            and (self.before[m] < like.threshold or (follower[a] and not copies))
+            and not (follower[a] and copies)
             for a, m in enumerate(self.follows)
         ]
         width = max(map(len, self.leaves))
@@ -258,7 +260,9 @@ def test_the_policy_equals_one_that_recounts_raw_history(name: str) -> None:
     for (index, leaf), (expected, chosen, _) in zip(policy.seen, twin.seen, strict=True):
         width = expected.shape[1]
         known = np.isfinite(expected)
-        np.testing.assert_allclose(np.where(known, index[:, :width], 0), np.where(known, expected, 0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            np.where(known, index[:, :width], 0), np.where(known, expected, 0), rtol=1e-12, atol=1e-12
+        )
         assert leaf == chosen
     for metric, values in quick.metrics.items():
         np.testing.assert_allclose(values, slow.metrics[metric], rtol=1e-12, err_msg=metric)

@@ -352,9 +352,7 @@ class Channel:
         mechanism = self.config.mechanism
         return not self._faults and self.config.budget is None and (mechanism is None or not mechanism.stateful)
 
-    def record(
-        self, everyone: Array | None = None, each: Array | None = None, charged: Array | None = None
-    ) -> None:
+    def record(self, everyone: Array | None = None, each: Array | None = None, charged: Array | None = None) -> None:
         """Count and charge messages that a world has drawn or perturbed itself (`Population.jump`).
 
         Args:

@@ -129,7 +129,12 @@ class Ahead:
         for agent in range(size * agents):
             place = divmod(agent, agents)
             own = mine[agent, : have[agent].sum()]
-            compiled()(np.ascontiguousarray(rows[:, *place]), np.ascontiguousarray(self.columns[place[0]][:, own]), own, best[:, *place])
+            compiled()(
+                np.ascontiguousarray(rows[:, *place]),
+                np.ascontiguousarray(self.columns[place[0]][:, own]),
+                own,
+                best[:, *place],
+            )
         return best
 
 

@@ -61,7 +61,9 @@ class ThirdParty:
     def __init__(self, num_envs: int, num_agents: int) -> None:
         self.num_agents = num_agents
         self.keys = np.zeros((2, num_envs), np.uint64)
-        self.releases = np.zeros((num_envs, num_agents, 0), np.int32)  # [B, N, rounds]: streams in which each record was released
+        self.releases = np.zeros(
+            (num_envs, num_agents, 0), np.int32
+        )  # [B, N, rounds]: streams in which each record was released
         self.most = np.zeros((num_envs, num_agents), np.int64)  # over the records of each agent
 
     def start(self, fresh: Bools, channels: Mapping[str, Channel]) -> None:
@@ -95,7 +97,9 @@ class ThirdParty:
                 known["charged"] = self.charges(r.entered(who))
             return known["charged"]
 
-        def reply(which: int, channel: Channel, lengths: Array, longest: Array) -> Callable[..., tuple[Array, Array, Array]]:
+        def reply(
+            which: int, channel: Channel, lengths: Array, longest: Array
+        ) -> Callable[..., tuple[Array, Array, Array]]:
             law = channel.config.mechanism
 
             def replied(x: Array, who: Bools) -> tuple[Array, Array, Array]:

@@ -201,10 +201,18 @@ class State:
 
 
 def _clipped_clusters(
-    shape: tuple[int, ...], centres: Floats, spread: float, uniform: float, which: Floats, noise: Floats, anywhere: Floats
+    shape: tuple[int, ...],
+    centres: Floats,
+    spread: float,
+    uniform: float,
+    which: Floats,
+    noise: Floats,
+    anywhere: Floats,
 ) -> Floats:
     """Points [..., d] of `shape` from Gaussian clusters around `centres` [..., c, d], or anywhere, clipped to [0, 1]."""
-    cluster = np.minimum((np.maximum(which - uniform, 0) / (1 - uniform) * centres.shape[-2]).astype(np.int64), centres.shape[-2] - 1)
+    cluster = np.minimum(
+        (np.maximum(which - uniform, 0) / (1 - uniform) * centres.shape[-2]).astype(np.int64), centres.shape[-2] - 1
+    )
     middle = np.take_along_axis(centres, cluster.reshape(len(centres), -1)[..., None], -2).reshape(shape)
     points = np.where((which < uniform)[..., None], anywhere, middle + spread * noise)
     # In single precision, as observations show them.
@@ -266,7 +274,9 @@ class Recommender(Population[State]):
             raise ValueError(f"mechanism on channel {channel!r} must be {wanted}, not {law!r}")
         if law is not None and law.kind == "tree":
             if law.sampler != "fast":  # type: ignore[attr-defined]
-                raise ValueError(f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not {law!r}")
+                raise ValueError(
+                    f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not {law!r}"
+                )
             law.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
         if channel != "selection" and config.budget is not None:
             raise ValueError(
@@ -310,7 +320,10 @@ class Recommender(Population[State]):
     def begin_run(self, fresh: Bools) -> None:
         """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something else."""
         if fresh.all():
-            self.third_party, self._released = ThirdParty(self.num_envs, self.params.num_agents), np.zeros_like(self._released)
+            self.third_party, self._released = (
+                ThirdParty(self.num_envs, self.params.num_agents),
+                np.zeros_like(self._released),
+            )
         self.third_party.start(fresh, self.channels)
         self._released[fresh] = False
         self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
@@ -330,13 +343,18 @@ class Recommender(Population[State]):
 
     def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> tuple[Floats, Floats]:
         """mu of items [..., B, W] (their numbers in the catalogue) in contexts [..., B, W, d], and of the best that the agents have."""
+        best = self.best_at_hand(contexts, state)
+        features = state.items[np.arange(self.num_envs)[:, None], np.concatenate([items, best], -1)]
+        both = means(self.params.family, np.concatenate([contexts, contexts], -2), features, self.instance(state))
+        return both[..., : items.shape[-1]], both[..., items.shape[-1] :]
+
+    def best_at_hand(self, contexts: Floats, state: State | None = None) -> Ints:
+        """The item with the highest mean reward that each agent has in `state` (None: now), int64[..., B, W]."""
+        state = self.state if state is None else state
         family, instance = self.params.family, self.instance(state)
         if self._ahead is None or self._ahead[0] is not state.active:
             self._ahead = (state.active, Ahead.of(family, state.items, state.active, instance))
-        best = best_items(family, contexts, self._ahead[1], instance)
-        features = state.items[np.arange(self.num_envs)[:, None], np.concatenate([items, best], -1)]
-        both = means(family, np.concatenate([contexts, contexts], -2), features, instance)
-        return both[..., : items.shape[-1]], both[..., items.shape[-1] :]
+        return best_items(family, contexts, self._ahead[1], instance)
 
     # What agents do.
 
@@ -421,7 +439,9 @@ class Recommender(Population[State]):
         cell = self.cell_of(state.contexts)
         at_cell, links = cell[:, :, None, None], self.neighbours.astype(np.float64)
         told = [
-            np.take_along_axis((links @ own.reshape(*shape, -1)).reshape(own.shape), at_cell, 2)[:, :, 0].astype(np.int64)
+            np.take_along_axis((links @ own.reshape(*shape, -1)).reshape(own.shape), at_cell, 2)[:, :, 0].astype(
+                np.int64
+            )
             for own in (state.own_sums, state.own_counts)
         ]
         streams = (np.arange(p.num_agents) * self.cells + cell)[:, :, None] * self.clusters
@@ -472,7 +492,9 @@ class Recommender(Population[State]):
         until = min(until, float(p.horizon))
         named = not callable(p.family) and p.actions == "item"
         bare = all(channel.config.mechanism is None for channel in self.channels.values()) and is_plain(self.channels)
-        return named and bare and not self.done.any() and len(times) == 1 and until == np.floor(until) and until > times[0]
+        return (
+            named and bare and not self.done.any() and len(times) == 1 and until == np.floor(until) and until > times[0]
+        )
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         """Play several rounds with agents that follow a `RoundPlan`; the same bits as steps, but for rounding in the metrics."""
@@ -481,7 +503,9 @@ class Recommender(Population[State]):
         marks = sorted({last, *(start for start, _ in p.growth if time < start < last)})
         size = self.num_envs * p.num_agents
         while time < last:
-            stop = min(next(mark for mark in marks if mark > time), time + max(BLOCK_NUMBERS // (size * p.context_dim), 1))
+            stop = min(
+                next(mark for mark in marks if mark > time), time + max(BLOCK_NUMBERS // (size * p.context_dim), 1)
+            )
             rounds = stop - time
             coming = self.draw_contexts(state.centres, rounds)
             contexts = np.concatenate([state.contexts[None], coming[:-1]])
@@ -519,7 +543,11 @@ class Recommender(Population[State]):
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         time = np.broadcast_to(state.time[:, None].astype(np.float64), state.answered.shape)
         return self.roles[role].layout.pack(
-            context=state.contexts, time=time, answered=state.answered.astype(np.float64), counts=state.counts, means=state.means
+            context=state.contexts,
+            time=time,
+            answered=state.answered.astype(np.float64),
+            counts=state.counts,
+            means=state.means,
         )
 
     def _clusters_at_hand(self, state: State) -> Bools:

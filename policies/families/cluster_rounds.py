@@ -109,7 +109,15 @@ def _digit(steps: Array, level: int, bisect: bool) -> int:
 
 
 def _mean(
-    context: Array, item: Array, weights: Array, directions: Array, phases: Array, matrix: Array, heights: Array, radii: Array, bumps: int
+    context: Array,
+    item: Array,
+    weights: Array,
+    directions: Array,
+    phases: Array,
+    matrix: Array,
+    heights: Array,
+    radii: Array,
+    bumps: int,
 ) -> float:
     """`rewards.means` of one item in one context."""
     dims = len(context)
@@ -204,7 +212,20 @@ def _split(
             kid = kids[node_kids[node], digit]
             if kid < 0:
                 kid = _make_kid(
-                    m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size, bisect
+                    m,
+                    node,
+                    digit,
+                    node_level,
+                    node_row,
+                    node_kids,
+                    node_name,
+                    node_low,
+                    kids,
+                    row_model,
+                    row_name,
+                    free,
+                    size,
+                    bisect,
                 )
             row, s = node_row[kid], leaf_of[m, log_place[a, t]]
             counts[row, s] += 1
@@ -319,7 +340,9 @@ def _loop(
             first, last = below[a, leaf_lo[m, slot]], below[a, leaf_hi[m, slot]]
             places[a], slots[a] = own[a, first + int(luck[t, a, 1] * (last - first))], slot
             item = order[b, places[a]]
-            mu = _mean(contexts[t, a], items[b, item], weights[b], directions[b], phases[b], matrix[b], heights, radii, bumps)
+            mu = _mean(
+                contexts[t, a], items[b, item], weights[b], directions[b], phases[b], matrix[b], heights, radii, bumps
+            )
             like = uniform[t, a] < mu
             shown[t, a], likes[t, a] = item, like
             log_place[a, now], log_likes[a, now] = places[a], like
@@ -334,7 +357,20 @@ def _loop(
                 kid = kids[node_kids[node], digit]
                 if kid < 0:
                     kid = _make_kid(
-                        m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size, bisect
+                        m,
+                        node,
+                        digit,
+                        node_level,
+                        node_row,
+                        node_kids,
+                        node_name,
+                        node_low,
+                        kids,
+                        row_model,
+                        row_name,
+                        free,
+                        size,
+                        bisect,
                     )
                 node = kid
             nodes[p] = node

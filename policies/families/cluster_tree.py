@@ -208,7 +208,11 @@ class ClusterTree:
 
     def split(self, model: int, node: int) -> None:
         """Split a cell into sub-cells, and count its records again; there are sub-cells only where there are records."""
-        row, level, when = int(self.node_row[node]), int(self.node_level[node]), int(self.time[model // self.num_models])
+        row, level, when = (
+            int(self.node_row[node]),
+            int(self.node_level[node]),
+            int(self.time[model // self.num_models]),
+        )
         if self.num_splits == len(self.kids):
             self.more_kids()
         self.node_kids[node], self.node_row[node] = self.num_splits, -1

@@ -190,7 +190,9 @@ class TreeAggregation(Calibrated):
         longest = checks.integers("horizon", horizon, at_least=1, below=LONGEST)
         if self.horizon is not None:
             if longest.max() > self.horizon:
-                raise ValueError(f"horizon of {self!r} must be at least {longest.max()}, the length of the longest stream")
+                raise ValueError(
+                    f"horizon of {self!r} must be at least {longest.max()}, the length of the longest stream"
+                )
             longest = np.full(longest.shape, self.horizon)
         levels = np.frexp(longest.astype(np.float64))[1]
         return levels * (self.sensitivity or sensitivity) / self.epsilon

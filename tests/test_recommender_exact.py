@@ -161,7 +161,8 @@ class Recount(Policy):
 
     def code(self, item: int) -> str:
         """The path to an item in the tree, by halving boxes."""
-        path, box = "", ((0.0, 1.0),) * 5
+        path = ""
+        box: Box = ((0.0, 1.0),) * 5
         for h in range(40):
             low, high = halves(box, [h % 5])
             path, box = (path + "0", low) if inside(low, self.features[item]) else (path + "1", high)
@@ -169,7 +170,7 @@ class Recount(Policy):
 
     def item(self, a: int, leaf: Any) -> int:
         own = [i for i in np.flatnonzero(self.have[a]) if inside(leaf[1], self.features[i])]
-        own.sort(key=lambda i: (self.code(i), i))
+        own.sort(key=lambda i: (self.code(int(i)), i))
         return int(own[int(self.luck[a, 1] * len(own))])
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:

@@ -73,7 +73,7 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
         found = np.asarray(family(contexts, items), np.float64)
         shape = np.broadcast_shapes(contexts.shape[:-1], items.shape[:-1])
         if found.shape != shape or not ((found >= 0) & (found <= 1)).all():
-            bad = found.shape if found.shape != shape else found[~((found >= 0) & (found <= 1))][0]
+            bad = found.shape if found.shape != shape else float(found[~((found >= 0) & (found <= 1))][0])
             raise ValueError(f"family must return mean rewards in [0, 1] of shape {shape}, not {shown(bad)}")
         return found
     if family == "linear":

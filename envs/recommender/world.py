@@ -41,8 +41,9 @@ Privacy channels
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours has sent one
       message. It takes `TreeAggregation`, whose noise is added once by the third party, and is a function of the agent that asks, the
-      cell, the cluster and the block of feedbacks: a repeated question gets the same answer. A feedback costs epsilon for each stream (agent
-      that asks, cell, cluster) in which it was released, and the ledger charges an agent for the costliest of its feedbacks, exactly.
+      cell, the cluster and the block of feedbacks: a repeated question gets the same answer. A feedback costs epsilon for each stream
+      (agent that asks, cell, cluster) in which it was released, and the ledger charges an agent for the costliest of its feedbacks,
+      exactly.
       Only the value of a feedback is hidden, as long as counts are released as they are.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise, and then the ledger says that
       nothing is hidden (inf). `TreeAggregation` there hides that a user came at all; sums and counts are then streams of rounds.
@@ -81,7 +82,7 @@ Version history
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import gymnasium
@@ -455,7 +456,7 @@ class Recommender(Population[State]):
             self._released[b, n, :, cell[b, n]] |= new[b, n]
             return self._released.sum(1).max((-2, -1), initial=0) - before
 
-        request = Request(asks, *told, names, self.neighbours, self.neighbours.sum(1), entered)
+        request = Request(asks, told[0], told[1], names, self.neighbours, self.neighbours.sum(1), entered)
         sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)
         counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
         means = np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)
@@ -575,7 +576,7 @@ class Recommender(Population[State]):
         s = self.state
         played = np.maximum(s.time, 1) * self.params.num_agents
         names = ("reward", "expected_reward", "regret", "shared")
-        return {name: lambda name=name: getattr(s, name) / played for name in names}
+        return {name: partial(np.divide, getattr(s, name), played) for name in names}
 
     def outcome(self) -> dict[str, Array]:
         """Means per agent and round, [B]: `reward`, `expected_reward` (mu of what was shown), `regret` (against the best item that the

@@ -48,8 +48,8 @@ class DSC(_FixedClusters):
         clusters: number of clusters of items.
         xi: > 0; the index is mean + sqrt(xi ln n / (8 Q)), UCB1 for 16.
 
-    Deviations from the paper: a UCB index in place of its phases of training, exploration and exploitation. A cell of the grid is cut as soon
-    as somebody arrives in it, once a round.
+    Deviations from the paper: a UCB index in place of its phases of training, exploration and exploitation. A cell of the grid is cut as
+    soon as somebody arrives in it, once a round.
     """
 
     threshold = math.inf
@@ -78,7 +78,8 @@ class ACR(_FixedClusters):
         power: > 0.
         bisect: whether cells are halved in one dimension at a time.
 
-    Deviations from the paper: its clusters are built from single items upwards, here by halving the largest; and its thresholds have no ln n.
+    Deviations from the paper: its clusters are built from single items upwards, here by halving the largest; and its thresholds have
+    no ln n.
     """
 
     threshold = -math.inf

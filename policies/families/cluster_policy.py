@@ -32,6 +32,9 @@ class ClusterPolicy(Policy):
     xi: float
     bisect: bool = False
     biased: bool = False
+    _bonus: Floats
+    _explored: Floats
+    _crowded: Floats
 
     def set_rules(self, context_dim: int) -> None:
         """Set, by depth of a leaf, `_bonus` and `_explored`, and by level of a cell, `_crowded`.

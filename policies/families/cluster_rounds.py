@@ -68,9 +68,9 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: dict[str, Any], block: A
         size = np.array([tree.num_nodes, tree.num_rows, tree.num_splits, len(tree.free_rows), tree.levels])
         tables = [getattr(tree, name) for name in TABLES]
         done = compiled()(
-            *tables, pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps, contexts, luck,
-            uniform, rules["model_of"], rules["may_ask"], rules["always_asks"], rules["threshold"], rules["biased"], rules["wide"],
-            rules["log_n"], rules["bonus"], rules["explored"], rules["crowded"], mean, block.items, *instance, heights, radii,
+            *tables, pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps,
+            contexts, luck, uniform, rules["model_of"], rules["may_ask"], rules["always_asks"], rules["threshold"], rules["biased"],
+            rules["wide"], rules["log_n"], rules["bonus"], rules["explored"], rules["crowded"], mean, block.items, *instance, heights, radii,
             FAMILIES[block.family], items, likes, asked,
         )  # fmt: skip
         tree.num_nodes, tree.num_rows, tree.num_splits, num_free, tree.levels = size.tolist()
@@ -281,13 +281,14 @@ def _loop(
     node_row: Array, node_kids: Array, node_name: Array, node_low: Array, kids: Array, counts: Array, sums: Array, own_counts: Array,
     own_sums: Array, arrivals: Array, row_model: Array, row_name: Array, asked_until: Array, log_place: Array, log_likes: Array,
     log_steps: Array, codes: Array, order: Array, own: Array, below: Array, pair_model: Array, pair_actor: Array, owner_actor: Array,
-    pair_from: Array, free: Array, size: Array, start: int, done: int, spare: int, bisect: bool, deepest: int, num_agents: int, num_models: int,
+    pair_from: Array, free: Array, size: Array, start: int, done: int, spare: int, bisect: bool, deepest: int, num_agents: int,
+    num_models: int,
     steps: Array, contexts: Array, luck: Array, uniform: Array, model_of: Array, may_ask: Array, always_asks: Array, threshold: float,
     biased: bool, wide: Array, log_n: Array, bonus: Array, explored: Array, crowded: Array, mean: Array, items: Array, weights: Array,
     directions: Array, phases: Array, matrix: Array, heights: Array, radii: Array, bumps: int, shown: Array, likes: Array, asked: Array,
 ) -> int:  # fmt: skip
     rounds, actors, dims = steps.shape
-    models, width, pairs = len(owner_actor), kids.shape[1], len(pair_model)
+    models, pairs = len(owner_actor), len(pair_model)
     index = np.empty(leaf_lo.shape[1])
     places, slots, used = np.empty(actors, np.int64), np.empty(actors, np.int64), np.empty(actors)
     nodes = np.empty(pairs, np.int64)

@@ -20,7 +20,7 @@ MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0
 
 def _name(*parts: Array) -> Array:
     """63 bits that name a stream by its model, cell and leaf, uint64 of the shape to which the parts broadcast."""
-    h = np.uint64(0)
+    h: Any = np.uint64(0)
     for part in parts:
         h = (h ^ part.astype(np.uint64)) + MIX[0]
         h = (h ^ (h >> np.uint64(30))) * MIX[1]
@@ -284,8 +284,10 @@ class ClusterTree:
             if actor == self.owner_actor[model]:
                 pieces += [(self.own_counts, pieces[0][1]), (self.own_sums, likes)]
             for table, values in pieces:
-                np.add.at(table, (row, new), values)
-                np.subtract.at(table, (row, leaf), values)
+                to: Any = (row, new)
+                gone: Any = (row, leaf)
+                np.add.at(table, to, values)
+                np.subtract.at(table, gone, values)
 
     # What answers reveal.
 

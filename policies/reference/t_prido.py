@@ -33,7 +33,8 @@ def dominating_set(neighbours: Bools) -> tuple[Ints, Ints]:
     agent follows the earliest member among its neighbours.
     """
     closed = neighbours | np.eye(len(neighbours), dtype=np.bool_)
-    left, members = np.ones(len(closed), np.bool_), []
+    left = np.ones(len(closed), np.bool_)
+    members: list[int] = []
     follows = np.full(len(closed), -1)
     while left.any():
         best = int((closed & left).sum(1).argmax())

@@ -38,23 +38,25 @@ class TreeState:
                 array[chosen] = 0
 
 
-def _mixed(x: Array) -> Array:
+def _mixed(x: Any) -> Any:
     """The finalizer of SplitMix64 (Steele, Lea & Flood 2014), which maps 64-bit numbers one to one onto well mixed ones."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
+Address = Array | np.uint64
 STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
-def address_laplace(key: Array, stream: Array, place: Array) -> Array:
+def address_laplace(key: Address, stream: Address, place: Address) -> Array:
     """Laplace noise of scale 1 that is a function of its address, uint64 each: the same address gets the same noise, nothing is stored.
 
     The address is mixed into 53 random bits, from which the noise follows by inversion. Under a random key, noise of different addresses
     behaves as independent.
     """
-    mixed = _mixed(_mixed(_mixed(key + STEP) ^ (stream + np.uint64(1)) * STEP) ^ (place + np.uint64(1)) * STEP)
+    with np.errstate(over="ignore"):  # of single numbers; arrays wrap around in silence
+        mixed = _mixed(_mixed(_mixed(key + STEP) ^ (stream + np.uint64(1)) * STEP) ^ (place + np.uint64(1)) * STEP)
     uniform = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return np.where(uniform < 0.5, np.log(2 * uniform), -np.log(2 * (1 - uniform)))
 
@@ -197,7 +199,7 @@ class TreeAggregation(Calibrated):
         levels = np.frexp(longest.astype(np.float64))[1]
         return levels * (self.sensitivity or sensitivity) / self.epsilon
 
-    def noise_at(self, key: Array, stream: Array, time: Array) -> Array:
+    def noise_at(self, key: Address, stream: Address, time: Array) -> Array:
         """The noise of sums of the first `time` values of streams, in units of `block_scale`, from the addresses of its blocks.
 
         It has the law of the noise of `step`, and asking twice gives the same answer, so streams can be asked in any order, and those that

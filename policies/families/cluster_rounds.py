@@ -70,8 +70,8 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: dict[str, Any], block: A
         done = compiled()(
             *tables, pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps,
             contexts, luck, uniform, rules["model_of"], rules["may_ask"], rules["always_asks"], rules["threshold"], rules["biased"],
-            rules["wide"], rules["log_n"], rules["bonus"], rules["explored"], rules["crowded"], mean, block.items, *instance, heights, radii,
-            FAMILIES[block.family], items, likes, asked,
+            rules["wide"], rules["log_n"], rules["bonus"], rules["explored"], rules["crowded"], mean, block.items, *instance, heights,
+            radii, FAMILIES[block.family], items, likes, asked,
         )  # fmt: skip
         tree.num_nodes, tree.num_rows, tree.num_splits, num_free, tree.levels = size.tolist()
         tree.free_rows = free[:num_free].tolist()

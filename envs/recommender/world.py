@@ -90,6 +90,7 @@ import numpy as np
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
+from taciturn.envs.recommender import drawing
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
 from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
@@ -582,6 +583,8 @@ class Recommender(Population[State]):
         """Means per agent and round, [B]: `reward`, `expected_reward` (mu of what was shown), `regret` (against the best item that the
         agent had), and `shared`, the share of rounds in which agents had statistics of their neighbours."""
         return {name: np.asarray(value(), np.float64) for name, value in self.measures().items()}
+
+    describe, draw = drawing.describe, drawing.draw
 
 
 def _squared_distances(points: Array, items: Floats) -> Floats:

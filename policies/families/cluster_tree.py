@@ -306,18 +306,19 @@ class ClusterTree:
             if row < 0:
                 continue
             width, when = int(self.num_leaves[model]), int(self.time[model // self.num_models])
-            before = self.asked[row, :width]
+            before, actors = self.asked[row, :width], self.members[model]
             since = int(before.min())
-            for actor in self.members[model]:
-                if since >= when or (without_own and actor == self.owner_actor[model]):
-                    continue
-                rounds, places = np.arange(since, when), self.log_place[actor, since:when]
-                new = rounds[(places >= 0) & (rounds >= before[self.leaf_of[model, places]])]
-                if new.size:
-                    digits = self.digits(self.log_steps[actor, new].astype(np.int64))
-                    new = new[self.rows(np.full(new.size, model), digits) == row]
-                replica, agent = np.divmod(np.full(new.size, actor), self.num_agents)
-                yield replica, agent, new
+            if without_own:
+                actors = actors[actors != self.owner_actor[model]]
+            if since < when:
+                places = self.log_place[actors, since:when]
+                fresh = (places >= 0) & (np.arange(since, when) >= before[self.leaf_of[model, places]])
+                member, rounds = np.nonzero(fresh)
+                actor, rounds = actors[member], rounds + since
+                digits = self.digits(self.log_steps[actor, rounds].astype(np.int64))
+                here = self.rows(np.full(rounds.size, model), digits) == row
+                replica, agent = np.divmod(actor[here], self.num_agents)
+                yield replica, agent, rounds[here]
             self.asked[row, :width] = when
 
     # Room.

@@ -1,10 +1,13 @@
 """Plant semantic mistakes, one at a time, and see which of them the tests catch: `python benchmarks/mutations.py [part of a name ...]`.
 
 The mistakes are in `mistakes.toml`: a file, a text that occurs there once, the mistaken text, and the tests that should see it, as pytest
-takes them (slow ones only if they ask for them by `-m`). Each is planted in a copy of the committed files, never in the working tree. A run
-over all of them takes about half an hour of all cores and is made by hand.
+takes them (slow ones only if they ask for them by `-m`); `why` explains one that cannot be seen. Each is planted in a copy of the committed
+files, never in the working tree. A run over all of them takes about half an hour of two cores and is made by hand, where all tests pass: a
+test that fails anyway would count as one that sees the mistake. `results/mutations.json` says of each whether it was caught, and at which
+commit.
 """
 
+import json
 import os
 import shlex
 import subprocess
@@ -64,20 +67,31 @@ def main(parts: list[str]) -> None:
         copies.put(root)
         return found
 
-    cores, survivors = os.cpu_count() or 1, []
+    cores = os.cpu_count() or 1
+    head = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    results = {name: one for name, one in earlier().items() if name in load([])}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cores) as pool:
         for core in range(cores):
             root = Path(folder) / str(core)
             subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
             copies.put(root)
         for name, found in zip(mistakes, pool.map(seen, mistakes.values()), strict=True):
-            survivors += [] if found else [name]
             print(f"{'caught' if found else 'MISSED'}  {name}", flush=True)
-    share = 1 - len(survivors) / len(mistakes)
-    print(f"caught {share:.0%} of {len(mistakes)} mistakes; missed: {', '.join(survivors) or 'none'}")
-    result: dict[str, Any] = {"mistakes": len(mistakes), "caught": share, "missed": survivors}
-    if not parts:
-        record("mutations", result)
+            results[name] = {"caught": found, "commit": head.stdout.strip()}
+            record("mutations", {"mistakes": dict(sorted(results.items()))})
+    missed = [name for name, one in results.items() if not one["caught"]]
+    print(
+        f"caught {1 - len(missed) / len(results):.1%} of {len(results)} mistakes; missed: {', '.join(missed) or 'none'}"
+    )
+
+
+def earlier() -> dict[str, Any]:
+    """What `results/mutations.json` holds."""
+    file = Path(__file__).with_name("results") / "mutations.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["mistakes"] if file.exists() else {}
+    return found
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ SECTIONS = {
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
     "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),
     "core": ("Core", "envs/core", "taciturn.envs.core", "*.py"),
+    "testing": ("Testing", "src/taciturn/testing", "taciturn.testing", "*.py"),
     "taciturn": ("Top level", "src/taciturn", "taciturn", "*.py"),
 }
 

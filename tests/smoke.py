@@ -14,7 +14,9 @@ from taciturn import registry
 
 
 def wheel_holds_only_taciturn(wheel: Path) -> None:
-    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "taciturn/policies/learned/settings/round_stopping.yml" in names
+    tops = {name.split("/")[0] for name in names}
     assert tops == {"taciturn", f"taciturn-{taciturn.__version__}.dist-info"}, tops
 
 

@@ -85,7 +85,7 @@ def test_parameters_are_for_names_and_classes(monkeypatch: pytest.MonkeyPatch) -
     [
         ("PPCLL", "unknown policy 'PPCLL': did you mean PPCL"),
         ("nowhere:Agent", "there is no module 'nowhere'"),
-        ("math:nothing", "module:Class with a class that the module has, not 'math:nothing'"),
+        ("math:nothing", "module:name must be a name that the module has, not 'math:nothing'"),
         ("math:pi", "or an object with predict\\(\\), not 3.14"),
         (7, "a policy, its name or class, a function of observations or an object with predict\\(\\), not 7"),
         (np.random.Generator, "must be a class that no parameter makes a policy of"),

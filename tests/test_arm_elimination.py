@@ -12,6 +12,7 @@ from taciturn.envs import arm_elimination_v0, federated_bandit_v0
 from taciturn.envs.core import Array
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, decode_action, epoch_mean, pulls_per_arm
 from taciturn.policies import CDPMAB, EliminationSchedule, Random
+from taciturn.policies.reference.arm_elimination import participants
 from taciturn.wrappers import Laplace, Privatize
 
 FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "qualities": "grid", "horizon": 1000}
@@ -145,3 +146,18 @@ def test_edges() -> None:
         taciturn.simulate(federated_bandit_v0.population(), EliminationSchedule(), seed=0)
     with pytest.raises(ValueError, match="CDPMAB acts in federated_bandit, not in 'arm_elimination'"):
         taciturn.simulate(one, CDPMAB(), seed=0)
+
+
+def test_participants_are_rounded_up() -> None:
+    """N = ceil(p M), where p M is a whole number but for rounding too."""
+    found = [participants(p, size) for p, size in ((0.25, 10), (0.3, 10), (0.7, 10), (0.01, 5), (1.0, 7))]
+    assert found == [3, 3, 7, 1, 7]
+
+
+def test_no_round_follows_the_last_one() -> None:
+    """Two rounds that aim at a gap of .9 leave arms that differ by .01; then the agents play what is best so far."""
+    env = federated_bandit_v0.population(3, num_agents=4, qualities=(0.5, 0.49, 0.48), horizon=20_000)
+    run = taciturn.simulate(env, CDPMAB(epsilon=10.0, rounds=2, gap=0.9), seed=0, privacy="paper")
+    assert run.metrics["rounds"].tolist() == [2, 2, 2]
+    more = taciturn.simulate(env, CDPMAB(epsilon=10.0, rounds=4, gap=0.9), seed=0, privacy="paper")
+    assert more.metrics["rounds"].tolist() == [4, 4, 4], "which no elimination has prevented"

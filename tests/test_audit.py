@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from cases import fingerprint
 from scipy.stats import binom
 from worlds import Consensus, Params, auction_v0, consensus_v0
 
@@ -25,6 +24,7 @@ from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
 from taciturn.privacy.auditing import certify, certify_one_run
+from taciturn.testing.cases import fingerprint
 from taciturn.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
 from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
 from taciturn.wrappers.channels import on_channel

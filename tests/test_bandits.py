@@ -252,6 +252,7 @@ def test_mixing_is_doubly_stochastic_over_the_edges(kind: str) -> None:
     assert mix.sum(0) == pytest.approx(np.ones(9))
     assert mix == pytest.approx(mix.T)
     assert (mix >= -1e-12).all()
+    assert (np.diag(mix) >= 1 / (graph.degrees.max() + 1) - 1e-12).all(), "and everyone keeps a part of its own"
     assert ((mix > 1e-12) <= (graph.matrix().toarray() + np.eye(9) > 0)).all()
 
 

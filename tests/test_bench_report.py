@@ -16,7 +16,7 @@ from scipy import stats
 
 from taciturn.bench import figures
 from taciturn.bench.report import print_tables, write_report
-from taciturn.bench.results import Cell, Result, Results
+from taciturn.bench.results import Cell, Result, Results, matches
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
 from taciturn.bench.tables import interval, number, privacy_text, ranges, relative_scores, standard_tables, tables_of
@@ -183,7 +183,13 @@ def test_no_privacy_lies_beyond_every_finite_loss(dummies: ModuleType, store: St
 
 def test_scores_of_one_panel_are_not_put_together(dummies: ModuleType, store: Store) -> None:
     results = store.results("noise")
-    assert len(relative_scores(dummies.Noise(), results)) == 12
+    found = relative_scores(dummies.Noise(), results)
+    assert len(found) == 12
+    study = dummies.Noise()
+    for column, (_, panel) in enumerate(study.panels(results)):
+        (reference,) = (group for group in panel if matches(group.config, study.reference))
+        scores = found[study.label(reference, results)][:, column]
+        assert scores.mean() == pytest.approx(1), "each panel over its own reference"
     assert relative_scores(dummies.Noise(), results.select(world={"agents": 10})) == {}
 
 

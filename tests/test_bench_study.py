@@ -1,17 +1,21 @@
 """Cells, results and how they are gathered."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import taciturn
 from taciturn.bench import study as module
 from taciturn.bench.catalogue import load_studies, matching
 from taciturn.bench.results import Cell, Group, Result, Results, describe, flatten, matches
+from taciturn.bench.store import Store
 from taciturn.bench.study import Study, register
 from taciturn.registry import UnknownName
+from taciturn.testing import check_study
 
 FIGURES = ["jiang2020/2.1", "jiang2020/3.2", "jiang2020/3.3", "chen2021/1", "chen2021/10", "li2022/4", "li2022/table-1"]
 
@@ -102,6 +106,19 @@ def test_groups_are_paired_by_seed() -> None:
     assert [values.tolist() for values in one.paired(other, "value")] == [[1.0, 3.0], [1.0, 3.0]]
 
 
+def test_seeds_of_a_group_ascend_in_whatever_order_they_finished(tmp_path: Path) -> None:
+    tables = []
+    for seed in (2, 0, 1):
+        store = Store(tmp_path)
+        store.cells.mkdir(exist_ok=True)
+        one = cell({"a": 1}, seed)
+        store.write(one, Result({"value": float(seed)}), 0.0)
+        tables.append(store._read(one.key))
+    (found,) = Results.from_table(pa.concat_tables(tables))
+    assert found.seeds.tolist() == [0, 1, 2]
+    assert found.metrics["value"].tolist() == [0.0, 1.0, 2.0]
+
+
 def test_find_takes_entries_as_a_whole_and_matches_takes_parts() -> None:
     plain, limited = {"policy_params": {}, "runs": 3}, {"policy_params": {"k": 1, "levels": [1, 2]}, "runs": 3}
     results = Results([group(limited, [0]), group(plain, [0])])
@@ -119,13 +136,7 @@ def test_find_takes_entries_as_a_whole_and_matches_takes_parts() -> None:
 def test_real_studies_are_found_and_well_formed() -> None:
     for name, study in load_studies().items():
         assert study.name == name
-        assert study.title
-        assert study.score.metric
-        for quick in (True, False):
-            cells = study.cells(quick)
-            assert cells
-            assert len({cell.key for cell in cells}) == len(cells)
-            assert {cell.study for cell in cells} == {name}
+        check_study(study, cells=())
 
 
 def test_tables_mark_policies_that_know_the_truth() -> None:

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 import worlds as tiny
-from cases import CASES, LAWS, chosen, draw, every, fingerprint
+from cases import CASES
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +30,6 @@ from taciturn.envs.core import (
     PublicView,
     Role,
     Rollout,
-    Seat,
     Streams,
     World,
     choice,
@@ -41,7 +40,8 @@ from taciturn.envs.core import (
 )
 from taciturn.policies import FixedCount, Policy, Random
 from taciturn.simulation import Run
-from taciturn.wrappers import BitwiseRandomizedResponse, Budget, LossyChannel, Memoized, NoPrivacy, Privatize
+from taciturn.testing.cases import fingerprint
+from taciturn.wrappers import BitwiseRandomizedResponse, Budget, LossyChannel, Memoized, NoPrivacy
 
 # Layouts.
 
@@ -280,57 +280,6 @@ def test_select_takes_replicas_and_touches_neither() -> None:
 # Populations refuse what is wrong, and nothing has moved then.
 
 
-def begun(name: str, num_envs: int = 2) -> Population[Any]:
-    population, rng = CASES[name].population(num_envs=num_envs), np.random.default_rng(0)
-    population.reset(seed=0)
-    for _ in range(2):
-        population.step(chosen(population, draw(population, rng)))
-    return population
-
-
-def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
-    """Actions of one role, made wrong in every way."""
-    out = [actions[:, :0], actions[:1], actions[..., None], actions.tolist()[0], None, "wait", {"agent": actions}]
-    outside = np.array([np.nan, np.inf, -np.inf] if isinstance(space, Box) else [-1, 10**6])
-    for value in [*outside, 0.5 + 1j, np.nan]:
-        wrong = actions.astype(np.result_type(actions, value))
-        wrong[-1, -1] = value
-        out.append(wrong)
-    return out
-
-
-@every
-def test_wrong_actions_change_nothing(name: str) -> None:
-    population = begun(name)
-    actions = chosen(population, draw(population, np.random.default_rng(1)))
-    wrong: list[Any] = []
-    if isinstance(actions, dict):
-        for role_name, own in actions.items():
-            wrong += [actions | {role_name: bad} for bad in spoilt(own, population.roles[role_name].action_space)]
-        wrong += [{}, {**actions, "nobody": own}, own, None, [actions]]
-    else:
-        wrong = spoilt(actions, next(iter(population.roles.values())).action_space)
-    before = fingerprint(population)
-    for bad in wrong:
-        with pytest.raises(ValueError, match=r"actions (of role '\w+' )?must "):
-            population.step(bad)
-        assert fingerprint(population) == before
-    population.step(actions)
-
-
-@every
-def test_wrong_resets_change_nothing(name: str) -> None:
-    population = begun(name)
-    wrong: list[dict[str, Any]] = [{"seed": seed} for seed in (-1, 1.5, "1")]
-    wrong += [{"options": {"horizon": horizon}} for horizon in (0, -1, np.nan, np.inf, "x", True)]
-    wrong += [{"where": where} for where in (np.ones(3, np.bool_), np.ones(2), [1, 0], True)]
-    before = fingerprint(population)
-    for bad in wrong:
-        with pytest.raises(ValueError, match=r"(seed|horizon|where) must be"):
-            population.reset(seed=bad.get("seed", 5), **{key: value for key, value in bad.items() if key != "seed"})
-        assert fingerprint(population) == before
-
-
 def test_partial_reset_waits_for_the_cycle_of_turns() -> None:
     population = CASES["auction"].population(num_envs=2)
     population.reset(seed=0)
@@ -341,24 +290,6 @@ def test_partial_reset_waits_for_the_cycle_of_turns() -> None:
     assert fingerprint(population) == before
     population.reset(where=np.array([True, True]))
     assert population.turn == ("platform",)
-
-
-@every
-def test_reset_comes_before_step(name: str) -> None:
-    population = CASES[name].population(num_envs=2)
-    for early in (population.observe, lambda: population.step(None), lambda: population.reset(where=np.eye(2)[0] > 0)):
-        with pytest.raises(gymnasium.error.ResetNeeded, match=r"call reset\(\) before"):
-            early()
-    rng = np.random.default_rng(0)
-    population.reset(seed=0)
-    while not population.done.all():
-        population.step(chosen(population, draw(population, rng)))
-    before = fingerprint(population)
-    with pytest.raises(gymnasium.error.ResetNeeded, match=r"every replica of \w+ is done: call reset"):
-        population.step(chosen(population, draw(population, rng)))
-    assert fingerprint(population) == before
-    population.reset()
-    assert not population.done.any()
 
 
 def test_views_refuse_wrong_actions_and_change_nothing() -> None:
@@ -450,28 +381,6 @@ def test_a_run_as_a_table_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.to_pandas() == "replica"
     assert list(made) == ["regret"]
     np.testing.assert_array_equal(made["regret"], [1.0, 2.0])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_everything_says_what_it_is(name: str) -> None:
-    case = CASES[name]
-    population = case.population(2)
-    population.reset(seed=0)
-    whole = getattr(population, "inner", population)
-    policies = {role: Random() for role in whole.roles}
-    things: list[Any] = [
-        population, population.streams, population.view(), population.view().params, Rollout(whole, policies),
-        case.parallel_env(), case.env(), case.world, *population.roles.values(), *population.channels.values(),
-    ]  # fmt: skip
-    if len(whole.roles) == 1:
-        things.append(Seat(whole, next(iter(whole.roles)), 0, policies))
-    if name in LAWS and LAWS[name][1] is not None:
-        things += [Privatize(one, *LAWS[name]) for one in (population, case.parallel_env(), case.env())]
-        things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).ledger)
-    for thing in things:
-        assert " object at 0x" not in repr(thing), type(thing)
-        assert "\n" not in repr(thing)
-        assert len(repr(thing)) < 1500
 
 
 def test_roles_must_be_shared_out() -> None:

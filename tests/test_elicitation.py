@@ -755,6 +755,19 @@ def test_the_confident_choose_the_target_under_other_mechanisms(reporting: str) 
     np.testing.assert_allclose(few.state.budget, 1.0, atol=1e-4)
 
 
+def test_a_best_response_counts_on_no_more_than_the_cap() -> None:
+    """An amount that the cap cuts to .05 is answered like an amount of .05; one of .5 is not."""
+    params: dict[str, Any] = {"num_individuals": 200, "theta": THETA, "horizon": 1}
+
+    def chosen(amount: float, **cap: float) -> float:
+        env = elicitation_v0.population(1, **params, **cap)
+        policies = {"platform": OutputAgreement(amount), "individual": BestResponse()}
+        return float(taciturn.simulate(env, policies, seed=0).metrics["level"][0])
+
+    assert chosen(0.5, payment_cap=0.05) == pytest.approx(chosen(0.05), rel=1e-6)
+    assert chosen(0.5) > 1.2 * chosen(0.05) > 0
+
+
 def test_finite_best_response_as_a_policy() -> None:
     population = market(2, num_individuals=30, belief_concentration=INF, horizon=2)
     taciturn.simulate(population, {"platform": Wintall(), "individual": FiniteBestResponse()}, seed=0)

@@ -1,8 +1,6 @@
 """Fast forms have the law of `act`: every policy that declares one, in every world that can use it, and none that was overridden.
 
-A pair is played twice with different seeds, by its fast form and by steps, to the same overridden horizon and recorded at the same times.
-Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests, numbers that never vary for equality. All of them
-together reject with probability at most 1e-4 if the laws agree (Bonferroni), up to the p-values' own approximation.
+All comparisons together reject with probability at most 1e-4 if the laws agree (Bonferroni).
 """
 
 from collections.abc import Mapping
@@ -10,18 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import taciturn
 from taciturn import policies, registry
-from taciturn.envs.core import Array, Fast, Population, PublicView
-from taciturn.envs.core.public import HARMLESS, fast_form
+from taciturn.envs.core import Array, PublicView
 from taciturn.envs.gossip_bandit.ticks import GossipRule
-from taciturn.envs.gossip_bandit.world import GossipBandit
+from taciturn.testing.policies import (
+    ALARM,
+    Play,
+    declares_a_fast_form,
+    fast_form_has_the_law_of_steps,
+    fast_form_is_used,
+    whoever_overrides_a_piece_is_played_by_act,
+)
 from taciturn.wrappers import BitwiseRandomizedResponse
 
-REPLICAS = 300
-ALARM = 1e-4
 BITS = {"preference": BitwiseRandomizedResponse(2.0)}
 GOSSIP: dict[str, Any] = {"num_agents": 12, "horizon": 9.0}
 SOCIAL: dict[str, Any] = {"num_agents": 12, "copies": 5, "dissemination": "aggregated", "horizon": 30}
@@ -67,109 +68,34 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-def declares(policy: type[Any]) -> bool:
-    return any("fast" in vars(cls) for cls in policy.__mro__ if cls is not policies.Policy)
-
-
-def make(name: str) -> Any:
-    return registry.make_policy(name, **PARAMETERS.get(name, {}))
-
-
-def actors(name: str, beside: dict[str, str]) -> Any:
-    if not beside:
-        return make(name)
-    (role,) = {"platform", "individual"} - set(beside)
-    return {role: make(name)} | {other: make(policy) for other, policy in beside.items()}
-
-
-def columns(run: taciturn.Run) -> dict[str, Array]:
-    """Everything a run is judged by, [B] each."""
-    found = {name: np.asarray(values, np.float64) for name, values in run.metrics.items()}
-    for name, trace in run.trace.items():
-        for i, at in enumerate(trace):
-            found[f"{name} at {i}"] = np.asarray(at, np.float64).reshape(len(at), -1)[:, 0]
-    return found
-
-
-def p_value(first: Array, second: Array) -> float:
-    """Of a two-sample Kolmogorov-Smirnov test; "never" and "nobody" count as values."""
-    first, second = (np.nan_to_num(x, nan=-1e9, posinf=1e9) for x in (first, second))
-    if np.ptp(np.concatenate([first, second])) <= 1e-9 * np.abs(first).max():
-        return 1.0
-    return float(stats.ks_2samp(first, second, method="asymp").pvalue)
-
-
-CASES = [(name, *setting) for name, settings in PLAYS.items() for setting in settings]
+RECORD = {"elicitation_v0": ["payment"], "gossip_bandit_v0": ["best", "messages"]}
+PLAYED = [
+    Play(name, world, params, given=PARAMETERS.get(name), beside=beside, privacy=privacy, record=RECORD.get(world, ["regret", "messages"]))
+    for name, settings in PLAYS.items()
+    for world, params, beside, privacy in settings
+]  # fmt: skip
+every_play = pytest.mark.parametrize("play", PLAYED, ids=repr)
 
 
 def test_every_policy_with_a_fast_form_is_compared() -> None:
-    assert {name for name, policy in registry.policies().items() if declares(policy)} == set(PLAYS)
+    declaring = {name for name, kind in registry.policies().items() if declares_a_fast_form(kind)}
+    assert declaring == set(PLAYS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "world", "params", "beside", "privacy"), CASES)
-def test_the_fast_form_has_the_law_of_steps(name: str, world: str, params: Any, beside: Any, privacy: Any) -> None:
-    env = registry.make_world(world).population(REPLICAS, **params | {"horizon": 2 * params["horizon"]})
-    times = [params["horizon"] / 2, params["horizon"]]
-    record = {"elicitation_v0": ["payment"], "gossip_bandit_v0": ["best", "messages"]}.get(
-        world, ["regret", "messages"]
-    )
-    runs = []
-    for fast in (True, False):
-        policy = actors(name, beside)
-        run = taciturn.simulate(env, policy, seed=11 + fast, until=times, record=record, privacy=privacy, fast=fast)
-        runs.append((columns(run), run.ledger))
-        np.testing.assert_allclose(
-            env.clock(), params["horizon"] if env.clock_unit == "step" else env.clock(), rtol=0.2
-        )
-    (quick, quick_ledger), (slow, slow_ledger) = runs
-    assert quick.keys() == slow.keys()
-    compared = {key: p_value(quick[key], slow[key]) for key in quick}
-    if quick_ledger is not None:
-        channel = next(iter(env.channels))
-        compared["charges"] = p_value(
-            *(np.asarray(x.messages(channel)[:, 0], np.float64) for x in (quick_ledger, slow_ledger))
-        )
-    assert min(compared.values()) > ALARM / len(CASES) / len(compared), compared
+@every_play
+def test_the_fast_form_has_the_law_of_steps(play: Play) -> None:
+    fast_form_has_the_law_of_steps(play, ALARM / len(PLAYED))
 
 
-@pytest.mark.parametrize(("name", "world", "params", "beside", "privacy"), CASES)
-def test_the_fast_form_is_used(name: str, world: str, params: Any, beside: Any, privacy: Any, monkeypatch: Any) -> None:
-    env = registry.make_world(world).population(2, **params)
-    calls = []
-    jump = type(env).jump
-
-    def counted(*arguments: Any) -> None:
-        calls.append(1)
-        jump(*arguments)
-
-    monkeypatch.setattr(type(env), "jump", counted)
-    taciturn.simulate(env, actors(name, beside), seed=0, privacy=privacy)
-    assert calls
-    taciturn.simulate(env, actors(name, beside), seed=0, privacy=privacy, fast=False)
-    assert len(calls) == 1
+@every_play
+def test_the_fast_form_is_used(play: Play) -> None:
+    fast_form_is_used(play)
 
 
-@pytest.mark.parametrize("name", PLAYS)
-def test_whoever_overrides_a_piece_is_played_by_act(name: str) -> None:
-    world, params, beside, _ = PLAYS[name][0]
-    env = registry.make_world(world).population(2, **params)
-    env.reset(seed=0)
-    role = next(iter({"platform", "individual"} - set(beside))) if beside else next(iter(env.roles))
-    kind = registry.policies()[name]
-    plain = make(name)
-    plain.reset(env, np.random.default_rng(0), role)
-    assert isinstance(fast_form(plain, env.view(plain)), Fast)
-    pieces = (
-        {piece for cls in kind.__mro__[:-1] for piece in vars(cls) if not piece.startswith("__")}
-        - HARMLESS
-        - {"_abc_impl"}
-    )
-    assert {"act", "update", "begin", "reset"} <= pieces
-    for piece in pieces:
-        overridden = type(f"Overridden{name}", (kind,), {piece: getattr(kind, piece)})(**PARAMETERS.get(name, {}))
-        overridden.reset(env, np.random.default_rng(0), role)
-        assert fast_form(overridden, env.view(overridden)) is None, piece
+@pytest.mark.parametrize("play", {play.policy: play for play in reversed(PLAYED)}.values(), ids=repr)
+def test_whoever_overrides_a_piece_is_played_by_act(play: Play) -> None:
+    whoever_overrides_a_piece_is_played_by_act(play)
 
 
 class NeverPulls(policies.PPCL):
@@ -215,8 +141,5 @@ class TakesItUpAnyway(policies.PPCL):
 
 
 def test_the_comparison_finds_a_wrong_fast_form() -> None:
-    env: Population[Any] = registry.make_world("gossip_bandit").population(REPLICAS, **GOSSIP)
-    assert isinstance(env, GossipBandit)
-    quick = columns(taciturn.simulate(env, TakesItUpAnyway(), seed=0))
-    slow = columns(taciturn.simulate(env, TakesItUpAnyway(), seed=1, fast=False))
-    assert min(p_value(quick[key], slow[key]) for key in quick) < ALARM / len(CASES) / len(quick)
+    with pytest.raises(AssertionError):
+        fast_form_has_the_law_of_steps(Play(TakesItUpAnyway, "gossip_bandit_v0", GOSSIP), ALARM / len(PLAYED))

@@ -438,6 +438,19 @@ def test_large_populations_give_the_same_bits_too(block: int, monkeypatch: pytes
     np.testing.assert_equal(results[0], results[1])
 
 
+def test_a_run_that_is_recorded_often_is_compiled_once_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its leaps is short: those after half of the ticks are compiled."""
+    seen = []
+    inner = gossip_ticks.play
+    monkeypatch.setattr(gossip_ticks, "COMPILE_FROM", 5000)
+    monkeypatch.setattr(gossip_ticks, "compiled", lambda: gossip_ticks._kernel)
+    monkeypatch.setattr(gossip_ticks, "play", lambda *args, **how: (seen.append(how["fast"]), inner(*args, **how)))
+    times = np.arange(1.0, 11.0)
+    taciturn.simulate(population(10, num_agents=100), PPCL(), seed=4, until=times, record=["best"], privacy="paper")
+    assert seen == sorted(seen)
+    assert 3 <= sum(seen) <= 8
+
+
 def test_tick_times_are_order_statistics() -> None:
     rng, size = np.random.default_rng(2), 20_000
     ticks = np.full(size, 5)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import SMALL, fingerprint, forms
+from cases import SMALL, forms
 
 from taciturn import registry
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
 from taciturn.envs.core import AECView, Channel, ParallelView, SingleEnv, VectorView
+from taciturn.testing.cases import fingerprint
 from taciturn.wrappers import BitwiseRandomizedResponse, Gaussian, Ledger, Privatize
 from taciturn.wrappers.channels import population_of
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0
+from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
 from taciturn.envs.core import Array
 from taciturn.policies import LearnedPulls, LearnedStopping, SharedPPO, SocialQ, TabularQ
 from taciturn.policies.learned.training import update_table
@@ -66,6 +66,15 @@ def test_social_q_learns_of_the_state_that_it_acted_in() -> None:
     assert q._values[1, 2, 3] == 0.5 + 0.5 * 1.0
     assert q._values[4, 3, 0] == 0.25
     assert q._visits.sum() == 2
+
+
+def test_social_q_learns_from_every_step_but_the_last_of_all() -> None:
+    """Of 120 rounds of 2 replicas with 8 agents, the last of a run included: a run has 50 rounds."""
+    q: Any = SocialQ(steps=120 * 16, num_envs=2)
+    env = social_bandit_v0.population(2, num_agents=8)
+    env.reset(seed=0)
+    q.reset(env, generator())
+    assert q._visits.sum() == 119 * 16
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,15 @@ import pytest
 import taciturn
 from taciturn.bench import play as module
 from taciturn.bench.catalogue import load_studies
+from taciturn.bench.comparisons import kinds
 from taciturn.bench.play import config, evaluate, learns, play
 from taciturn.bench.results import Cell, Group, Results
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
+from taciturn.registry import worlds
 
-pytest.importorskip("stable_baselines3")
+sb3 = pytest.importorskip("stable_baselines3")
 
 LEARNED = [
     (name, cell)
@@ -34,7 +36,7 @@ def ask(population: Any, policy: Any, **how: Any) -> Any:
 
 
 def test_some_studies_have_learners() -> None:
-    names = {"social-learners", "federated-bandit-learners", "round-stopping", "federated-training"}
+    names = {"agents", "social-learners", "federated-bandit-learners", "round-stopping", "federated-training"}
     assert {name for name, _ in LEARNED} == names
 
 
@@ -43,6 +45,7 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
     """In the full form, in the streams of evaluation; the policy is not trained yet when it is handed over, and has the cell's seed."""
     study = load_studies()[name]
     monkeypatch.setattr(module, "simulate", ask)
+    monkeypatch.setattr(kinds, "judged", lambda world, agent, cell: ask(world, agent, seed=cell.seed))
     for _, cell in (one for one in LEARNED if one[0] == name):
         seeds = {c.seed for c in study.cells(quick=False) if c.config == cell.config}
         assert len(seeds) >= 10
@@ -53,6 +56,74 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
         assert population.purpose == "evaluation"
         assert policy.seed == how["seed"] == cell.seed
     assert re.search(r"trained 10 times.* 100 fresh runs.*tuned on seeds 1000000 to 1999999", study.description)
+
+
+def test_every_world_has_every_kind_of_agent() -> None:
+    """In the full form; no coordinator's schedule of elimination is a textbook's."""
+    found: dict[str, set[str]] = {}
+    for cell in load_studies()["agents"].cells(quick=False):
+        found.setdefault(cell.config["env"], set()).add(cell.config["kind"])
+    assert set(found) == set(worlds())
+    for env, some in found.items():
+        assert some == {*kinds.KINDS} - ({kinds.CLASSIC} if env == "arm_elimination_v0" else set())
+
+
+def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all arguments of PPO at their defaults, in the streams of training."""
+    (cell, *_) = (
+        c for c in load_studies()["agents"].cells(quick=True) if c.config["policy"] == kinds.PPO and c.config["env"] == "gossip_bandit_v0"
+    )  # fmt: skip
+    seen = []
+
+    class Recorder(sb3.PPO):
+        def __init__(self, policy: str, env: Any, **given: Any) -> None:
+            seen.append((policy, env.population.purpose, set(given)))
+            super().__init__(policy, env, **given)
+
+    monkeypatch.setattr(sb3, "PPO", Recorder)
+    monkeypatch.setattr(kinds, "judged", lambda world, agent, cell: ask(world, agent, seed=cell.seed))
+    cell = replace(cell, config={**cell.config, "policy_params": {"steps": 2048}})
+    with pytest.raises(Asked) as asked:
+        load_studies()["agents"].run(cell)
+    assert asked.value.args[0].purpose == "evaluation"
+    assert seen == [("MlpPolicy", "training", {"seed", "device"})]
+
+
+def test_the_best_of_each_kind() -> None:
+    """By hand: in round stopping more is better, in gossip less; a learner is better only if the interval of the difference says so."""
+
+    def group(env: str, kind: str, policy: str, measure: str, *values: float) -> Group:
+        scores = np.array(values)
+        runs = {"runs": [(np.arange(2.0), np.array([x - 1, x + 1])) for x in values]}
+        metrics = {"return": scores, measure: scores}
+        return Group({"env": env, "policy": policy, "kind": kind}, np.arange(3), metrics, runs, np.ones(3))
+
+    stopping = [
+        group("round_stopping_v0", "random", "Random", "rate", 1, 1, 1),
+        group("round_stopping_v0", "classic", "FixedCount", "rate", 3, 3, 3),
+        group("round_stopping_v0", "classic", "Fraction", "rate", 2, 2, 2),
+        group("round_stopping_v0", "paper", "OptimalStopping", "rate", 4, 4, 4),
+        group("round_stopping_v0", "plain PPO", kinds.PPO, "rate", 3.9, 4.0, 4.4),
+        group("round_stopping_v0", "tuned learner", "LearnedStopping", "rate", 5.0, 5.1, 5.2),
+    ]
+    gossip = [
+        group("gossip_bandit_v0", "random", "Random", "popularity_regret", 3, 3, 3),
+        group("gossip_bandit_v0", "classic", "Voter", "popularity_regret", 2, 2, 2),
+        group("gossip_bandit_v0", "paper", "PPCL", "popularity_regret", 1, 1, 1),
+        group("gossip_bandit_v0", "plain PPO", kinds.PPO, "popularity_regret", 4.0, 4.1, 4.2),
+    ]
+    best, plain, single = kinds.KindsOfAgents().tables(Results([*stopping, *gossip]))
+    (first, second) = (dict(zip(best.columns, row, strict=True)) for row in best.rows)
+    assert first["world, measure"] == "round_stopping_v0: rate (higher is better)"
+    assert first["classic"].endswith("FixedCount")
+    assert first["does a learner do better?"].startswith("yes: 1.100 [")
+    assert second["paper"].endswith("PPCL")
+    assert second["tuned learner"] == "–"
+    assert second["does a learner do better?"].startswith("no: -3.100 [")
+    assert [row[3].split(":")[0] for row in plain.rows] == ["yes", "yes"]
+    failed = {(row[0].split(":")[0], row[1]): row[5] for row in single.rows}
+    assert failed["gossip_bandit_v0", kinds.PPO] == "83%"  # all but the run of 3
+    assert failed["round_stopping_v0", "OptimalStopping"] == "0%"
 
 
 def test_evaluation_sees_no_run_that_the_same_seed_gives_elsewhere() -> None:

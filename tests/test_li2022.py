@@ -55,6 +55,14 @@ def test_waiting_costs_what_agents_own_choices_lose(qualities: str) -> None:
     assert played(config, 20)["regret_waiting"] == pytest.approx(formula["waited"], rel=0.15)
 
 
+def test_a_round_that_would_end_after_the_horizon_eliminates_nothing() -> None:
+    """Two arms, a gap of .6; the first epoch ends long before the horizon, and waiting for its round lasts longer than the horizon."""
+    cut = course(np.array([0.8, 0.2]), 10, math.inf, delay=100_000, horizon=100_000)
+    assert (cut.rounds, cut.left, cut.waited) == (0, 2, 0)
+    assert cut.regret == pytest.approx(100_000 * 0.6 / 2)
+    assert course(np.array([0.8, 0.2]), 10, math.inf, delay=0, horizon=100_000).rounds > 0
+
+
 def test_nobody_waits_where_all_are_neighbours() -> None:
     assert played(on_graph("complete", "grid"), 2)["regret_waiting"] == 0
 

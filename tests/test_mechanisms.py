@@ -8,10 +8,10 @@ import math
 import pickle
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise, product
+from itertools import count, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ from taciturn.privacy.mechanisms import (
     gaussian_delta,
     k_ary_response,
 )
+from taciturn.testing import check_mechanism
 
 Array = npt.NDArray[Any]
 ALPHA = 5e-7
@@ -1063,19 +1064,42 @@ def test_rdp_checks_its_orders() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=name)
-def test_everything_can_be_pickled_and_repeated(mechanism: Any) -> None:
-    again = pickle.loads(pickle.dumps(mechanism))
-    assert again == mechanism
-    loss = mechanism.loss()
-    assert pickle.loads(pickle.dumps(loss)) == loss
-    assert len({loss, again.loss()}) == 1
-    assert (pickle.loads(pickle.dumps(loss)).rdp(ORDERS) == loss.rdp(ORDERS)).all()
-    x = np.array([0, 1]) if isinstance(mechanism, KaryRandomizedResponse) else one_hot(np.array([0, 1]), 4)
-    assert (mechanism.perturb(x, generator(3)) == again.perturb(x, generator(3))).all()
-    state = mechanism.start((2,), horizon=4, sensitivity=0.5)
-    copy = pickle.loads(pickle.dumps(state))
-    first, second = (mechanism.step(x, generator(4), s, sensitivity=0.5) for s in (state, copy))
-    assert (first == second).all()
+def test_every_mechanism_passes_the_checks_for_those_of_other_packages(mechanism: Any) -> None:
+    check_mechanism(mechanism)
+
+
+@dataclass(frozen=True)
+class Loud(BitwiseRandomizedResponse):
+    """Flips bits as if its epsilon were three times as large."""
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return BitwiseRandomizedResponse(3 * self.epsilon).perturb(x, rng)
+
+
+@dataclass(frozen=True)
+class Moody(BitwiseRandomizedResponse):
+    """Draws from a generator of its own."""
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return super().perturb(x, np.random.default_rng([7, next(COUNT)]))
+
+
+@dataclass(frozen=True)
+class Understated(Laplace):
+    def variance(self, x: Any, sensitivity: Any = None) -> Array:
+        return super().variance(x, sensitivity) / 100
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return super().perturb(x, rng, sensitivity) + 0.05
+
+
+COUNT = count()
+
+
+@pytest.mark.parametrize("wrong", [Loud(1.0), Moody(1.0), Understated(1.0)], ids=repr)
+def test_the_checks_find_what_is_wrong(wrong: Mechanism) -> None:
+    with pytest.raises(AssertionError):
+        check_mechanism(wrong)
 
 
 def test_input_is_left_alone_and_its_dtype_kept() -> None:

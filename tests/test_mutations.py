@@ -1,5 +1,6 @@
 """The list of mistakes that `benchmarks/mutations.py` plants fits the code: a mistake that cannot be planted tests nothing."""
 
+import json
 import shlex
 import tomllib
 from pathlib import Path
@@ -13,7 +14,7 @@ MISTAKES = tomllib.loads((ROOT / "benchmarks" / "mistakes.toml").read_text(encod
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_can_be_planted_in_one_place_and_has_tests(name: str) -> None:
     mistake = MISTAKES[name]
-    assert mistake.keys() == {"file", "correct", "wrong", "tests"}
+    assert {"file", "correct", "wrong", "tests"} <= mistake.keys() <= {"file", "correct", "wrong", "tests", "why"}
     text = (ROOT / mistake["file"]).read_text(encoding="utf-8")
     assert text.count(mistake["correct"]) == 1
     wrong = text.replace(mistake["correct"], mistake["wrong"])
@@ -23,6 +24,15 @@ def test_a_mistake_can_be_planted_in_one_place_and_has_tests(name: str) -> None:
     assert files
     for file in files:
         assert (ROOT / file).is_file(), file
+
+
+def test_nearly_all_were_caught_and_the_others_are_explained() -> None:
+    """As `benchmarks/mutations.py` has recorded it."""
+    results = json.loads((ROOT / "benchmarks/results/mutations.json").read_text(encoding="utf-8"))["mistakes"]
+    assert results.keys() == MISTAKES.keys(), "all have been planted"
+    missed = {name for name, one in results.items() if not one["caught"]}
+    assert len(missed) <= 0.05 * len(MISTAKES)
+    assert missed == {name for name, one in MISTAKES.items() if "why" in one}
 
 
 def test_there_are_mistakes_in_every_part() -> None:

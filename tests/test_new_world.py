@@ -1,22 +1,15 @@
 """The world of docs/new_world.md passes the tests of every registered world, and does what the page says."""
 
-import copy
-import inspect
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import test_core
-import test_forms
-import test_interfaces
-import test_replicas
-import test_run_length
-from cases import CASES, DRESSES, LAWS, RUN_TO_HORIZON, Case, every_dressed
 from contextual_world import SharedGreedy, contextual_bandit_v0, count
 
 import taciturn
 from taciturn.policies import Random
+from taciturn.testing import Case, Check, policy_checks, world_checks
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Faulty,
@@ -28,34 +21,19 @@ from taciturn.wrappers import (
 )
 
 ROOT = Path(__file__).parent.parent
-SMALL = Case(contextual_bandit_v0, num_agents=3, period=5, horizon=40)
-MODULES = test_core, test_forms, test_interfaces, test_replicas, test_run_length
-
-
-def over_the_registry(value: Any) -> bool:
-    """Whether it is a test that runs once for every world."""
-    marks = getattr(value, "pytestmark", [])
-    over = [("name", CASES), ("name", RUN_TO_HORIZON), (("name", "dress"), every_dressed.args[1])]
-    return any(mark.name == "parametrize" and mark.args in over for mark in marks)
-
-
-CHECKS = {name: test for module in MODULES for name, test in vars(module).items() if over_the_registry(test)}
+WORLD = "contextual_world:contextual_bandit_v0"
+SMALL = Case(WORLD, {"num_agents": 3, "period": 5, "horizon": 40}, privacy={"counts": Laplace(1.0)}, others="Random")
 
 
 @pytest.mark.api
-@pytest.mark.parametrize("check", CHECKS)
-def test_it_passes_what_every_world_passes(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CASES, "contextual", SMALL)
-    monkeypatch.setitem(LAWS, "contextual", ("counts", Laplace(1.0)))
-    parameters = inspect.signature(CHECKS[check]).parameters
-    for dress in DRESSES if "dress" in parameters else [None]:
-        more = [dress] if dress else [copy.deepcopy] if "duplicate" in parameters else []
-        CHECKS[check]("contextual", *more)
+@pytest.mark.parametrize("check", world_checks(SMALL), ids=str)
+def test_it_passes_what_every_world_passes(check: Check) -> None:
+    check()
 
 
-@pytest.mark.parametrize("form", ["array", "aec", "parallel"])
-def test_the_seed_decides_every_bit(form: str) -> None:
-    test_forms.assert_seed_decides(test_forms.FORMS[form], SMALL)
+@pytest.mark.parametrize("check", policy_checks("contextual_world:SharedGreedy", WORLD, SMALL.params), ids=str)
+def test_its_policy_passes_what_every_policy_passes(check: Check) -> None:
+    check()
 
 
 def test_counts_by_hand() -> None:

@@ -25,7 +25,7 @@ FLOORS = [
     ("taciturn.policies",),
     ("taciturn",),
     ("taciturn.bench",),
-    ("taciturn.cli",),
+    ("taciturn.cli", "taciturn.testing"),
 ]
 HEAVY = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pygame", "rich", "scipy", "sklearn", "torch", "typer"]
 
@@ -75,7 +75,9 @@ def test_pyproject_lists_every_package() -> None:
 def test_every_other_file_of_a_package_is_packaged() -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     folders = {file.parent for file in MODULES.values() if file.name == "__init__.py"}
-    others = {file for folder in folders for file in folder.iterdir() if file.is_file() and file.suffix != ".py"}
+    others = {file for folder in folders for file in folder.rglob("*") if file.is_file()}
+    others = {file for file in others if file.suffix not in (".py", ".pyc")}
+    assert any(file.suffix == ".yml" for file in others)
     assert not [file for file in others if not any(file.match(pattern) for pattern in setup["package-data"]["*"])]
 
 

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import worlds as tiny
-from cases import CASES, CLIENTS, IDS, LAWS, forms, rewards
+from cases import CASES, CLIENTS, forms, rewards
 
 import taciturn
 from taciturn.envs import federated_training_v0
@@ -48,6 +48,16 @@ def test_noise_is_added_and_the_bare_environment_stays_bare(form: str) -> None:
     assert rewards(private) == noisy
     # Noise comes only when a round of updates is sent: the first reward is 12 slots in.
     assert next(i for i, (a, b) in enumerate(zip(before, noisy, strict=True)) if a != b) == 11
+
+
+def test_a_bare_environment_that_is_running_stays_bare() -> None:
+    """While its private twin begins a run of its own."""
+    bare = forms()["array"]
+    private = Privatize(bare, "update", NOISE)
+    bare.reset(seed=0)
+    private.reset(seed=0)
+    assert bare.channels["update"].config.mechanism is None
+    assert repr(private.channels["update"].config.mechanism) == repr(NOISE)
 
 
 @pytest.mark.parametrize("form", forms())
@@ -230,18 +240,16 @@ def test_refuses(form: str, make: Any, message: str) -> None:
         make(forms()[form])
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.privacy])
 def test_what_cannot_be_installed_is_refused_when_it_is_made(name: str) -> None:
     """In every form of every world, whichever wrappers stand between; what is refused leaves no trace."""
-    if name in IDS:
-        views: list[Any] = [gymnasium.make(name, **IDS[name]), gymnasium.make_vec(name, num_envs=2, **IDS[name])]
-        views.append(gymnasium.wrappers.RecordEpisodeStatistics(views[0]))
-        views.append(views[0].unwrapped.population)
-    else:
-        case = CASES[name]
-        views = [case.population(2), case.parallel_env(), case.env()]
-    channel, law = LAWS[name]
-    categorical = name in ("auction", "platform", "individual", "tests/Platform-v0", "tests/Individual-v0")
+    case = CASES[name]
+    views: list[Any] = [case.population(2), case.parallel_env(), case.env()]
+    if case.has_id:
+        views += [case.make(), case.make_vec(num_envs=2)]
+        views.append(gymnasium.wrappers.RecordEpisodeStatistics(views[-2]))
+    ((channel, law),) = case.privacy.items()
+    categorical = name in ("auction", "platform", "individual", "one_individual")
     wrong: Any = Laplace(1.0) if categorical else KaryRandomizedResponse(1.0, 3)
     for env in views:
         before = repr(env)

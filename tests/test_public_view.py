@@ -1,7 +1,7 @@
 """Policies are told what they may know: every one that declares nothing is played with a world that raises on whatever is hidden."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from test_fast_forms import ARMS, GOSSIP, MARKET, PARAMETERS, PLAYS, SOCIAL
 
 import taciturn
 from taciturn import registry
-from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, Population, PublicView
-from taciturn.policies import BestResponse, FixedCount, Mixture, Policy, Random, Truthful, Uniform, Wintall
+from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, PublicView
+from taciturn.envs.gossip_bandit.world import GossipBandit
+from taciturn.policies import BestResponse, FixedCount, Mixture, Random, Truthful, Uniform, Wintall
 from taciturn.registry import platform_side
+from taciturn.testing.policies import Play, seed_decides_the_run, sees_nothing_hidden
 from taciturn.wrappers import BitwiseRandomizedResponse
 
 STOPPING: dict[str, Any] = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
@@ -65,83 +67,9 @@ TRUTH = dict.fromkeys(SETTINGS, False) | dict.fromkeys(
 )
 
 
-def make(name: str) -> Any:
-    return registry.make_policy(name, **OWN.get(name, {}))
-
-
-class Guarded:
-    """A policy during whose calls the population that it acts in hides its state and its random streams."""
-
-    def __init__(self, policy: Policy, played: Population[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.policy, self.played, self.inside = policy, played, False
-        state, stream = type(played).state, Population.stream
-
-        def hidden_state(population: Population[Any]) -> Any:
-            self.check(population)
-            return state.fget(population)  # type: ignore[attr-defined]
-
-        def hidden_stream(population: Population[Any], name: str) -> np.random.Generator:
-            self.check(population)
-            return stream(population, name)
-
-        monkeypatch.setattr(type(played), "state", property(hidden_state))
-        monkeypatch.setattr(type(played), "stream", hidden_stream)
-        acting, extra = PublicView.acting, PublicView.__getattr__
-
-        def public_acting(view: PublicView, role: str) -> Array | None:
-            with self.calling(False):
-                return acting(view, role)
-
-        def public_extra(view: PublicView, name: str) -> Any:
-            found = extra(view, name)
-            return self.public(found) if getattr(found, "__self__", None) is played else found
-
-        monkeypatch.setattr(PublicView, "acting", public_acting)
-        monkeypatch.setattr(PublicView, "__getattr__", public_extra)
-
-    def check(self, population: Population[Any]) -> None:
-        if self.inside and population is self.played:
-            raise HiddenTruth(f"{self.policy!r} looks behind the world")
-
-    def public(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What the world offers may look at its own state."""
-
-        def call(*arguments: Any, **named: Any) -> Any:
-            with self.calling(False):
-                return function(*arguments, **named)
-
-        return call
-
-    @contextmanager
-    def calling(self, inside: bool) -> Iterator[None]:
-        before, self.inside = self.inside, inside
-        try:
-            yield
-        finally:
-            self.inside = before
-
-    def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
-        assert isinstance(env, PublicView)
-        with self.calling(True):
-            self.policy.reset(env, rng, role)
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        with self.calling(True):
-            return self.policy.act(obs, mask)
-
-    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        with self.calling(True):
-            self.policy.update(obs, action, reward, done)
-
-
-def play(policy: Any, name: str, monkeypatch: pytest.MonkeyPatch, guarded: bool) -> None:
+def play(name: str, policy: Any = None) -> Play:
     world, params, beside = SETTINGS[name]
-    env = registry.make_world(world).population(2, **params)
-    actor: Any = Guarded(policy, env, monkeypatch) if guarded else policy
-    if beside:
-        (role,) = set(env.roles) - set(beside)
-        actor = {role: actor} | {other: make(one) for other, one in beside.items()}
-    taciturn.simulate(env, actor, seed=0, fast=False)
+    return Play(policy or name, world, params, given=OWN.get(name), beside=beside)
 
 
 def test_every_policy_is_here() -> None:
@@ -150,17 +78,38 @@ def test_every_policy_is_here() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
-def test_who_declares_nothing_sees_nothing_hidden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = make(name)
-    assert policy.needs_truth == TRUTH[name], "tables mark those that know the truth"
-    play(policy, name, monkeypatch, guarded=not policy.needs_truth)
+def test_who_declares_nothing_sees_nothing_hidden(name: str) -> None:
+    assert registry.make_policy(name, **OWN.get(name, {})).needs_truth == TRUTH[name], "tables mark those that know it"
+    sees_nothing_hidden(play(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_seed_decides_the_run_whatever_was_played_before(name: str) -> None:
+    seed_decides_the_run(play(name))
+
+
+def test_a_policy_that_looks_behind_the_world_is_found() -> None:
+    class Peeks(Uniform):
+        def begin(self, view: PublicView) -> None:
+            super().begin(view)
+            self.look = [one for one in gc.get_objects() if type(one) is GossipBandit]
+
+        def act(self, obs: Array, mask: Array | None = None) -> Array:
+            for one in self.look:
+                _ = one._state and one.state
+            return super().act(obs, mask)
+
+    with pytest.raises(HiddenTruth, match="looks behind the world"):
+        sees_nothing_hidden(Play(Peeks, "gossip_bandit_v0", GOSSIP))
 
 
 @pytest.mark.parametrize("name", ["OracleOption", "CommunicationEfficientCDPMAB"])
-def test_who_needs_the_truth_must_declare_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    undeclared = type(name, (registry.policies()[name],), {"needs_truth": False})(**OWN.get(name, {}))
+def test_who_needs_the_truth_must_declare_it(name: str) -> None:
+    undeclared = type(name, (registry.policies()[name],), {"needs_truth": False})
+    one = play(name, undeclared)
     with pytest.raises(HiddenTruth, match="must declare `needs_truth = True`"):
-        play(undeclared, name, monkeypatch, guarded=False)
+        one.run(one.make(), one.population(), fast=False)
 
 
 class Spy(Uniform):

@@ -82,28 +82,6 @@ def test_every_world_with_a_channel_is_in_the_study() -> None:
     assert with_channels == {config["env"] for config in rows((0.1,))}
 
 
-@pytest.mark.parametrize("config", rows((0.1,)), ids=lambda config: config["env"])
-def test_every_world_passes_its_agents_data_through_the_hook(config: dict[str, Any]) -> None:
-    """Data that is changed back to what was drawn leaves the run as it was; data that differs does not."""
-    made = [taciturn.registry.make_policy(name, **given) for name, given in config["policies"].items()]
-    kind = type(taciturn.registry.make_world(config["env"]).population(1, **config["env_params"]))
-    seen: list[Array] = []
-
-    class Watched(kind):  # type: ignore[misc, valid-type]
-        def private(self, drawn: Array, agents: Array | None = None) -> Array:
-            seen.append(drawn.copy())
-            return drawn
-
-    plain = taciturn.registry.make_world(config["env"]).population(3, **config["env_params"])
-    watched = Watched(plain.params, 3)
-    given = dict(zip(plain.roles, made, strict=True))
-    runs = [taciturn.simulate(env, given, seed=5, fast=False) for env in (plain, watched)]
-    assert seen
-    assert all(len(drawn) == 3 for drawn in seen)
-    for name, value in runs[0].metrics.items():
-        np.testing.assert_array_equal(value, runs[1].metrics[name])
-
-
 def test_the_transcript_by_hand() -> None:
     """Two sends of three agents in one replica; the agent is the second."""
     heard, rng = Transcript(1), np.random.default_rng(0)

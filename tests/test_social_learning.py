@@ -14,8 +14,9 @@ import taciturn
 from taciturn.envs import gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, Layout
 from taciturn.policies import IsolatedEpsilonGreedy, IsolatedThompson, IsolatedUCB, SharedPPO, SocialQ, Uniform
-from taciturn.policies.learned.shared import DEFAULTS, SETTINGS
+from taciturn.policies.learned.shared import DEFAULTS
 from taciturn.policies.learned.training import ImmediateReward, Ranking, practice
+from taciturn.policies.learned.tuning import tuned
 from taciturn.wrappers import BitwiseRandomizedResponse
 
 ALARM = 1e-4
@@ -119,7 +120,7 @@ def test_settings_of_a_world_and_ones_own() -> None:
     env = social_bandit_v0.population(1)
     chosen = SharedPPO(1000, gamma=0.5).settings(env.view())
     assert (chosen["steps"], chosen["gamma"], chosen["hidden"]) == (1000, 0.5, DEFAULTS["hidden"])
-    assert chosen["n_steps"] == SETTINGS["social_bandit"]["n_steps"]
+    assert chosen["n_steps"] == tuned("social_bandit", "SharedPPO")["n_steps"] == 5
     given = social_bandit_v0.population(1, num_agents=7, initial_preferences=[0, 1, 2, 3, 4, 5, 5])
     assert SharedPPO()._own_world(given.view()).roles["agent"].num_agents == 7
     assert SharedPPO()._own_world(env.view()).roles["agent"].num_agents == 100

@@ -161,6 +161,18 @@ def test_by_hand() -> None:
     assert found["epsilon_basic"].tolist() == [2 * 0.5 + 4 * 0.25, 0.0]
 
 
+def test_messages_about_different_events_cost_what_the_costliest_costs() -> None:
+    """Two messages at .5 and four at .25, each about events of its own: parallel composition."""
+    channel = counted("vote", 1, 2, unit="event", disjoint=True)
+    ledger = Ledger(1, 2, [channel])
+    channel.each = np.array([[2, 4]])
+    ledger.charge("vote", bitwise(0.25), each=channel.each)
+    ledger.charge("vote", bitwise(0.5), each=np.array([[0, 2]]))
+    found = spending([channel], ledger, methods=("basic", "zcdp"))
+    assert found["epsilon_basic"].tolist() == [0.5]
+    assert found["epsilon_zcdp"].tolist() == [0.5]
+
+
 def test_the_agent_that_spent_most_is_not_the_one_with_most_messages() -> None:
     channels = [counted("vote", 1, 2, each=np.array([[10, 1]])), counted("mean", 1, 2, each=np.array([[0, 1]]))]
     ledger = Ledger(1, 2, channels)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,36 @@ def test_a_training_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
     assert (folder / "model.zip").read_bytes() == before
     with (folder / "evaluations.csv").open(encoding="utf-8") as file:
         assert [row["steps"] for row in csv.DictReader(file)] == ["128", "256"]
+
+
+def test_what_was_seen_is_kept_for_the_rest_of_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics of observations, and the buffer of transitions; what is seen next has other seeds."""
+    real, seeds = training.evaluated, []
+    reset = round_stopping_v0._population.reset
+
+    def stops(*given: Any) -> None:
+        real(*given)
+        raise KeyboardInterrupt
+
+    def listening(self: Any, **given: Any) -> Any:
+        if self.purpose == "training":
+            seeds.append(given.get("seed"))
+        return reset(self, **given)
+
+    monkeypatch.setattr(training, "evaluated", stops)
+    monkeypatch.setattr(round_stopping_v0._population, "reset", listening)
+    kinds: dict[str, dict[str, Any]] = {
+        "PPO": {**ROLLOUT["settings"], "normalize": True}, "DQN": {"learning_starts": 10, "buffer_size": 1000},
+    }  # fmt: skip
+    for algorithm, settings in kinds.items():
+        for resume in (False, True):
+            with pytest.raises(KeyboardInterrupt):
+                train("round_stopping", algorithm, out=tmp_path / algorithm, resume=resume, **SHORT, settings=settings)
+    statistics = pickle.loads((tmp_path / "PPO/checkpoints/256.pkl").read_bytes())
+    assert statistics.obs_rms.count > 256, "of all observations, and not of the second half only"
+    buffer = pickle.loads((tmp_path / "DQN/checkpoints/replay.pkl").read_bytes())
+    assert buffer.pos * 4 == 256
+    assert len({seed for seed in seeds if seed is not None}) == 2, "one before, one after, the same for both algorithms"
 
 
 def test_training_evaluation_and_play_draw_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

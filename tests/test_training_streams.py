@@ -121,6 +121,26 @@ def test_trainings_share_no_stream(name: str) -> None:
         assert not found[0][phase] & found[1][phase], phase
 
 
+def test_stages_train_on_runs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of each stage begin with other numbers."""
+    begun: list[float] = []
+    reset = Population.reset
+
+    def begin(population: Any, **given: Any) -> Any:
+        found = reset(population, **given)
+        if population.purpose.startswith("training") and given.get("seed") is not None:
+            begun.append(float(population.stream("probe").random()))
+        return found
+
+    monkeypatch.setattr(Population, "reset", begin)
+    _, settings, world = CASES[0]
+    learner: Any = policies()["LearnedStopping"](**{**settings, "stages": 3}, seed=SEED)
+    world.reset(seed=SEED)
+    learner.train(world)
+    assert len(begun) >= 3
+    assert len(set(begun)) == len(begun)
+
+
 @pytest.mark.parametrize(
     "world",
     [

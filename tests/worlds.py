@@ -63,7 +63,7 @@ class Consensus(Tiny):
         )
 
     def initial(self) -> Opinions:
-        opinion = self.stream("opinions").random((self.num_envs, self.params.num_agents))
+        opinion = self.private(self.stream("opinions").random((self.num_envs, self.params.num_agents)))
         return Opinions(
             opinion=opinion,
             heard=np.full_like(opinion, 0.5),
@@ -200,7 +200,7 @@ class Auction(Tiny):
         return (Channel("purchase", "categorical", observer="platform", unit="event", sender="individual"),)
 
     def draw_value(self) -> Array:
-        return self.stream("values").uniform(0.1, 1.0, (self.num_envs, self.params.num_agents))
+        return self.private(self.stream("values").uniform(0.1, 1.0, (self.num_envs, self.params.num_agents)))
 
     def initial(self) -> Market:
         nothing = np.zeros(self.num_envs)

@@ -20,7 +20,7 @@ __all__ = ["GossipRule", "Tally", "compiled", "many_ticks", "option_to_pull", "p
 # Uniform numbers drawn at a time, for all replicas: 64 MB.
 BLOCK = 2**23
 
-# Number of ticks from which compiling the loop, about 2 s, is worth while.
+# Number of ticks of a run, over all replicas, from which compiling the loop, about 2 s, is worth while.
 COMPILE_FROM = 500_000
 
 
@@ -305,7 +305,7 @@ def many_ticks(
         **{name: getattr(state, name)[live] for name in totals},
         replies=replies[live], agreed=agreed, agreed_on=agreed_on - 1, departed=departed,
     )  # fmt: skip
-    fast = bool(ticks.sum() >= COMPILE_FROM) and find_spec("numba") is not None
+    fast = bool((state.ticks + ticks).sum() >= COMPILE_FROM) and find_spec("numba") is not None
     arguments: dict[str, Any] = {
         "one_peer": one_peer,
         "zeros": zeros,

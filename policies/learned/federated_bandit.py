@@ -1,5 +1,6 @@
 """PPO learners for the coordinator of `arm_elimination_v0` and for the agents of `federated_bandit_v0`."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -10,6 +11,8 @@ from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.learned.shared import PPOLearner
 from taciturn.policies.learned.training import needs_stable_baselines, one_thread
+from taciturn.policies.learned.tuning import tuned
+from taciturn.validation import mapping
 
 __all__ = ["LearnedElimination", "LearnedPulls"]
 
@@ -21,11 +24,15 @@ class BanditPPO(PPOLearner):
     fixed.
     """
 
-    SETTINGS: ClassVar[dict[str, Any]]
+    entry: ClassVar[tuple[str, str]]
+    """The world and the entry of its file in `policies/learned/settings`."""
 
-    def __init__(self, steps: int = 200_000, *, num_envs: int = 64, seed: int = 0) -> None:
+    def __init__(
+        self, steps: int = 200_000, *, num_envs: int = 64, arguments: Mapping[str, Any] | None = None, seed: int = 0
+    ) -> None:
         self.steps = integer("steps", steps, at_least=1)
         self.num_envs = integer("num_envs", num_envs, at_least=1)
+        self.arguments = dict(mapping("arguments", arguments))
         super().__init__(seed)
 
     def begin(self, view: PublicView) -> None:
@@ -43,8 +50,9 @@ class BanditPPO(PPOLearner):
         self.look(view)
         world = view.practice(self.num_envs)
         rows = TeamRows(world, self.seed, self.features, self.open_actions)
-        normal = VecNormalize(rows, norm_obs=False, gamma=self.SETTINGS["gamma"])
-        self.learn(self.learner(view.params.arms), normal, self.steps, **self.SETTINGS)
+        settings = tuned(*self.entry)["arguments"] | self.arguments
+        normal = VecNormalize(rows, norm_obs=False, gamma=settings["gamma"])
+        self.learn(self.learner(view.params.arms), normal, self.steps, **settings)
 
     def look(self, view: PublicView) -> None:
         """Remember the observation layout, horizon and number of arms of `view`."""
@@ -82,13 +90,11 @@ class LearnedElimination(BanditPPO):
     Args:
         steps: training steps (epochs of the world), counted over replicas.
         num_envs: number of parallel replicas.
+        arguments: of PPO, in place of those in `policies/learned/settings/arm_elimination.yml`.
         seed: of all randomness in training.
     """
 
-    SETTINGS: ClassVar[dict[str, Any]] = {
-        "learning_rate": 3e-3, "n_steps": 64, "n_epochs": 8, "batch_size": 2048, "gamma": 1.0,
-        "policy_kwargs": {"net_arch": [32, 32], "log_std_init": -1.0},
-    }  # fmt: skip
+    entry = "arm_elimination", "LearnedElimination"
 
     def check(self, view: PublicView) -> None:
         self.require(issubclass(view.world, ArmElimination), "arm_elimination", view)
@@ -129,15 +135,16 @@ class LearnedPulls(BanditPPO):
         steps: training steps (slots), counted over agents and replicas.
         num_envs: number of parallel replicas.
         every: slots between two decisions on uploads.
+        arguments: of MaskablePPO, in place of those in `policies/learned/settings/federated_bandit.yml`.
         seed: of all randomness in training.
     """
 
-    SETTINGS: ClassVar[dict[str, Any]] = {
-        "learning_rate": 1e-2, "n_steps": 50, "n_epochs": 4, "batch_size": 8000, "gamma": 0.98,
-    }  # fmt: skip
+    entry = "federated_bandit", "LearnedPulls"
 
-    def __init__(self, steps: int = 2_000_000, *, num_envs: int = 64, every: int = 25, seed: int = 0) -> None:
-        super().__init__(steps, num_envs=num_envs, seed=seed)
+    def __init__(
+        self, steps: int = 2_000_000, *, num_envs: int = 64, every: int = 25, arguments: Mapping[str, Any] | None = None, seed: int = 0
+    ) -> None:  # fmt: skip
+        super().__init__(steps, num_envs=num_envs, arguments=arguments, seed=seed)
         self.every = integer("every", every, at_least=1)
 
     def check(self, view: PublicView) -> None:

@@ -1,5 +1,6 @@
 """Stopping rules learned by playing: PPO and DQN (Stable-Baselines3), and tabular Q-learning."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,8 @@ from taciturn.policies.learned.training import (
     one_thread,
     update_table,
 )
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.policies.learned.tuning import tuned
+from taciturn.validation import Bools, Floats, Ints, mapping
 
 __all__ = ["LearnedStopping", "TabularQ"]
 
@@ -53,18 +55,23 @@ class LearnedStopping(ModelLearner):
         steps: environment steps in each stage.
         seed: of all randomness in training.
         rows: replicas played at once.
+        arguments: of the algorithm in Stable-Baselines3.
+
+    Steps, rows and arguments that are left out are those in `policies/learned/settings/round_stopping.yml`.
 
     It is trained at its first reset, on the stopping problem of the world in which it acts, and not again. `history` holds the rate
     after each stage.
     """
 
     def __init__(
-        self, algorithm: str = "PPO", *, stages: int = 6, steps: int | None = None, seed: int = 0, rows: int | None = None
+        self, algorithm: str = "PPO", *, stages: int = 6, steps: int | None = None, seed: int = 0, rows: int | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.algorithm = choice("algorithm", algorithm, tuple(SETTINGS))
+        self.algorithm = choice("algorithm", algorithm, ("PPO", "DQN"))
         self.stages = integer("stages", stages, at_least=1)
-        self.steps = integer("steps", SETTINGS[algorithm]["steps"] if steps is None else steps, at_least=1)
-        self.rows = integer("rows", SETTINGS[algorithm]["rows"] if rows is None else rows, at_least=1)
+        self.steps = steps if steps is None else integer("steps", steps, at_least=1)
+        self.rows = rows if rows is None else integer("rows", rows, at_least=1)
+        self.arguments = dict(mapping("arguments", arguments))
         self.seed = integer("seed", seed, at_least=0)
         self.history: list[float] = []
 
@@ -81,7 +88,10 @@ class LearnedStopping(ModelLearner):
 
             from taciturn.wrappers.sb3 import RowsVecEnv
         base = training_params(view.params, 60)
-        settings = SETTINGS[self.algorithm]
+        settings = tuned("round_stopping", f"LearnedStopping-{self.algorithm}")
+        steps, num_rows = self.steps or settings["steps"], self.rows or settings["rows"]
+        arguments = settings["arguments"] | self.arguments
+        learning_rate = arguments.pop("learning_rate")
         # An upper bound on the rate: with it the first rules stop early, so their rounds are short to play.
         price = float(base.rewards.max()) / base.broadcast_time
         least = 0.5 * price
@@ -91,15 +101,15 @@ class LearnedStopping(ModelLearner):
         self.history = []
         for stage in range(self.stages):
             priced = replace(base, objective="lagrangian", lambda_=price)
-            world = PaidPerSlot(priced, self.rows)
+            world = PaidPerSlot(priced, num_rows)
             # The first rows take their seed from the learner; a later stage would begin with the same sessions.
             world.purpose = f"training, stage {stage}"
             rows = RowsVecEnv(world, seed=self.seed)
             if stage == 0:
                 self._normal = VecNormalize(rows, gamma=1.0, clip_reward=100.0)
-                learner, arguments = getattr(stable_baselines3, self.algorithm), settings["arguments"]
+                learner = getattr(stable_baselines3, self.algorithm)
                 if "n_epochs" in arguments:
-                    arguments = arguments | {"batch_size": max(2, arguments["n_steps"] * self.rows // 4)}
+                    arguments.setdefault("batch_size", max(2, arguments["n_steps"] * num_rows // 4))
                 self._model = learner(
                     "MlpPolicy", self._normal, seed=library_seed(self.seed), device="cpu", **arguments
                 )
@@ -108,10 +118,10 @@ class LearnedStopping(ModelLearner):
                 self._normal.venv = rows
                 self._model.set_env(self._normal)
             self._normal.training = True
-            self._model.learning_rate = settings["learning_rate"] * (1.0 if stage < self.stages / 2 else 0.25)
+            self._model.learning_rate = learning_rate * (1.0 if stage < self.stages / 2 else 0.25)
             self._model._setup_lr_schedule()
             with one_thread():
-                self._model.learn(self.steps, reset_num_timesteps=False)
+                self._model.learn(steps, reset_num_timesteps=False)
             self._normal.training = False
             trial.reset(seed=self.seed if stage == 0 else None)
             trial.advance(self)
@@ -131,29 +141,6 @@ class LearnedStopping(ModelLearner):
         flat = self._normal.normalize_obs(obs.reshape(-1, obs.shape[-1])[:, :NUM_FIELDS])
         actions, _ = self._model.predict(flat, deterministic=True)
         return actions.reshape(obs.shape[:2])
-
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "PPO": {
-        "rows": 512,
-        "steps": 512 * 32 * 16,
-        "learning_rate": 2e-3,
-        # A round is an episode of a few dozen steps with its reward at the end: no discount, advantages over whole episodes.
-        "arguments": {
-            "n_steps": 32, "n_epochs": 8, "gamma": 1.0, "gae_lambda": 1.0, "policy_kwargs": {"net_arch": [64, 64]},
-        },
-    },
-    "DQN": {
-        "rows": 64,
-        "steps": 200_000,
-        "learning_rate": 1e-3,
-        "arguments": {
-            "buffer_size": 200_000, "learning_starts": 5_000, "batch_size": 1024, "gamma": 1.0, "train_freq": 1, "gradient_steps": 1,
-            "n_steps": 16, "target_update_interval": 6_400, "exploration_initial_eps": 0.1, "exploration_final_eps": 0.02,
-            "policy_kwargs": {"net_arch": [64, 64]},
-        },
-    },
-}  # fmt: skip
 
 
 # Fields of the round-stopping world's observation; worlds that extend it append theirs.

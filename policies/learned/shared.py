@@ -17,24 +17,13 @@ from taciturn.policies.learned.training import (
     one_thread,
     practice,
 )
+from taciturn.policies.learned.tuning import tuned
 
-__all__ = ["DEFAULTS", "SETTINGS", "PPOLearner", "SharedPPO"]
+__all__ = ["DEFAULTS", "PPOLearner", "SharedPPO"]
 
 DEFAULTS: dict[str, Any] = {
     "steps": 500_000, "num_envs": 16, "gamma": 0.95, "learning_rate": 1e-3, "n_steps": 32, "n_epochs": 8, "batch_size": 4096,
     "ent_coef": 0.0, "hidden": 64, "options": (), "overrides": {},
-}  # fmt: skip
-
-# Settings that learn within about a minute on one core. With gamma 0 a decision is valued by the preference that it results in.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "gossip_bandit": {
-        "steps": 400_000, "num_envs": 128, "gamma": 0.0, "n_steps": 64, "options": ("counts", "own"),
-        "overrides": {"num_agents": 100, "horizon": 8.0, "reward": "preference"},
-    },
-    "social_bandit": {
-        "steps": 600_000, "num_envs": 50, "gamma": 0.0, "learning_rate": 3e-3, "n_steps": 5, "n_epochs": 4, "batch_size": 5000,
-        "ent_coef": 0.005, "options": ("counts", "own"), "overrides": {"num_agents": 100, "horizon": 50},
-    },
 }  # fmt: skip
 
 
@@ -85,9 +74,9 @@ class SharedPPO(PPOLearner):
         seed: seed of all randomness in training.
         deterministic: take the most likely action; otherwise draw from the learned distribution.
 
-    Arguments left out take their values from `SETTINGS` for the world, or else from `DEFAULTS`. The network trains when the policy is
-    first reset, and is then kept. `history` holds the mean reward per step of each rollout. In `social_bandit_v0` the reward in training
-    is that of `ImmediateReward`.
+    Arguments left out take their values from the world's file in `policies/learned/settings`, or else from `DEFAULTS`. The network trains
+    when the policy is first reset, and is then kept. `history` holds the mean reward per step of each rollout. In `social_bandit_v0` the
+    reward in training is that of `ImmediateReward`.
 
     Source:
         Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms; parameter sharing as in Gupta,
@@ -122,7 +111,7 @@ class SharedPPO(PPOLearner):
 
     def settings(self, view: PublicView) -> dict[str, Any]:
         """The settings of training in a world like `view`."""
-        return DEFAULTS | SETTINGS.get(view.name, {}) | self.given
+        return DEFAULTS | tuned(view.name, "SharedPPO") | self.given
 
     def begin(self, view: PublicView) -> None:
         if self._model is None:

@@ -54,7 +54,9 @@ class SocialQ(SocialPolicy, Learner):
     def prepare(self, view: PublicView) -> None:
         self._last = None
         if self._values is None:
+            rng = self.rng
             self.fit(view)
+            self.rng = rng  # that of the run, not of the training
             self.begin(view)
 
     def fit(self, view: PublicView) -> None:
@@ -73,7 +75,6 @@ class SocialQ(SocialPolicy, Learner):
         while done < self.steps:
             if world.done.any():
                 world.reset(where=world.done)
-                self._last = None
             world.advance(self, steps=1)
             done += self.num_envs * world.rows(role)
             if self.progress is not None:

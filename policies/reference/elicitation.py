@@ -95,7 +95,7 @@ class BestResponse(Individuals):
         certain = payments.winner_payment(scale, slope)[..., None] * wins
         paid = payments.rule_payments(rule, scale, certain, value, reference)
         agreement = np.where(rule[..., None] >= payments.AGREEMENT, view.reporting.law(belief, target), 1.0)
-        return np.minimum(paid * agreement, view.params.payment_cap)
+        return np.minimum(paid, view.params.payment_cap) * agreement
 
 
 class FiniteBestResponse(ExactIndividuals):

@@ -1,10 +1,10 @@
 """A policy from whatever acts: a policy, its name or class, a function, a learning library's model, or a file that it has saved."""
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from taciturn.plugins import imported
 from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
@@ -75,18 +75,8 @@ def _named(name: str, parameters: dict[str, Any]) -> Any:
         except TypeError as error:
             raise ValueError(f"policy {prefix}:... cannot take {parameters}: {error}") from error
     try:
-        found: Any = importlib.import_module(prefix)
-        for part in rest.split("."):
-            found = getattr(found, part)
-    except ImportError as error:
-        if (error.name or "").split(".")[0] != prefix.split(".")[0]:
-            raise
+        found = imported(name)
+    except ValueError as error:
         kinds = ", ".join(f"{kind}:PATH" for kind in LOADERS)
-        raise ValueError(
-            f"policy must be a name, module:Class or one of {kinds}, and there is no module {prefix!r}"
-        ) from error
-    except AttributeError as error:
-        raise ValueError(
-            f"policy must be module:Class with a class that the module has, not {name!r}: {error}"
-        ) from error
+        raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
     return bring(found, **parameters)

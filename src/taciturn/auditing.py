@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.envs.core import Array, Population, as_policies, number
+from taciturn.plugins import Plugins
 from taciturn.privacy import mechanisms
 from taciturn.registry import UnknownName
 from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
@@ -71,10 +72,13 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
         return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
     head, *settings = spec.split(",")
     name, colon, level = head.partition(":")
-    known = named_mechanisms()
-    if name not in known:
-        raise UnknownName("mechanism", name, known)
-    kind = known[name]
+    if level[:1].isalpha() and level.partition(":")[0].isidentifier():  # module:Class[:VALUE]
+        path, colon, level = level.partition(":")
+        name = f"{name}:{path}"
+    own = own_mechanisms()
+    kind = own.get(name) or MECHANISM_PLUGINS.find(name)
+    if kind is None:
+        raise UnknownName("mechanism", name, [*own, *MECHANISM_PLUGINS.entries])
     parameters = inspect.signature(kind).parameters
     given: dict[str, Any] = {}
     if colon:
@@ -94,10 +98,28 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     return kind(**given)
 
 
-def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
-    """`{name: class}` of the mechanisms that can be made from a name and numbers."""
+def own_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
+    """`{name: class}` of this package's mechanisms that can be made from a name and numbers."""
     found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in ("Mechanism", "Memoized")}
-    return {k: one for k, one in found.items() if inspect.isclass(one) and issubclass(one, mechanisms.Mechanism)}
+    return {name: one for name, one in found.items() if _is_mechanism(one)}
+
+
+def _is_mechanism(found: Any) -> bool:
+    return inspect.isclass(found) and issubclass(found, mechanisms.Mechanism)
+
+
+MECHANISM_PLUGINS = Plugins(
+    "taciturn.mechanisms",
+    r"[A-Za-z]\w*",
+    "a subclass of taciturn.privacy.mechanisms.Mechanism",
+    lambda found, _: _is_mechanism(found),
+    own_mechanisms,
+)
+
+
+def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
+    """`{name: class}` of the mechanisms that can be made from a name and numbers, with those of other packages that can be used."""
+    return own_mechanisms() | MECHANISM_PLUGINS.load_all()
 
 
 def parsed(text: str) -> Any:
@@ -125,16 +147,12 @@ def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
     """
     inner = getattr(mechanism, "mechanism", mechanism)
     reach = getattr(inner, "sensitivity", None) or sensitivity
-    if isinstance(inner, mechanisms.BitwiseRandomizedResponse | mechanisms.UnaryEncoding):
-        return _far_apart("one_hot", (2,), reach)
-    if isinstance(inner, mechanisms.KaryRandomizedResponse | mechanisms.NoPrivacy):
-        return _far_apart("categorical", (), reach)
-    if isinstance(inner, mechanisms.Exponential):
-        return _far_apart("scores", (NUM_VALUES,), reach)
-    if isinstance(inner, mechanisms.TreeAggregation):
-        stream = np.zeros(inner.horizon or NUM_VALUES)
-        return stream, np.where(np.arange(stream.size) == 0, reach, 0.0)
-    return _far_apart("bounded", (), reach)
+    shapes = {"categorical": (), "one_hot": (2,), "bounded": (), "scores": (NUM_VALUES,), "vector": (1,)}
+    payload = next((payload for payload in shapes if payload in inner.payloads), None)
+    if payload is not None:
+        return _far_apart(payload, shapes[payload], reach)
+    stream = np.zeros(getattr(inner, "horizon", None) or NUM_VALUES)
+    return stream, np.where(np.arange(stream.size) == 0, reach, 0.0)
 
 
 def _far_apart(payload: str, shape: tuple[int, ...], reach: float) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -11,7 +12,7 @@ import numpy as np
 from taciturn.agents import bring
 from taciturn.auditing import Site, audit_command, json_values, named_mechanisms, parse_mechanism, parsed
 from taciturn.envs.core import integer
-from taciturn.registry import WORLDS, UnknownName, make_world, one_agent, policies
+from taciturn.registry import UnknownName, entries, make_world, one_agent, policies, worlds
 from taciturn.simulation import simulate
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 def main() -> None:
     """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
     arguments = sys.argv[1:]
+    warnings.formatwarning = lambda message, *_: f"taciturn: {message}\n"
     sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
     debug = "--debug" in arguments
     try:
@@ -84,9 +86,9 @@ def _app() -> Any:
         """List the environments, policies, mechanisms, studies and figures."""
         from taciturn.bench.catalogue import figures, load_studies
 
-        studies = load_studies()
+        studies, known = load_studies(), worlds()
         found = {
-            "environments": {entry.id: entry.name for entry in WORLDS},
+            "environments": {entry.id: entry.name for entry in entries() if entry.name in known},
             "policies": {
                 name: _first_line(policy) + " It knows the hidden truth." * (policy.needs_truth is True)
                 for name, policy in policies().items()
@@ -98,7 +100,7 @@ def _app() -> Any:
         if as_json:
             print(json.dumps(found))
             return
-        world_lines = {id_: f"{name:22} {_first_line(make_world(name))}" for id_, name in found["environments"].items()}
+        world_lines = {id_: f"{name:22} {_first_line(known[name])}" for id_, name in found["environments"].items()}
         sections = {"environments": {"": world_lines}, "policies": _by_module(found["policies"])}
         sections |= {kind: {"": found[kind]} for kind in ("mechanisms", "studies", "figures")}
         width = max(len(name) for parts in sections.values() for rows in parts.values() for name in rows)
@@ -178,6 +180,7 @@ def _app() -> Any:
             ),
         ] = "PPO",
         settings: Settings = None,
+        file: Annotated[Path | None, Option("--settings", help="A YAML file with settings of the algorithm.")] = None,
         privacy: Annotated[str | None, Option(help="MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
         num_envs: Annotated[int, Option(help="Replicas in training.")] = 16,
         evaluations: Annotated[int, Option(help="How often it is saved, and evaluated in fresh runs.")] = 10,
@@ -196,8 +199,8 @@ def _app() -> Any:
             )
         with bar(stderr(), 1) as shown:
             train(
-                env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, num_envs=num_envs,
-                evaluations=evaluations, resume=resume, progress=lambda done, text: shown.running(text, done),
+                env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, file=file,
+                num_envs=num_envs, evaluations=evaluations, resume=resume, progress=lambda done, text: shown.running(text, done),
             )  # fmt: skip
         print(f"trained: {out} (taciturn run {env} --policy {out})")
         print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
@@ -300,12 +303,12 @@ def _first_line(documented: Any) -> str:
 
 
 def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
-    """The policies' lines grouped by module, under its first line: the papers' policies first, then the classic ones and the learners."""
+    """The policies' lines by module, under its first line: the papers' policies, the classic ones, the learners, other packages'."""
     found: dict[str, dict[str, str]] = {}
     modules = {name: policy.__module__ for name, policy in policies().items()}
-    for kind in ("reference", "classic", "learned", "base"):
-        for name in (name for name in lines if kind in modules[name].split(".")):
-            found.setdefault(_first_line(sys.modules[modules[name]]), {})[name] = lines[name]
+    kinds = [f"taciturn.policies.{kind}" for kind in ("reference", "classic", "learned", "base", "")]
+    for name in sorted(lines, key=lambda name: [not modules[name].startswith(kind) for kind in kinds]):
+        found.setdefault(_first_line(sys.modules[modules[name]]), {})[name] = lines[name]
     return found
 
 

@@ -12,9 +12,13 @@ import gymnasium
 import pettingzoo
 
 from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
+from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter
 
-__all__ = ["WORLDS", "Entry", "UnknownName", "make_policy", "make_world", "platform_side", "policies", "seat", "worlds"]
+__all__ = [
+    "ANY_WORLD", "POLICY_PLUGINS", "WORLDS", "WORLD_PLUGINS", "Entry", "UnknownName", "entries", "entry", "make_policy", "make_world",
+    "platform_side", "policies", "policy_class", "seat", "worlds",
+]  # fmt: skip
 
 
 class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
@@ -31,12 +35,13 @@ class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
 class Entry:
     """A world: its name in `taciturn.envs`, the module that defines it, its id, and the standard registries that list it.
 
-    `one_agent` makes its Gymnasium forms where the world itself has several agents: the population in which one of them acts and
+    Without a module it is another package's, which declares it under this name, or a world that is named by import path.
+    `one_agent` makes its Gymnasium forms if they are not a seat among `others` (`seat`): the population in which one agent acts and
     policies play the others, from `(num_envs, **parameters)`.
     """
 
     name: str
-    module: str
+    module: str | None
     id: str
     pettingzoo: bool = True
     one_agent: Callable[..., Population[Any]] | None = None
@@ -44,13 +49,8 @@ class Entry:
     @property
     def world(self) -> World[Any, Any, ...]:
         """The world, whose module is imported when it is asked for."""
-        found: World[Any, Any, ...] = getattr(importlib.import_module(self.module), self.name)
-        return found
-
-    @property
-    def needs_others(self) -> bool:
-        """Whether its Gymnasium form is the seat of one agent among `others` (`seat`)."""
-        return isinstance(self.one_agent, partial)
+        module = self.module
+        return WORLD_PLUGINS.find(self.name) if module is None else getattr(importlib.import_module(module), self.name)
 
 
 def seat(
@@ -74,7 +74,7 @@ def seat(
     if others is None:
         raise ValueError(
             f'{world} has many agents: give others="NAME OF A POLICY" to gymnasium.make for the seat of one of them, or use '
-            f"taciturn.envs.{world}.parallel_env() or .env() for all"
+            f"{world}.parallel_env() or .env() for all"
         )
     population = make_world(world).population(num_envs, **parameters)
     (role,) = population.roles
@@ -118,73 +118,109 @@ def platform_side(
 WORLDS = (
     Entry("round_stopping_v0", "taciturn.envs.round_stopping.world", "taciturn/RoundStopping-v0"),
     Entry("federated_training_v0", "taciturn.envs.federated_training.world", "taciturn/FederatedTraining-v0"),
-    Entry(
-        "federated_bandit_v0",
-        "taciturn.envs.federated_bandit.world",
-        "taciturn/FederatedBandit-v0",
-        one_agent=partial(seat, "federated_bandit_v0"),
-    ),
+    Entry("federated_bandit_v0", "taciturn.envs.federated_bandit.world", "taciturn/FederatedBandit-v0"),
     Entry("arm_elimination_v0", "taciturn.envs.federated_bandit.arm_elimination", "taciturn/ArmElimination-v0"),
-    Entry(
-        "gossip_bandit_v0",
-        "taciturn.envs.gossip_bandit.world",
-        "taciturn/GossipBandit-v0",
-        one_agent=partial(seat, "gossip_bandit_v0"),
-    ),
-    Entry(
-        "social_bandit_v0",
-        "taciturn.envs.social_bandit.world",
-        "taciturn/SocialBandit-v0",
-        one_agent=partial(seat, "social_bandit_v0"),
-    ),
-    Entry(
-        "recommender_v0",
-        "taciturn.envs.recommender.world",
-        "taciturn/Recommender-v0",
-        one_agent=partial(seat, "recommender_v0"),
-    ),
+    Entry("gossip_bandit_v0", "taciturn.envs.gossip_bandit.world", "taciturn/GossipBandit-v0"),
+    Entry("social_bandit_v0", "taciturn.envs.social_bandit.world", "taciturn/SocialBandit-v0"),
+    Entry("recommender_v0", "taciturn.envs.recommender.world", "taciturn/Recommender-v0"),
     Entry("elicitation_v0", "taciturn.envs.elicitation.world", "taciturn/Elicitation-v0", one_agent=platform_side),
 )
 
 
+WORLD_PLUGINS = Plugins(
+    "taciturn.worlds",
+    r"[a-z][a-z0-9_]*_v\d+",
+    "a taciturn.envs.core.World",
+    lambda found, _: isinstance(found, World),
+    lambda: [entry.name for entry in WORLDS],
+)
+POLICY_PLUGINS = Plugins(
+    "taciturn.policies",
+    r"[A-Za-z]\w*",
+    "a subclass of taciturn.policies.Policy",
+    lambda found, _: isinstance(found, type) and issubclass(found, _policy_module().Policy),
+    lambda: own_policies(),
+)
+
+
+def entries() -> list[Entry]:
+    """The worlds of this package and those that others declare: `rumour_v0` has the id `taciturn/Rumour-v0`."""
+    return [*WORLDS, *(Entry(name, None, _id(name)) for name in WORLD_PLUGINS.entries)]
+
+
+def _id(name: str) -> str:
+    plain, _, version = name.rpartition("_")
+    return f"taciturn/{plain.title().replace('_', '')}-{version}"
+
+
 def worlds() -> dict[str, World[Any, Any, ...]]:
-    """`{name: world}`, in the order of `WORLDS`."""
-    return {entry.name: entry.world for entry in WORLDS}
+    """`{name: world}`: those of `WORLDS`, and those of other packages that can be used."""
+    return {entry.name: entry.world for entry in WORLDS} | WORLD_PLUGINS.load_all()
 
 
 def make_world(name: str) -> World[Any, Any, ...]:
     """A world by its name or id, with or without the version: `round_stopping`, `taciturn/RoundStopping-v0`, ...
 
+    A world that no package declares is named by import path, as `module:name`.
+
     Raises:
         UnknownName: no world is called that.
+        ValueError: a package's world cannot be used, or `module:name` is none.
     """
-    for entry in WORLDS:
-        plain = entry.name.removesuffix("_v0")
-        short = entry.id.removeprefix("taciturn/")
-        if name in (entry.name, plain, entry.id, short, short.removesuffix("-v0")):
-            return entry.world
-    raise UnknownName("environment", name, [entry.name for entry in WORLDS] + [entry.id for entry in WORLDS])
+    return entry(name).world
 
 
-def policies() -> dict[str, type[Any]]:
+def entry(name: str) -> Entry:
+    """What is known of a world of that name (see `make_world`)."""
+    known = entries()
+    for one in known:
+        short = one.id.removeprefix("taciturn/")
+        if name in (one.name, one.name.removesuffix("_v0"), one.id, short, short.removesuffix("-v0")):
+            return one
+    if ":" in str(name):
+        return Entry(name, None, ANY_WORLD)
+    raise UnknownName("environment", name, [one.name for one in known] + [one.id for one in known])
+
+
+def _policy_module() -> Any:
+    return importlib.import_module("taciturn.policies")
+
+
+def own_policies() -> dict[str, type[Any]]:
     """`{name: class}` of the policies in `taciturn.policies`."""
-    module = importlib.import_module("taciturn.policies")
+    module = _policy_module()
     return {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
 
 
+def policies() -> dict[str, type[Any]]:
+    """`{name: class}` of the policies in `taciturn.policies`, and of those of other packages that can be used."""
+    return own_policies() | POLICY_PLUGINS.load_all()
+
+
+def policy_class(name: str) -> type[Any] | None:
+    """The class of policies that a name or `module:Class` stands for; None if there is none, as for a saved agent."""
+    try:
+        return own_policies().get(name) or POLICY_PLUGINS.find(name)
+    except PluginError:
+        raise
+    except ValueError:
+        return None
+
+
 def make_policy(name: str, **parameters: Any) -> Any:
-    """A policy by its class name.
+    """A policy by its class name, or by the name under which a package declares it.
 
     Raises:
         UnknownName: no policy is called that.
         UnknownParameter: a parameter that it does not take.
-        ValueError: one out of range.
+        ValueError: one out of range, or a package's policy cannot be used.
     """
-    known = policies()
-    if name not in known:
-        raise UnknownName("policy", name, known)
+    own = own_policies()
+    kind = own.get(name) or POLICY_PLUGINS.find(name)
+    if kind is None:
+        raise UnknownName("policy", name, [*own, *POLICY_PLUGINS.entries])
     try:
-        return known[name](**parameters)
+        return kind(**parameters)
     except UnknownParameter:
         raise
     except TypeError as error:
@@ -196,14 +232,14 @@ def make_policy(name: str, **parameters: Any) -> Any:
 
 def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
     """Gymnasium's form of a world."""
-    return SingleEnv(_gymnasium_form(_entry(world), 1, parameters), render_mode)
+    return SingleEnv(_gymnasium_form(entry(world), 1, parameters), render_mode)
 
 
 def vector_env(
     world: str, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **parameters: Any
 ) -> VectorView:
     """Gymnasium's vector form of a world."""
-    return VectorView(_gymnasium_form(_entry(world), num_envs, parameters), autoreset_mode, render_mode)
+    return VectorView(_gymnasium_form(entry(world), num_envs, parameters), autoreset_mode, render_mode)
 
 
 def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:
@@ -218,30 +254,35 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 
 def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
     """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are named."""
-    found = make_world(world)
-    entry = next((entry for entry in WORLDS if entry.world is found), None)
-    if entry is None or (entry.needs_others and "others" not in parameters):
-        return found.population(num_envs, **parameters)
-    return _gymnasium_form(entry, num_envs, parameters)
-
-
-def _entry(name: str) -> Entry:
-    (entry,) = (entry for entry in WORLDS if entry.name == name)
-    return entry
+    found = entry(world)
+    if found.one_agent is None and "others" not in parameters:
+        return found.world.population(num_envs, **parameters)
+    return _gymnasium_form(found, num_envs, parameters)
 
 
 def _gymnasium_form(entry: Entry, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
     """A population of one agent."""
+    world, make = entry.world, entry.one_agent or partial(seat, entry.name)
+    own = [name for name, one in inspect.signature(make).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    plain = {name: value for name, value in parameters.items() if name not in own}
+    world.check_names(plain, own)
     if entry.one_agent is None:
-        return entry.world.population(num_envs, **parameters)
-    own = [name for name, one in inspect.signature(entry.one_agent).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    entry.world.check_names(set(parameters) - set(own), own)
-    return entry.one_agent(num_envs, **parameters)
+        whole = world.population(num_envs, **plain)
+        if len(whole.possible_agents) == 1 or len(whole.roles) > 1:
+            world.check_names(parameters)
+            return whole
+    return make(num_envs, **parameters)
+
+
+ANY_WORLD = "taciturn/World-v0"
+"""The id whose parameter `world` names any world, by import path too."""
 
 
 def register() -> None:
     """Enter the worlds in Gymnasium's registry and, where PettingZoo has one, in PettingZoo's."""
-    for entry in WORLDS:
+    if ANY_WORLD not in gymnasium.registry:
+        gymnasium.register(ANY_WORLD, f"{__name__}:single_env", vector_entry_point=f"{__name__}:vector_env")
+    for entry in entries():
         known: dict[str, Any] = {"kwargs": {"world": entry.name}}
         if entry.id not in gymnasium.registry:
             single, vector = f"{__name__}:single_env", f"{__name__}:vector_env"

@@ -4,11 +4,20 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
 
-from taciturn.bench.study import STUDIES, Study
+from taciturn.bench.study import STUDIES, STUDY_NAMES, Study
+from taciturn.plugins import Plugins
 from taciturn.registry import UnknownName
 
+STUDY_PLUGINS = Plugins(
+    "taciturn.studies",
+    STUDY_NAMES,
+    "a subclass of taciturn.bench.study.Study of that name",
+    lambda found, name: isinstance(found, type) and issubclass(found, Study) and (found.name == name or ":" in name),
+    lambda: own_studies(),
+)
 
-def load_studies() -> dict[str, Study]:
+
+def own_studies() -> dict[str, Study]:
     """Import every module of `taciturn.bench.comparisons` and `taciturn.bench.papers`; return the registered studies by name."""
     for name in ("taciturn.bench.comparisons", "taciturn.bench.papers"):
         package = importlib.import_module(name)
@@ -17,14 +26,23 @@ def load_studies() -> dict[str, Study]:
     return STUDIES
 
 
+def load_studies() -> dict[str, Study]:
+    """The studies by name, with those of other packages that can be used."""
+    return own_studies() | {name: study() for name, study in STUDY_PLUGINS.load_all().items()}
+
+
 def studies_named(names: Iterable[str]) -> list[Study]:
-    """The studies of these names; all comparisons if there are none. Raises UnknownName."""
+    """The studies of these names, or `module:Class`; all comparisons if there are none. Raises UnknownName."""
     studies = load_studies()
     chosen = list(names) or [name for name, study in studies.items() if not study.figures]
-    for name in chosen:
-        if name not in studies:
-            raise UnknownName("study", name, studies)
-    return [studies[name] for name in chosen]
+    return [studies.get(name) or _study(name, studies) for name in chosen]
+
+
+def _study(name: str, known: Iterable[str]) -> Study:
+    found = STUDY_PLUGINS.find(name)
+    if found is None:
+        raise UnknownName("study", name, known)
+    return found()
 
 
 def studies_of_figures(names: Iterable[str]) -> list[Study]:

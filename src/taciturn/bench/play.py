@@ -9,7 +9,7 @@ from taciturn.agents import bring
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.results import RUNS, TUNING_SEEDS, Cell, Config, Progress, Result
 from taciturn.policies import Learner, Policy
-from taciturn.registry import make_world, policies
+from taciturn.registry import make_world, policy_class
 from taciturn.simulation import Run, simulate
 
 FRESH = 100
@@ -26,7 +26,7 @@ HOW_LEARNERS_ARE_JUDGED = (
 
 def learns(policy: str) -> bool:
     """Whether the policy of that name is trained, and hence takes a seed."""
-    return issubclass(policies().get(policy, Policy), Learner)
+    return issubclass(policy_class(policy) or Policy, Learner)
 
 
 def config(

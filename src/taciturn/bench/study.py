@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, file_name, short
 from taciturn.bench.statistics import Estimate
-from taciturn.registry import make_policy, policies
+from taciturn.registry import policy_class
 
 AGREES, IN_KIND, DIFFERS, NOT_TESTED = VERDICTS = ("agrees", "in kind", "differs", "not tested")
 
@@ -137,7 +137,8 @@ class Study:
     def label(self, group: Group, results: Results) -> str:
         """`row_label`, marked where the policy knows what its world hides from the others."""
         name, parameters = group.config.get("policy"), group.config.get("policy_params", {})
-        known = name in policies() and make_policy(str(name), **parameters).needs_truth
+        kind = policy_class(str(name))
+        known = kind is not None and kind(**parameters).needs_truth
         return self.row_label(group, results) + KNOWS_TRUTH * known
 
     def row_label(self, group: Group, results: Results) -> str:
@@ -151,13 +152,14 @@ class Study:
 
 
 KNOWS_TRUTH = " (knows the hidden truth)"
+STUDY_NAMES = "[a-z][a-z0-9_-]*"
 STUDIES: dict[str, Study] = {}
 S = TypeVar("S", bound=Study)
 
 
 def register(study: type[S]) -> type[S]:
     """Class decorator: add a study to `STUDIES`."""
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", study.name):
+    if not re.fullmatch(STUDY_NAMES, study.name):
         raise ValueError(f"name of a study must be lower-case letters, digits, '_' and '-', not {study.name!r}")
     if study.name in STUDIES:
         raise ValueError(f"name of a study must be new, but {study.name!r} is taken")

@@ -2,8 +2,10 @@
 
 import csv
 import importlib
+import inspect
 import io
 import json
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from taciturn.policies import Learner
 from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor
 from taciturn.policies.learned.training import library_seed, one_thread
-from taciturn.registry import UnknownName, make_policy, one_agent, policies
+from taciturn.policies.learned.tuning import settings_in, tuned
+from taciturn.registry import UnknownName, make_policy, one_agent, policies, policy_class
 from taciturn.simulation import simulate
 from taciturn.validation import missing_extra
 from taciturn.wrappers import Privatize
@@ -31,8 +34,8 @@ Told = Callable[[float, str], None]
 
 def train(
     world: str, algorithm: str = "PPO", *, steps: int, out: str | Path, seed: int = 0, params: Mapping[str, Any] | None = None,
-    privacy: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None, num_envs: int = 16, evaluations: int = 10,
-    resume: bool = False, progress: Told | None = None,
+    privacy: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None, file: str | Path | None = None,
+    num_envs: int = 16, evaluations: int = 10, resume: bool = False, progress: Told | None = None,
 ) -> Path:  # fmt: skip
     """Train an agent and keep it in `out`; `simulate`, studies and the command line take it by the folder's name.
 
@@ -51,6 +54,8 @@ def train(
         privacy: `{channel: mechanism}` in training and evaluation.
         settings: parameters of the algorithm. As in rl-zoo, `policy` names its network ("MlpPolicy", "MlpLstmPolicy"), and `normalize`
             says whether observations and rewards are normalised by running statistics.
+        file: a YAML file with further settings, under the name of the algorithm (`taciturn.policies.learned.tuning`), in place of
+            those that come with this package for the world.
         num_envs: replicas in training.
         evaluations: how often the agent is saved and evaluated.
         resume: go on from the last checkpoint in `out`, or return at once if the training there is finished.
@@ -70,12 +75,20 @@ def train(
     for channel, mechanism in (privacy or {}).items():
         population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
-    make = learner if algorithm in policies() else library
-    trainer = make(algorithm, population, num_envs, seed, dict(settings or {}))
+    make = library if policy_class(algorithm) is None else learner
+    # A learner finds the settings of this package by itself.
+    found = tuned(population.name, algorithm) if make is library and file is None else own_settings(file, algorithm)
+    settings = found | dict(settings or {})
+    try:
+        trainer = make(algorithm, population, num_envs, seed, settings)
+    except (TypeError, ValueError) as error:
+        if file is None:
+            raise
+        raise ValueError(f"{file}: {error}") from error
     folder = Path(out)
     asked = {
         "world": world, "algorithm": algorithm, "steps": steps, "seed": seed, "params": dict(params or {}),
-        "privacy": {name: repr(one) for name, one in (privacy or {}).items()}, "settings": dict(settings or {}),
+        "privacy": {name: repr(one) for name, one in (privacy or {}).items()}, "settings": settings,
         "num_envs": num_envs, "evaluations": evaluations,
     }  # fmt: skip
     begun = _open(folder, asked, resume)
@@ -84,6 +97,16 @@ def train(
     trainer(folder, steps, evaluations, progress or (lambda fraction, text: None))
     write_json(folder / "manifest.json", begun | {"finished": now()})
     return folder
+
+
+def own_settings(file: str | Path | None, algorithm: str) -> dict[str, Any]:
+    """The settings of an algorithm in a user's file, empty without a file; ValueError if it has none."""
+    if file is None:
+        return {}
+    known = settings_in(Path(file))
+    if algorithm not in known:
+        raise ValueError(f"{file} must have an entry {algorithm!r}, and has {', '.join(known) or 'none'}")
+    return dict(known[algorithm])
 
 
 def _open(folder: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
@@ -154,13 +177,14 @@ def learner(
     name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any]
 ) -> Callable[[Path, int, int, Told], None]:
     """How a learner of this package is trained; it is saved once, when it has learned."""
-    if not issubclass(policies()[name], Learner):
+    kind = policy_class(name) or Policy
+    if not issubclass(kind, Learner):
         raise ValueError(f"algorithm must be one that learns, and {name} does not")
-    made = make_policy(name, seed=seed, **settings)
+    make_policy(name, seed=seed, **settings)  # or say at once what is wrong
 
     def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
-        if hasattr(made, "steps") and "steps" not in settings:
-            made.steps = steps
+        own = {"steps": steps} if "steps" in inspect.signature(kind).parameters else {}
+        made = make_policy(name, **{"seed": seed} | own | settings)
         made.progress = lambda done: tell(0.95 * done, f"{name} learns")
         population.reset(seed=seed)
         made.train(population)
@@ -194,35 +218,46 @@ def library(
         learners = [one for one, kind in policies().items() if issubclass(kind, Learner)]
         raise UnknownName("algorithm", name, [*known, *learners])
     own = dict(settings)
+    for key, one in inspect.signature(known[name]).parameters.items():
+        if isinstance(one.default, int | float) and isinstance(own.get(key), str):
+            raise ValueError(f"{key} must be a number, as 0.003 or 3.0e-3, not {own[key]!r}")
     network = own.pop("policy", "MlpLstmPolicy" if name == "RecurrentPPO" else "MlpPolicy")
     normalize = own.pop("normalize", False)
     population.reset(seed=seed)  # from now on its mechanisms stand on its channels, and in the worlds for practice
-    practice = population.view().practice(num_envs)
-    rows: Any = VecMonitor(RowsVecEnv(practice, seed))
-    if normalize:
-        rows = VecNormalize(rows, gamma=own.get("gamma", 0.99))
+
+    def rows(statistics: Path | None = None) -> Any:
+        found: Any = VecMonitor(RowsVecEnv(population.view().practice(num_envs), seed))
+        if normalize and statistics is not None:
+            return VecNormalize.load(str(statistics), found)
+        return VecNormalize(found, gamma=own.get("gamma", 0.99)) if normalize else found
+
+    model: Any
     try:
-        model = known[name](network, rows, seed=library_seed(seed), device="cpu", **own)
+        model = known[name](network, rows(), seed=library_seed(seed), device="cpu", **own)
     except (TypeError, ValueError, AssertionError) as error:
         raise ValueError(f"algorithm {name} cannot learn in {population.name} with {settings}: {error}") from error
 
-    def save(folder: Path, stem: str) -> None:
+    def save(model_file: Path, statistics_file: Path) -> None:
+        if normalize:
+            write_bytes(statistics_file, pickle.dumps(model.get_vec_normalize_env()))
         buffer = io.BytesIO()
         model.save(buffer)
-        write_bytes(folder / f"{stem}.zip", buffer.getvalue())
-        if normalize:
-            import pickle
-
-            write_bytes(folder / f"{stem}.pkl" if stem != "model" else folder / "vecnormalize.pkl", pickle.dumps(rows))
+        write_bytes(model_file, buffer.getvalue())
 
     def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
         nonlocal model
         marks = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
-        done = max((int(file.stem) for file in (folder / "checkpoints").glob("*.zip")), default=0)
+        checkpoints, replay = folder / "checkpoints", folder / "checkpoints" / "replay.pkl"
+        done = max((int(file.stem) for file in checkpoints.glob("*.zip")), default=0)
         if done:
-            model = known[name].load(folder / "checkpoints" / f"{done}.zip", env=rows, device="cpu")
+            model = known[name].load(checkpoints / f"{done}.zip", env=rows(checkpoints / f"{done}.pkl"), device="cpu")
+            # Otherwise what was learned from at first would be met again.
+            model.get_env().seed(int(np.random.SeedSequence([seed, done]).generate_state(1)[0]))
             model.num_timesteps = done
-        logger = configure(str(folder / "log"), ["csv", "tensorboard"])
+            if replay.exists():
+                model.load_replay_buffer(replay)
+        log = folder / "log" / f"from_{done}" if done else folder / "log"  # the file of numbers is written anew
+        logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
         try:
             for mark in marks:
@@ -232,11 +267,14 @@ def library(
                     model.learn(
                         mark - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
                     )
-                save(folder / "checkpoints", str(mark))
+                if hasattr(model, "replay_buffer"):
+                    write_bytes(replay, pickle.dumps(model.replay_buffer))
+                save(checkpoints / f"{mark}.zip", checkpoints / f"{mark}.pkl")
                 evaluated(Predictor(model), population, seed, folder, mark)
         finally:
             logger.close()
-        save(folder, "model")
+        save(folder / "model.zip", folder / "vecnormalize.pkl")
+        replay.unlink(missing_ok=True)
 
     return run
 

@@ -1,0 +1,147 @@
+"""A world, a policy and a mechanism of another package: agents guess a bit that each of them has seen noisily, and hear a noisy vote."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from taciturn.envs.core import (
+    Array,
+    Channel,
+    Layout,
+    Population,
+    PublicView,
+    Role,
+    World,
+    integer,
+    number,
+)
+from taciturn.policies import Policy
+from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    num_agents: int = 9
+    accuracy: float = 0.7
+    horizon: int = 20
+
+    def __post_init__(self) -> None:
+        integer("num_agents", self.num_agents, at_least=1)
+        number("accuracy", self.accuracy, at_least=0.5, at_most=1)
+        integer("horizon", self.horizon, at_least=1)
+
+
+@dataclass(frozen=True)
+class State:
+    truth: Array  # int64[B]
+    signal: Array  # int64[B, N]: what each agent sees in this step
+    votes: Array  # float64[B, 2]: shares of the votes that arrived in the last step
+    right: Array  # float64[B]: guesses that were right so far, mean over agents
+    time: Array  # int64[B]
+
+
+class Rumour(Population[State]):
+    """Agents guess a hidden bit in every step, from a fresh noisy sight of it and the votes of the last step."""
+
+    name = "rumour"
+    params: Params
+
+    def make_roles(self) -> tuple[Role, ...]:
+        layout = Layout(signal=(2, 0, 1), votes=(2, 0, 1))
+        return (Role("agent", self.params.num_agents, layout, Discrete(2)),)
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        return (Channel("vote", "one_hot", observer="public", unit="event"),)
+
+    def initial(self) -> State:
+        truth = self.stream("truth").integers(0, 2, self.num_envs)
+        size = (self.num_envs, 2)
+        return State(truth, self.sights(truth), np.full(size, 0.5), np.zeros(self.num_envs), np.zeros_like(truth))
+
+    def sights(self, truth: Array) -> Array:
+        shape = (self.num_envs, self.params.num_agents)
+        wrong = self.stream("sights").random(shape) >= self.params.accuracy
+        return self.private(truth[:, None] ^ wrong)
+
+    def transition(self, state: State, actions: dict[str, Array]) -> tuple[State, dict[str, Array], Array, Array, Any]:
+        guess, time = actions["agent"], state.time + 1
+        votes = (guess[..., None] == np.arange(2)).astype(np.float64)
+        heard, arrived = self.channels["vote"].send(votes, sensitivity=2.0)
+        shares = (heard * arrived[..., None]).sum(1) / np.maximum(arrived.sum(1), 1)[:, None]
+        reward = (guess == state.truth[:, None]).astype(np.float64)
+        new = State(state.truth, self.sights(state.truth), shares, state.right + reward.mean(1), time)
+        return new, {"agent": reward}, np.zeros_like(self.done), time >= self.params.horizon, {"right": new.right}
+
+    def empty_info(self) -> dict[str, Any]:
+        return {"right": 0.0}
+
+    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
+        signal = (state.signal[..., None] == np.arange(2)).astype(np.float64)
+        votes = np.broadcast_to(state.votes[:, None], signal.shape)
+        return self.roles[role].layout.pack(signal=signal, votes=votes)
+
+    def measures(self) -> dict[str, Any]:
+        return {"right": lambda: self.state.right}
+
+
+rumour_v0 = World(Rumour, Params)
+
+
+class Sceptic(Policy):
+    """Follow the votes if they are clear enough, and otherwise your own sight."""
+
+    def __init__(self, clear: float = 0.2) -> None:
+        self.clear = number("clear", clear, at_least=0, at_most=1)
+
+    def begin(self, view: PublicView) -> None:
+        self._layout = view.roles[self.role].layout
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs)
+        lead = seen["votes"][..., 1] - seen["votes"][..., 0]
+        return np.where(np.abs(lead) > self.clear, lead > 0, seen["signal"][..., 1] > 0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Shrug(Mechanism):
+    """Vote as you think with probability 1 - shrug, and for one of the two options at random otherwise.
+
+    It is the k-ary randomised response for two options, whose epsilon is log((2 - shrug) / shrug).
+
+    Args:
+        shrug: > 0 and < 1.
+    """
+
+    payloads = frozenset({"one_hot"})
+    kind: ClassVar[str] = "k_ary_randomized_response"
+    payload_dims: ClassVar[int] = 1
+    shrug: float = 0.5
+
+    def __post_init__(self) -> None:
+        number("shrug", self.shrug, above=0, below=1)
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]  # which is an attribute where it is the parameter
+        return float(np.log((2 - self.shrug) / self.shrug))
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
+        votes = np.asarray(x)
+        flips = rng.random(votes.shape[:-1]) < self.shrug / 2
+        return np.where(flips[..., None], votes[..., ::-1], votes)
+
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
+        return (np.asarray(y) - np.asarray(num_messages)[..., None] * self.shrug / 2) / (1 - self.shrug)
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        return np.full(np.shape(x), self.shrug / 2 * (1 - self.shrug / 2) / (1 - self.shrug) ** 2)
+
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
+        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, {"epsilon": self.epsilon, "num_values": 2.0})
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        answer, first, second = (np.asarray(one)[..., 0] for one in (y, x0, x1))
+        return self.epsilon * ((answer == first).astype(np.float64) - (answer == second))

@@ -1,0 +1,53 @@
+"""Settings of learners, one YAML file a world: those that come with this package, and a user's own."""
+
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from taciturn.validation import missing_extra, shown
+
+__all__ = ["FOLDER", "settings_in", "tuned"]
+
+FOLDER = Path(__file__).parent / "settings"
+
+
+def tuned(world: str, algorithm: str) -> dict[str, Any]:
+    """The settings of an algorithm or learner that come with this package for the world of that name; empty if there are none."""
+    file = FOLDER / f"{world}.yml"
+    return deepcopy(settings_in(file).get(algorithm, {})) if file.is_file() else {}
+
+
+@cache
+def settings_in(file: Path) -> dict[str, dict[str, Any]]:
+    """`{algorithm: settings}` of a file.
+
+    Each of its entries is called after an algorithm and has `settings`, which are parameters by name, and `found`, free text under the keys
+    `command`, `seeds` and `budget` that says how they were found.
+
+    Raises:
+        ValueError: the file is not of this form; the message names it and the key.
+        ImportError: pyyaml is not installed.
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        raise missing_extra("settings of learners need pyyaml", "rl") from error
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, OSError) as error:
+        raise ValueError(f"{file} must be a YAML file of settings: {' '.join(str(error).split())}") from error
+    for name, entry in _mapping(file, "the file", found).items():
+        for key, value in _mapping(file, name, entry).items():
+            if key not in ("found", "settings"):
+                raise ValueError(f"{file}: {name}.{key} must be called found or settings")
+            _mapping(file, f"{name}.{key}", value)
+        if "settings" not in entry:
+            raise ValueError(f"{file}: {name} must have settings")
+    return {name: entry["settings"] for name, entry in found.items()}
+
+
+def _mapping(file: Path, key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f"{file}: {key} must be a mapping with names as keys, not {shown(value)}")
+    return value

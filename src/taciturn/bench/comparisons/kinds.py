@@ -1,0 +1,263 @@
+"""Every kind of agent in every world: at random, textbook baselines, the papers' algorithms, plain PPO and tuned learners."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from taciturn.agents import bring
+from taciturn.bench import statistics
+from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
+from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Score, Study, Table, register
+from taciturn.bench.tables import interval, mean_text, number
+from taciturn.envs.core import Population, Rollout, as_policies, begin
+from taciturn.policies import BestResponse
+from taciturn.policies.external.rows import Predictor
+from taciturn.registry import make_world, platform_side
+from taciturn.validation import Array
+from taciturn.wrappers import NoPrivacy
+from taciturn.wrappers.channels import private_config
+
+Entry = tuple[str, Config]
+RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
+PPO, RETURN = "PPO, plain defaults", "return"
+HIGHER = ("rate", RETURN)  # of the measures, those of which more is better
+
+
+class Field(NamedTuple):
+    """Who competes in a world, in which measure, and how plain PPO trains: replicas, and steps over all rows (below five minutes)."""
+
+    world: Config
+    measure: str
+    replicas: int
+    steps: int
+    classic: tuple[Entry, ...]
+    paper: tuple[Entry, ...]
+    tuned: tuple[Entry, ...]
+
+
+STOPPING: dict[str, tuple[Entry, ...]] = {
+    "classic": (
+        ("OneStepLookAhead", {}), ("FixedCount", {"k": 5}), ("Fraction", {"fraction": 0.1}), ("Deadline", {"slots": 30}),
+        ("WaitForAll", {}),
+    ),
+    "paper": (("OptimalStopping", {}),),
+    "tuned": (("LearnedStopping", {}),),
+}  # fmt: skip
+ISOLATED: tuple[Entry, ...] = (("IsolatedUCB", {}), ("IsolatedThompson", {}))
+COPYING: tuple[Entry, ...] = (("Voter", {}), ("FollowMajority", {}), ("CopyOnReward", {}))
+FIELDS: dict[str, Field] = {
+    "round_stopping_v0": Field({}, "rate", 1, 100_000, **STOPPING),
+    "federated_training_v0": Field({}, "test_loss", 1, 60_000, **STOPPING),
+    "federated_bandit_v0": Field(
+        {"num_agents": 5, "num_arms": 5, "horizon": 1000}, "regret_per_agent", 2, 200_000,
+        tuple((name, {}) for name in ("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "Fed2UCB")),
+        (("CDPMAB", {}), ("SingleAgent", {})), (("LearnedPulls", {}),),
+    ),
+    "arm_elimination_v0": Field({}, "regret_per_agent", 1, 60_000, (), (("EliminationSchedule", {}),), (("LearnedElimination", {}),)),
+    "gossip_bandit_v0": Field(
+        {"num_agents": 20, "horizon": 20.0}, "popularity_regret", 2, 100_000, COPYING + ISOLATED, (("PPCL", {}),), (("SharedPPO", {}),),
+    ),
+    "social_bandit_v0": Field(
+        {"num_agents": 20, "horizon": 50}, "pseudo_regret", 1, 300_000, COPYING + ISOLATED,
+        (("PrivateSocialLearning", {}), ("Replicator", {})), (("SharedPPO", {}),),
+    ),
+    "elicitation_v0": Field(
+        {"num_individuals": 50}, "loss", 1, 40_000,
+        (("FlatRate", {}), ("OutputAgreement", {}), ("PeerTruthSerum", {}), ("PostedPrice", {})),
+        (("Wintall", {}),), (("SharedPPO", {}),),
+    ),
+}  # fmt: skip
+
+
+def population(cell: Cell, replicas: int, purpose: str) -> Population[Any]:
+    """Replicas of a cell's world. Platforms of elicitation that were designed need the whole world, and others play one side of it."""
+    world, params = cell.config["env"], cell.config["env_params"]
+    if world == "elicitation_v0" and cell.config["kind"] not in (CLASSIC, PAPER):
+        found = platform_side(replicas, **params)
+    else:
+        found = make_world(world).population(replicas, **params)
+    found.purpose = purpose
+    return found
+
+
+def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
+    """What PPO learns with all its arguments left at their defaults; it acts as it was trained, by drawing its actions."""
+    import torch
+    from stable_baselines3 import PPO
+
+    from taciturn.policies.learned.training import library_seed, one_thread
+    from taciturn.wrappers.sb3 import RowsVecEnv
+
+    field = FIELDS[cell.config["env"]]
+    steps = cell.config["policy_params"].get("steps", field.steps)
+    world = population(cell, field.replicas, "training")
+
+    def told(seen: dict[str, Any], _: dict[str, Any]) -> bool:
+        if progress is not None:
+            progress(min(1.0, seen["self"].num_timesteps / steps))
+        return True
+
+    with one_thread():
+        model = PPO("MlpPolicy", RowsVecEnv(world, seed=cell.seed), seed=library_seed(cell.seed), device="cpu")
+        model.learn(steps, callback=told)
+    torch.manual_seed(library_seed(cell.seed))
+    return Predictor(model, deterministic=False)
+
+
+def brought(cell: Cell, progress: Progress | None) -> Any:
+    """The agent of a cell; one that learns trains when it begins."""
+    name, own = cell.config["policy"], dict(cell.config["policy_params"])
+    if name == PPO:
+        return plain_ppo(cell, progress)
+    if not learns(name):
+        return bring(name, **own)
+    agent = bring(name, **own, seed=cell.seed)
+    agent.progress = progress
+    return agent
+
+
+def judged(world: Population[Any], policy: Any, cell: Cell) -> dict[str, Array]:
+    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. All are told that no channel has noise."""
+    elicitation = cell.config["env"] == "elicitation_v0"
+    told = {} if elicitation else dict.fromkeys(world.channels, private_config(NoPrivacy()))
+    world.reset(seed=cell.seed, options={"channels": told})
+    whole = len(world.roles) > 1
+    policies = as_policies(world, {"platform": policy, "individual": BestResponse()} if whole else policy)
+    begin(world, policies)
+    rollout, total = Rollout(world, policies), np.zeros(world.num_envs)
+    while not world.done.all():
+        reward = rollout.play().reward
+        total += reward["platform"][:, 0] / world.params.num_individuals if whole else reward.mean(1)
+    found = world.metrics()
+    if elicitation:
+        found["loss"] = found["payment"] * found["participation"] + found["shortfall"]
+    return found | {RETURN: total}
+
+
+@register
+class KindsOfAgents(Study):
+    name = "agents"
+    title = "Every kind of agent in every world"
+    description = (
+        "Random play, textbook baselines, the papers' algorithms, PPO of Stable-Baselines3 with all its arguments left at their "
+        "defaults, and a tuned learner, on the observations, actions and rewards that each world has by default. No channel has noise. "
+        "Worlds of many agents are smaller than by default, as the configurations say. Plain PPO trains for less than five minutes on "
+        "one core, without normalisation; all agents share one network. Each world has its own measure, that of its paper where there "
+        "is one. Policies that do not learn play 10 seeds of as many runs. A run fails if it is worse than random play on average. "
+        + HOW_LEARNERS_ARE_JUDGED
+    )
+    score = Score(RETURN, label="mean return of an agent")
+    reference: ClassVar[Config] = {"kind": RANDOM}
+    facets = ("env",)
+    color = "kind"
+    rows = ("policy",)
+    seeds: ClassVar[tuple[int, int]] = (2, 10)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        found = []
+        for env, field in FIELDS.items():
+            plain: Config = {"steps": 20_000} if quick else {}
+            tuned = () if quick else field.tuned
+            entries: tuple[tuple[Entry, ...], ...] = (
+                (("Random", {}),),
+                field.classic,
+                field.paper,
+                ((PPO, plain),),
+                tuned,
+            )
+            for kind, some in zip(KINDS, entries, strict=True):
+                for policy, own in some:
+                    one = config(env, policy, own, **field.world) | {"kind": kind}
+                    found.append(one | {"replicas": 10} if quick else one)
+        return self.sweep(found, range(self.seeds[not quick]))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        world = population(cell, cell.config.get("replicas", FRESH), "evaluation")
+        found = judged(world, brought(cell, progress), cell)
+        measure = FIELDS[cell.config["env"]].measure
+        scores = found[measure]
+        means = {name: float(found[name].mean()) for name in (RETURN, measure)}
+        return Result(means, {RUNS: (np.arange(scores.size), scores)})
+
+    def tables(self, results: Results) -> list[Table]:
+        return [self.winners(results), self.plain(results), self.single_runs(results)]
+
+    def winners(self, results: Results) -> Table:
+        """The best of each kind, and whether a learner is better than everything that was designed."""
+        rows = []
+        for measure, title, panel in self.worlds(results):
+            best = {kind: first(panel.select(kind=kind), measure) for kind in KINDS}
+            row = [title, *(text(best[kind], measure, named=kind in (CLASSIC, PAPER)) for kind in KINDS)]
+            designed = first([x for x in (best[CLASSIC], best[PAPER]) if x], measure)
+            learner = first([x for x in (best[PLAIN], best[TUNED]) if x], measure)
+            rows.append((*row, gain(learner, designed, measure)))
+        note = (
+            "The best of each kind by its mean, with 95% intervals over trainings (policies that do not learn: over seeds). The last "
+            "column says by how much the better learner is above the best that was designed by hand, paired by seed; as each is the best "
+            "of several after the fact, both are a little flattered."
+        )
+        columns = ("world, measure", *KINDS, "does a learner do better?")
+        return Table("The best of each kind", columns, rows, note, words=frozenset({0, 6}))
+
+    def plain(self, results: Results) -> Table:
+        """Whether plain PPO earns more than random play in what it was trained for."""
+        rows = []
+        for _, title, panel in self.worlds(results):
+            ppo, chance = (first(panel.select(kind=kind), RETURN) for kind in (PLAIN, RANDOM))
+            row = (title.partition(":")[0], text(chance, RETURN), text(ppo, RETURN), gain(ppo, chance, RETURN))
+            rows.append((*row, "–" if ppo is None else f"{ppo.wall_seconds.mean():.0f} s"))
+        columns = ("world", RANDOM, PLAIN, "does it earn more?", "time of a training and its runs")
+        return Table("Plain PPO in its own reward", columns, rows, "Return of an agent.", words=frozenset({0, 3}))
+
+    def single_runs(self, results: Results) -> Table:
+        """How often single runs are worse than random play."""
+        rows = []
+        for measure, title, panel in self.worlds(results):
+            chance = first(panel.select(kind=RANDOM), measure)
+            for group in panel:
+                scores = np.array([values for _, values in group.curves[RUNS]])
+                failed = (
+                    "–" if chance is None else f"{(sign(measure) * (scores - chance.mean(measure)) < 0).mean():.0%}"
+                )
+                rows.append((
+                    title, group.config["policy"], group.config["kind"], mean_text(scores.mean(1)), number(float(np.median(scores))),
+                    failed, f"{scores.shape[0]} x {scores.shape[1]}",
+                ))  # fmt: skip
+        columns = ("world, measure", "policy", "kind", "mean", "median", "runs that fail", "trainings or seeds x runs")
+        return Table("Single runs", columns, rows, words=frozenset({0, 1, 2}))
+
+    def worlds(self, results: Results) -> list[tuple[str, str, Results]]:
+        """The measure of each world, a title that says which way it is better, and the world's results."""
+        found = []
+        for title, panel in self.panels(results):
+            env = title.removeprefix("env=")
+            measure = FIELDS[env].measure
+            better = "higher" if measure in HIGHER else "lower"
+            found.append((measure, f"{env}: {measure.replace('_', ' ')} ({better} is better)", panel))
+        return found
+
+
+def sign(measure: str) -> int:
+    """1 where more is better, or -1."""
+    return 1 if measure in HIGHER else -1
+
+
+def first(groups: Iterable[Group], measure: str) -> Group | None:
+    """The best of the groups by their means; None if there are none."""
+    return max(groups, key=lambda group: sign(measure) * group.mean(measure), default=None)
+
+
+def text(group: Group | None, measure: str, *, named: bool = False) -> str:
+    """Its mean with interval, and its name."""
+    return "–" if group is None else mean_text(group.metrics[measure]) + f" {group.config['policy']}" * named
+
+
+def gain(one: Group | None, other: Group | None, measure: str) -> str:
+    """Whether the first is better, and by how much."""
+    if one is None or other is None:
+        return "not tested"
+    found = statistics.difference(*(sign(measure) * group.metrics[measure] for group in (one, other)))
+    word = "yes" if found.low > 0 else "no" if found.high < 0 else "not decided"
+    return f"{word}: {number(found.value)} {interval(found[1:])}"

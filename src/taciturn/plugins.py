@@ -1,0 +1,120 @@
+"""What other packages add: worlds, policies, mechanisms and studies, declared as entry points or named by import path."""
+
+import importlib
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from taciturn.validation import shown
+
+__all__ = ["PluginError", "PluginWarning", "Plugins", "imported"]
+
+
+class PluginError(ValueError):
+    """What a package declares cannot be used; the message names the package and its entry point."""
+
+
+class PluginWarning(UserWarning):
+    """What `PluginError` says, where everything is listed and the rest can be used."""
+
+
+class Plugins:
+    """What packages declare in one group of entry points. Nothing of theirs is imported before it is asked for.
+
+    Args:
+        group: "taciturn.worlds", for instance.
+        names: a regular expression that names in the group match.
+        kind: what an object of the group is, for messages.
+        fits: whether an object, with the name under which it is declared or its `module:name`, is one.
+        own: the names that are taken already.
+    """
+
+    def __init__(
+        self, group: str, names: str, kind: str, fits: Callable[[Any, str], bool], own: Callable[[], Iterable[str]]
+    ) -> None:
+        self.group, self._names, self._kind, self._fits, self._own = group, names, kind, fits, own
+        self._refused: list[str] = []
+
+    @cached_property
+    def entries(self) -> dict[str, EntryPoint]:
+        """`{name: entry point}`, the first of each name, in the order of the packages' names, unless it is taken."""
+        found: dict[str, EntryPoint] = {}
+        declared = [*entry_points(group=self.group)]
+        taken = set(self._own()) if declared else set()
+        for entry in sorted(declared, key=_package):
+            if entry.name in taken:
+                self._refused.append(self._said(entry, "has a name that is taken already"))
+            elif not re.fullmatch(self._names, entry.name):
+                self._refused.append(self._said(entry, f"has a name that does not match {self._names}"))
+            else:
+                taken.add(entry.name)
+                found[entry.name] = entry
+        return found
+
+    def find(self, name: str) -> Any:
+        """The object that is declared under a name, or that `module:name` names; None if `name` is neither.
+
+        Raises:
+            PluginError: it is declared, and cannot be imported or is of another kind.
+            ValueError: there is nothing at `module:name`, or it is of another kind.
+        """
+        if name in self.entries:
+            return self._load(self.entries[name])
+        if ":" not in name:
+            return None
+        found = imported(name)
+        if not self._fits(found, name):
+            raise ValueError(f"{name} must be {self._kind}, and is {shown(found)}")
+        return found
+
+    def load_all(self) -> dict[str, Any]:
+        """`{name: object}` of all that can be used; a `PluginWarning` for each that cannot."""
+        found, broken = {}, []
+        for name, entry in self.entries.items():
+            try:
+                found[name] = self._load(entry)
+            except PluginError as error:
+                broken.append(str(error))
+        for said in [*self._refused, *broken]:
+            warnings.warn(said, PluginWarning, stacklevel=2)
+        return found
+
+    def _load(self, entry: EntryPoint) -> Any:
+        try:
+            found = entry.load()
+        except Exception as error:
+            text = " ".join(str(error).split()) or "no reason given"
+            raise PluginError(self._said(entry, f"cannot be imported: {type(error).__name__}: {text}")) from error
+        if not self._fits(found, entry.name):
+            raise PluginError(self._said(entry, f"must be {self._kind}, and is {shown(found)}"))
+        return found
+
+    def _said(self, entry: EntryPoint, what: str) -> str:
+        return f"package {_package(entry)}: entry point {entry.name!r} = {entry.value!r} in {self.group} {what}"
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else "(unknown)"
+
+
+def imported(path: str) -> Any:
+    """The object that `module:name` names.
+
+    Raises:
+        ValueError: there is no such module, or it has no such name.
+    """
+    module, _, name = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        if (error.name or "").split(".")[0] != module.split(".")[0]:
+            raise
+        raise ValueError(f"there is no module {module!r}") from error
+    except AttributeError as error:
+        raise ValueError(f"module:name must be a name that the module has, not {path!r}: {error}") from error
+    return found

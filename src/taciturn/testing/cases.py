@@ -1,0 +1,239 @@
+"""A world at a size for tests, what it takes to play it, and how the checks of all worlds are collected."""
+
+import dataclasses
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from unittest import TestCase
+
+import gymnasium
+import numpy as np
+
+from taciturn import registry
+from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView
+from taciturn.envs.core.population import NotPrivate
+from taciturn.policies import Random
+from taciturn.wrappers import Faulty, LossyChannel, Privatize
+
+__all__ = [
+    "WORLD_CHECKS",
+    "Case",
+    "Check",
+    "by_agent",
+    "chosen",
+    "draw",
+    "dressed",
+    "dresses",
+    "fingerprint",
+    "holds",
+    "ledger_state",
+    "named",
+    "of",
+    "raises",
+    "seen",
+    "world_check",
+]  # fmt: skip
+
+raises = TestCase().assertRaisesRegex
+
+
+class Case:
+    """A world with parameters that make it small, under the functions that a world has.
+
+    Args:
+        world: a name, an id or `module:name`.
+        params: of the world.
+        privacy: `{channel: mechanism}`, what may stand on one of its channels; None instead of a mechanism: nothing may. By default the
+            checks put faults on the first channel and no mechanism.
+        others: the name of a policy that plays the other agents where the Gymnasium form is one agent's seat.
+    """
+
+    def __init__(
+        self,
+        world: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        privacy: Mapping[str, Any] | None = None,
+        others: str | None = None,
+    ) -> None:
+        self.name, self.world, self.params, self.others = world, registry.make_world(world), dict(params or {}), others
+        entry = registry.entry(world)
+        self.id = entry.id
+        self.given = self.params | ({"world": world} if self.id == registry.ANY_WORLD else {})
+        self.given |= {"others": others} if others else {}
+        whole = self.population()
+        self.privacy = dict(privacy or dict.fromkeys(list(whole.channels)[:1]))
+        self.one_role, self.phased = len(whole.roles) == 1, whole.turns is not None
+        self.sole = len(whole.possible_agents) == 1
+        self.one_by_one = type(whole).acting not in (Population.acting, Controlled.acting)
+        self.has_id = self.sole or bool(others) or entry.one_agent is not None
+
+    def __repr__(self) -> str:
+        return f"<Case {self.name}>"
+
+    def population(self, num_envs: int = 1, **params: Any) -> Population[Any]:
+        own = {name: value for name, value in self.params.items() if not (name == "horizon" and "max_cycles" in params)}
+        return self.world.population(num_envs, **own | params)
+
+    def parallel_env(self, render_mode: str | None = None, **params: Any) -> ParallelView:
+        return ParallelView(self.population(**params), render_mode)
+
+    def env(self, render_mode: str | None = None, **params: Any) -> AECView:
+        return AECView(self.population(**params), render_mode)
+
+    def single_env(self, render_mode: str | None = None, **params: Any) -> SingleEnv:
+        return SingleEnv(self.population(**params), render_mode)
+
+    def vector_env(self, num_envs: int = 1, autoreset_mode: Any = "NextStep", **params: Any) -> VectorView:
+        return VectorView(self.population(num_envs, **params), autoreset_mode)
+
+    def make(self, **more: Any) -> gymnasium.Env[Any, Any]:
+        """`gymnasium.make`."""
+        return gymnasium.make(self.id, **self.given | more)
+
+    def make_vec(self, **more: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+        """`gymnasium.make_vec`."""
+        return gymnasium.make_vec(self.id, **self.given | more)
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether the world's clock counts its steps."""
+        return self.world._population.clock_unit == "step"
+
+    @property
+    def runs_to_its_horizon(self) -> bool:
+        """Whether a run takes as many cycles as its horizon says: agents act together, and no random run ends earlier."""
+        if not self.counts_steps or self.one_by_one:
+            return False
+        population, rng = self.population(50, horizon=4), np.random.default_rng(0)
+        population.reset(seed=0)
+        while not population.done.all():
+            population.step(chosen(population, draw(population, rng)))
+        return not population.terminated.any()
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One check of a world or a policy; call it.
+
+    Attributes:
+        kind: the name of its function.
+        run: the function, with the world or policy and, if there are variants, the one of this check.
+        variant: its name.
+        api: whether it is about conformance with Gymnasium and PettingZoo.
+        slow: whether it takes more than a few seconds.
+    """
+
+    kind: str
+    run: Callable[[], None]
+    variant: str = ""
+    api: bool = False
+    slow: bool = False
+
+    def __call__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotPrivate)  # the checks are about more than privacy
+            self.run()
+
+    def __str__(self) -> str:
+        return "-".join(filter(None, [self.kind, self.variant]))
+
+
+# (function, the cases that it applies to, the values of its second argument, whether it is about conformance)
+WORLD_CHECKS: list[tuple[Callable[..., None], Callable[[Case], bool], Callable[[Case], Iterable[Any]], bool]] = []
+
+
+def world_check(
+    applies: Callable[[Case], bool] = lambda case: True,
+    over: Callable[[Case], Iterable[Any]] | None = None,
+    api: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: a check of every world to which it `applies`, called once for each of `over` if that is given."""
+
+    def add(check: Callable[..., None]) -> Callable[..., None]:
+        WORLD_CHECKS.append((check, applies, over or (lambda case: (None,)), api))
+        return check
+
+    return add
+
+
+def dresses(case: Case) -> Iterable[str]:
+    """What can be put around the case's world: nothing, Privatize, Faulty or both."""
+    private = any(mechanism is not None for mechanism in case.privacy.values())
+    return ["plain", *["private"] * private, *["faulty"] * bool(case.privacy), *["both"] * private]
+
+
+def dressed(env: Any, case: Case, dress: str) -> Any:
+    """`env`, a form of the case's world, with Privatize, Faulty or both around it."""
+    if dress == "plain":
+        return env
+    ((channel, law),) = case.privacy.items()
+    if dress != "faulty":
+        env = Privatize(env, channel, law)
+    return env if dress == "private" else Faulty(env, channel, LossyChannel(0.2))
+
+
+def draw(population: Population[Any], rng: np.random.Generator) -> dict[str, Array]:
+    """An action of every agent of every role, {role: [B, N, ...]}."""
+    actions = {}
+    for role in population.roles.values():
+        policy = Random()
+        policy.reset(population, rng, role.name)
+        actions[role.name] = policy.act(np.empty((population.num_envs, role.num_agents, 0)))
+    return actions
+
+
+def by_agent(actions: dict[str, Array]) -> dict[str, Any]:
+    """Of the first replica, {agent: action}."""
+    return {f"{role}_{i}": action for role, rows in actions.items() for i, action in enumerate(rows[0])}
+
+
+def chosen(population: Population[Any], actions: dict[str, Array]) -> Any:
+    """What `Population.step` takes, of everyone's actions."""
+    picked = {}
+    for role in population.turn:
+        rows, taken = population.acting(role), actions[role]
+        picked[role] = taken if rows is None else taken[np.arange(len(rows))[:, None], rows]
+    return picked if len(population.roles) > 1 else picked[population.turn[0]]
+
+
+def seen(population: Population[Any]) -> dict[str, Array]:
+    """What every agent would see now, acting or not, {role: [B, N, D]}."""
+    out = {}
+    for role, r in population.roles.items():
+        rows = np.broadcast_to(np.arange(r.num_agents), (population.num_envs, r.num_agents))
+        acting = population.acting(role)
+        out[role] = population.observe_role(population.state, role, None if acting is None else rows)
+    return out
+
+
+def fingerprint(population: Population[Any]) -> bytes:
+    """All that steps and resets may change."""
+    inner = population.inner if isinstance(population, Controlled) else population
+    channels = {name: (channel.everyone, channel.each) for name, channel in inner.channels.items()}
+    ends = [population.terminated, population.truncated, inner.terminated, inner.truncated]
+    return pickle.dumps([inner.state, inner.streams, channels, ends, inner.turn, inner.params, ledger_state(inner)])
+
+
+def ledger_state(population: Population[Any]) -> Any:
+    """What the ledger has counted, None without one."""
+    return None if population.ledger is None else population.ledger.accounts
+
+
+def of(state: Any, replica: int) -> dict[str, Any]:
+    """The arrays of one replica."""
+    return {field.name: getattr(state, field.name)[replica].copy() for field in dataclasses.fields(state)}
+
+
+def holds(info: dict[str, Any], key: str, num_envs: int) -> Array:
+    """For which replicas an info key has a meaning, by Gymnasium's convention."""
+    if key not in info:
+        return np.zeros(num_envs, np.bool_)
+    mask: Array = np.broadcast_to(info.get(f"_{key}", True), (num_envs,))
+    return mask
+
+
+def named(info: dict[str, Any]) -> set[str]:
+    """The keys of an info without those of its masks."""
+    return {key for key in info if not key.startswith("_")}

@@ -1,0 +1,401 @@
+"""Checks of every interface: the suites of Gymnasium, PettingZoo and Stable-Baselines3, and what they do not look at."""
+
+import contextlib
+import copy
+import importlib.util
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+from unittest import mock
+
+import gymnasium
+import numpy as np
+import pettingzoo
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+from taciturn import registry
+from taciturn.envs.core import AECView, ParallelView, VectorView
+from taciturn.testing.cases import (
+    Case,
+    by_agent,
+    chosen,
+    draw,
+    dressed,
+    dresses,
+    holds,
+    named,
+    raises,
+    seen,
+    world_check,
+)
+from taciturn.wrappers.channels import added_configs
+
+with warnings.catch_warnings():
+    # Its example environments are made in a way that PettingZoo itself no longer likes.
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, render_test
+
+
+def has_id(case: Case) -> bool:
+    """Whether `gymnasium.make` makes it."""
+    return case.has_id
+
+
+def has_stable_baselines() -> bool:
+    return importlib.util.find_spec("stable_baselines3") is not None
+
+
+@contextlib.contextmanager
+def pettingzoo_warnings(case: Case) -> Iterator[None]:
+    """Let pass what PettingZoo says of all worlds with MultiDiscrete actions or with roles that see different things."""
+    roles = case.population().roles.values()
+    with warnings.catch_warnings():
+        if len({role.layout.size for role in roles}) > 1:
+            warnings.filterwarnings("ignore", "Agents have different observation space sizes")
+            warnings.filterwarnings("ignore", "Observations are different shapes")
+        if any(isinstance(role.action_space, gymnasium.spaces.MultiDiscrete) for role in roles):
+            warnings.filterwarnings("ignore", "Action space for each agent probably should be")
+        yield
+
+
+@world_check(over=dresses, api=True)
+def pettingzoo_api(case: Case, dress: str) -> None:
+    with pettingzoo_warnings(case):
+        api_test(dressed(case.env(), case, dress), num_cycles=40)
+
+
+@world_check(over=dresses, api=True)
+def pettingzoo_parallel_api(case: Case, dress: str) -> None:
+    with pettingzoo_warnings(case):
+        parallel_api_test(dressed(case.parallel_env(), case, dress), num_cycles=40)
+
+
+@world_check(api=True)
+def pettingzoo_render(case: Case) -> None:
+    with mock.patch.dict(os.environ, SDL_VIDEODRIVER="dummy"):  # no window opens
+        render_test(case.env)
+
+
+@world_check(applies=lambda case: case.runs_to_its_horizon, api=True)
+def pettingzoo_max_cycles(case: Case) -> None:
+    max_cycles_test(case)
+
+
+@world_check(applies=has_id, over=dresses, api=True)
+def gymnasium_check_env(case: Case, dress: str) -> None:
+    # It says of every wrapper that it is one.
+    warnings.filterwarnings("ignore", ".*is different from the unwrapped version")
+    check_env(dressed(case.make().unwrapped, case, dress))
+
+
+@world_check(applies=lambda case: case.has_id and has_stable_baselines(), over=dresses)
+def sb3_check_env(case: Case, dress: str) -> None:
+    from stable_baselines3.common import env_checker
+
+    warnings.filterwarnings("ignore", "We recommend you to use a symmetric and normalized Box action space")
+    env_checker.check_env(dressed(case.make().unwrapped, case, dress))
+
+
+def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
+    """The keys of an info with the types of their values, by role for values by agent; those that may be missing left out."""
+    found: dict[str, Any] = {}
+    for key, value in info.items():
+        if key.removeprefix("_") in ("final_obs", "final_info", "terminal_observation"):
+            continue
+        assert key.removeprefix("_") != "reward"
+        if isinstance(value, dict):
+            found[key] = kinds(value)
+        elif isinstance(value, np.ndarray):
+            assert value.dtype.kind in "biuf", (key, value)
+            found[key] = value.dtype, value.shape
+        else:
+            assert type(value) in (bool, int, float), (key, value)
+            found[key] = type(value)
+    if masks:
+        names = {key.removeprefix("_") for key in info}
+        assert set(found) >= {f"_{key}" for key in names if key not in ("final_obs", "final_info")}
+    return found
+
+
+def infos_of_views(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(whose info it is, the info) at every step and reset of every interface of a world."""
+    rng = np.random.default_rng(0)
+    env: Any = dressed(case.population(2), case, dress)
+    yield "array", env.reset(seed=0)[1]
+    for step in range(steps):
+        if env.done.all() or step == 9:
+            yield "array", env.reset()[1]
+        yield "array", env.step(chosen(env, draw(env, rng))).info
+    env = dressed(case.parallel_env(), case, dress)
+    population = env.unwrapped.population
+    yield from env.reset(seed=0)[1].items()
+    for step in range(steps):
+        if not env.agents or step == 9:
+            yield from env.reset()[1].items()
+        yield from env.step(by_agent(draw(population, rng)))[4].items()
+    env = dressed(case.env(), case, dress)
+    population = env.unwrapped.population
+    env.reset(seed=0)
+    for _ in range(5 * steps):
+        if not env.agents:
+            env.reset()
+        *_, terminated, truncated, info = env.last()
+        yield f"last of {env.agent_selection}", info
+        yield from env.infos.items()
+        env.step(None if terminated or truncated else by_agent(draw(population, rng))[env.agent_selection])
+
+
+def infos_of_one_agent(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    env: Any = dressed(case.make(), case, dress)
+    env.action_space.seed(0)
+    yield "single", env.reset(seed=0)[1]
+    for step in range(steps):
+        *_, terminated, truncated, info = env.step(env.action_space.sample())
+        yield "single", info
+        if terminated or truncated or step == 9:
+            yield "single", env.reset()[1]
+    for mode in AutoresetMode:
+        env = case.make_vec(num_envs=3, vectorization_mode="vector_entry_point", autoreset_mode=mode)
+        env = dressed(env, case, dress)
+        env.action_space.seed(0)
+        yield mode.value, env.reset(seed=0)[1]
+        for _ in range(steps):
+            *_, terminated, truncated, info = env.step(env.action_space.sample())
+            yield mode.value, info
+            if "final_info" in info:
+                yield mode.value, info["final_info"]
+            ended = terminated | truncated
+            if mode is AutoresetMode.DISABLED and ended.any():
+                yield mode.value, env.reset(options={"reset_mask": ended})[1]
+
+
+def infos_of_rows(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    from taciturn.wrappers.sb3 import RowsVecEnv
+
+    rows = RowsVecEnv(dressed(case.population(2), case, dress), seed=0)
+    rng = np.random.default_rng(0)
+    rows.reset()
+    yield from (("row", info) for info in rows.reset_infos)
+    for _ in range(steps):
+        actions = draw(rows.population, rng)[rows.role][:, : rows.rows]
+        *_, infos = rows.step(actions.reshape(rows.num_envs, *actions.shape[2:]))
+        yield from (("row", info) for info in infos)
+
+
+def assert_alike(infos: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """Whoever is told anything is always told the same keys, with the same types."""
+    known: dict[str, Any] = {}
+    for who, info in infos:
+        vector = who in ("array", *(mode.value for mode in AutoresetMode))
+        who = who.removeprefix("last of ")
+        assert known.setdefault(who, kinds(info, vector)) == kinds(info, vector), who
+    assert known
+
+
+@world_check(over=dresses)
+def info_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> None:
+    assert_alike(infos_of_views(case, dress, 60))
+    if case.one_role and has_stable_baselines():
+        assert_alike(infos_of_rows(case, dress, 60))
+
+
+@world_check(applies=has_id, over=dresses)
+def info_of_one_agent_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> None:
+    assert_alike(infos_of_one_agent(case, dress, 80))
+
+
+@world_check()
+def observations_lie_in_their_space(case: Case) -> None:
+    population, rng = case.population(num_envs=3), np.random.default_rng(0)
+    population.reset(seed=0)
+    for _ in range(150):
+        for role, observation in seen(population).items():
+            space = population.roles[role].layout.space()
+            assert observation.shape == (3, population.roles[role].num_agents, *space.shape)
+            assert observation.dtype == np.float32
+            assert all(space.contains(row) for replica in observation for row in replica)
+        population.step(chosen(population, draw(population, rng)))
+        if population.done.all():
+            population.reset()
+
+
+@world_check()
+def observations_are_fresh_buffers(case: Case) -> None:
+    population, rng = case.population(num_envs=2), np.random.default_rng(0)
+    population.reset(seed=0)
+    before = {role: rows.copy() for role, rows in seen(population).items()}
+    for role, rows in seen(population).items():
+        rows[:] = 7
+        np.testing.assert_array_equal(seen(population)[role], before[role])
+    first = population.observe()
+    kept = copy.deepcopy(first)
+    population.step(chosen(population, draw(population, rng)))
+    np.testing.assert_equal(first, kept)
+
+
+@world_check()
+def every_view_renders(case: Case) -> None:
+    views: list[Any] = [case.parallel_env]
+    if case.sole:
+        views.append(case.single_env)
+    for make in views:
+        for mode, kind in (("ansi", str), ("rgb_array", np.ndarray)):
+            env = make(render_mode=mode)
+            env.reset(seed=0)
+            assert isinstance(env.render(), kind)
+            env.close()
+        with raises(ValueError, "render_mode must be one of None, 'human', 'ansi', 'rgb_array', not 'x'"):
+            make(render_mode="x")
+    if case.sole:
+        vector = VectorView(case.population(2), render_mode="ansi")
+        vector.reset(seed=0)
+        assert [type(frame) for frame in vector.render()] == [str, str]
+
+
+@world_check(applies=has_id, over=dresses, api=True)
+def a_spec_in_json_makes_the_same_environment(case: Case, dress: str) -> None:
+    env = dressed(case.make(), case, dress)
+    text = env.spec.to_json()
+    again: Any = gymnasium.make(EnvSpec.from_json(text))
+    assert again.spec.to_json() == text
+    np.testing.assert_equal(env.reset(seed=0), again.reset(seed=0))
+    env.action_space.seed(0)
+    for _ in range(12):
+        action = env.action_space.sample()
+        step = env.step(action)
+        np.testing.assert_equal(step, again.step(action))
+        if step[2] or step[3]:
+            break
+    assert added_configs(again) == added_configs(env)
+    assert bool(added_configs(again)) is (dress != "plain")
+
+
+@world_check(applies=lambda case: case.id in getattr(pettingzoo, "parallel_registry", ()), api=True)
+def pettingzoo_registry(case: Case) -> None:
+    for kind, view in (("parallel", ParallelView), ("aec", AECView)):
+        assert isinstance(pettingzoo.make(kind, case.id, **case.params), view)
+
+
+@world_check(applies=lambda case: bool(case.others), over=lambda case: (0, 2))
+def a_seat_is_the_population_with_the_same_actions(case: Case, place: int) -> None:
+    """Two runs: what one agent sees, earns and does, where the population is played by hand with the same policy and seed."""
+    population, policy = case.population(), registry.make_policy(str(case.others))
+    (role,) = population.roles
+    env: Any = case.make(agent=f"{role}_{place}" if place else place).unwrapped
+    for run in range(2):
+        env.action_space.seed(run)
+        observation, _ = env.reset(seed=run)
+        population.reset(seed=run)
+        policy.reset(population, population.stream(f"policy/{role}"))
+        open_reward, steps, turns = None, 0, 0
+        while not population.done[0]:
+            rows = population.acting(role)
+            row = 0 if rows is not None and rows[0, 0] == place else place if rows is None else None
+            seen_now = population.observe()
+            actions = np.array(policy.act(seen_now, population.action_mask(role)))
+            if row is not None:
+                np.testing.assert_array_equal(observation, seen_now[0, row])
+                if population.action_mask(role) is not None:
+                    np.testing.assert_array_equal(env.action_masks(), population.action_mask(role)[0, row])  # type: ignore[index]
+                actions[0, row] = action = env.action_space.sample()
+                observation, open_reward, _, truncated, _ = env.step(action)
+                steps += 1
+            step, turns = population.step(actions), turns + 1
+            policy.update(seen_now, actions, step.reward, population.done)
+            if row is not None:
+                assert open_reward == step.reward[0, row]
+        assert truncated
+        assert steps > 3
+        assert steps < turns if case.one_by_one else steps == turns
+        np.testing.assert_equal(env.population.metrics(), population.metrics())
+
+
+# Has a meaning at a reset too: agents may speak as a run begins.
+SPENT = ("messages", "epsilon_message", "epsilon_basic")
+
+
+def make_both(case: Case, mode: AutoresetMode, num_envs: int) -> dict[str, Any]:
+    return {
+        "ours": case.make_vec(num_envs=num_envs, vectorization_mode="vector_entry_point", autoreset_mode=mode),
+        "sync": case.make_vec(num_envs=num_envs, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}),
+    }
+
+
+@world_check(applies=has_id, over=lambda case: AutoresetMode, api=True)
+def vector_env_is_gymnasiums_of_one_replica(case: Case, mode: AutoresetMode) -> None:
+    envs = make_both(case, mode, 1)
+    ours, sync = envs["ours"], envs["sync"]
+    assert ours.metadata["autoreset_mode"] is mode
+    for space in ("observation_space", "action_space", "single_observation_space", "single_action_space"):
+        assert getattr(ours, space) == getattr(sync, space)
+    np.testing.assert_array_equal(ours.reset(seed=0)[0], sync.reset(seed=0)[0])
+    ours.action_space.seed(0)
+    for _ in range(150):
+        actions = ours.action_space.sample()
+        one, other = ours.step(actions), sync.step(actions)
+        for a, b in zip(one[:4], other[:4], strict=True):
+            np.testing.assert_array_equal(a, b)
+            assert a.dtype == b.dtype
+        assert_same_info(one[4], other[4])
+        if mode is AutoresetMode.DISABLED and (one[2] | one[3]).any():
+            for env in envs.values():
+                env.reset(options={"reset_mask": np.ones(1, np.bool_)})
+
+
+def assert_same_info(ours: dict[str, Any], sync: dict[str, Any]) -> None:
+    """The same values of one replica; our masks also say where a value has no meaning, which Gymnasium cannot know."""
+    assert set(ours) == set(sync)
+    for key in named(ours):
+        assert holds(ours, key, 1) <= holds(sync, key, 1), key
+        if isinstance(ours[key], dict):
+            assert_same_info(ours[key], sync[key])
+        elif holds(sync, key, 1):
+            np.testing.assert_array_equal(ours[key][0], sync[key][0])
+            assert np.asarray(ours[key]).dtype == np.asarray(sync[key]).dtype, key
+
+
+@world_check(applies=has_id, over=lambda case: AutoresetMode, api=True)
+def autoreset(case: Case, mode: AutoresetMode) -> None:
+    """Gymnasium's conventions, which its own vector environment and ours both keep."""
+    told: dict[str, set[str]] = {}
+    early: set[str] = set()  # what is told as a run begins: others may have acted
+    for who, env in make_both(case, mode, 3).items():
+        _, begun = env.reset(seed=0)
+        if who == "ours":
+            early = {key for key in named(begun) if holds(begun, key, 3).any()}
+        env.action_space.seed(0)
+        told[who] = set()
+        resets = np.zeros(3, np.bool_)
+        ends = 0
+        for _ in range(200):
+            observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+            ended = terminated | truncated
+            assert env.observation_space.contains(observation)
+            assert [x.dtype for x in (reward, terminated, truncated)] == [np.float64, np.bool_, np.bool_]
+            assert not (reward[resets] != 0).any()
+            assert not ended[resets].any()
+            final = info.pop("final_info", {})
+            if mode is AutoresetMode.SAME_STEP and ended.any():
+                np.testing.assert_array_equal(info.pop("_final_info"), ended)
+                np.testing.assert_array_equal(info.pop("_final_obs"), ended)
+                for last, is_last in zip(info.pop("final_obs"), ended, strict=True):
+                    assert env.single_observation_space.contains(last) if is_last else last is None
+                resets = ended
+            assert not any((holds(final, key, 3) & ~resets).any() for key in named(final))
+            for key in () if case.one_by_one else named(info) - {"action_mask", *SPENT, *early}:
+                np.testing.assert_array_equal(info[key][resets], begun[key][resets])
+            told[who] |= {f"final {key}" for key in final} | set(info)
+            if mode is AutoresetMode.NEXT_STEP:
+                resets = ended
+            elif mode is AutoresetMode.SAME_STEP:
+                resets = np.zeros(3, np.bool_)
+            elif ended.any():
+                fresh, _ = env.reset(options={"reset_mask": ended})
+                np.testing.assert_array_equal(fresh[~ended], observation[~ended])
+            ends += int(ended.sum())
+        assert ends > 3
+        env.close()
+    assert told["ours"] == told["sync"]

@@ -1,0 +1,243 @@
+"""Checks of a policy: it sees nothing hidden, the seed decides its run, and its fast form is the shortcut that it says it is."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import taciturn
+from taciturn import registry
+from taciturn.agents import bring
+from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView
+from taciturn.envs.core.public import HARMLESS, fast_form
+from taciturn.policies import Policy
+from taciturn.testing.cases import Check
+
+__all__ = [
+    "ALARM", "Play", "declares_a_fast_form", "fast_form_has_the_law_of_steps", "fast_form_is_used", "policy_checks", "seed_decides_the_run",
+    "sees_nothing_hidden", "whoever_overrides_a_piece_is_played_by_act",
+]  # fmt: skip
+
+REPLICAS = 300
+ALARM = 1e-4
+
+
+class Play:
+    """A policy in a world at a size for tests.
+
+    Args:
+        policy: its class, its name or `module:Class`.
+        world: a name, an id or `module:name`.
+        params: of the world.
+        given: parameters of the policy.
+        beside: `{role: policy}`, who plays the other roles.
+        privacy: as for `simulate`.
+        record: measures that `fast_form_has_the_law_of_steps` compares too.
+    """
+
+    def __init__(
+        self, policy: Any, world: str, params: Mapping[str, Any] | None = None, *, given: Mapping[str, Any] | None = None,
+        beside: Mapping[str, Any] | None = None, privacy: Any = None, record: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.policy, self.world, self.params, self.given = policy, world, dict(params or {}), dict(given or {})
+        self.beside, self.privacy, self.record = dict(beside or {}), privacy, tuple(record)
+
+    def __repr__(self) -> str:
+        return f"{getattr(self.policy, '__name__', self.policy)}-{self.world}"
+
+    def make(self) -> Any:
+        """A new policy."""
+        return bring(self.policy, **self.given)
+
+    def population(self, num_envs: int = 2, **params: Any) -> Population[Any]:
+        """The world."""
+        return registry.make_world(self.world).population(num_envs, **self.params | params)
+
+    def role(self, population: Population[Any]) -> str:
+        """Whom the policy plays."""
+        (role,) = set(population.roles) - set(self.beside)
+        return role
+
+    def actors(self, policy: Any, population: Population[Any]) -> Any:
+        """What `simulate` takes."""
+        if not self.beside:
+            return policy
+        return {self.role(population): policy} | {role: bring(other) for role, other in self.beside.items()}
+
+    def run(self, policy: Any, population: Population[Any], **options: Any) -> taciturn.Run:
+        """`simulate`."""
+        actors = self.actors(policy, population)
+        return taciturn.simulate(population, actors, **{"seed": 0, "privacy": self.privacy} | options)
+
+
+def declares_a_fast_form(kind: type[Any]) -> bool:
+    """Whether a class of policies, or one that it derives from, defines `fast`."""
+    return any("fast" in vars(cls) for cls in kind.__mro__ if cls is not Policy)
+
+
+def policy_checks(play: Play) -> list[Check]:
+    """The checks that apply to a policy."""
+    found: list[tuple[Callable[[Play], None], bool]] = [(sees_nothing_hidden, False), (seed_decides_the_run, False)]
+    if declares_a_fast_form(type(play.make())):
+        found += [(fast_form_is_used, False), (whoever_overrides_a_piece_is_played_by_act, False)]
+        found.append((fast_form_has_the_law_of_steps, True))
+    return [Check(one.__name__, partial(one, play), slow=slow) for one, slow in found]
+
+
+def sees_nothing_hidden(play: Play) -> None:
+    """A policy that does not declare `needs_truth` plays a whole run in a world that raises on whatever is hidden."""
+    policy, population = play.make(), play.population()
+    with ExitStack() as patches:
+        guarded = policy if policy.needs_truth else Guarded(policy, population, patches)
+        play.run(guarded, population, fast=False, privacy=None)
+
+
+def seed_decides_the_run(play: Play) -> None:
+    """The same policy plays the same run again, whatever it has played in between; it can be told apart in messages."""
+    policy, population = play.make(), play.population()
+    first, _, again = (play.run(policy, population, seed=seed, fast=False).metrics for seed in (0, 1, 0))
+    np.testing.assert_equal(again, first)
+    assert " object at 0x" not in repr(policy)
+
+
+def fast_form_is_used(play: Play) -> None:
+    """`simulate` plays it by the world's `jump`, and by steps with `fast=False`."""
+    population = play.population()
+    with mock.patch.object(type(population), "jump", autospec=True, side_effect=type(population).jump) as jump:
+        play.run(play.make(), population)
+        assert jump.called
+        calls = jump.call_count
+        play.run(play.make(), population, fast=False)
+        play.run(play.make(), population, fast=False, until=float(population.clock().max()) / 2)
+        assert jump.call_count == calls
+
+
+def whoever_overrides_a_piece_is_played_by_act(play: Play) -> None:
+    """A subclass that overrides anything of the policy is not played by the fast form that it inherits."""
+    population = play.population()
+    population.reset(seed=0)
+    role, plain = play.role(population), play.make()
+    plain.reset(population, np.random.default_rng(0), role)
+    assert isinstance(fast_form(plain, population.view(plain)), Fast)
+    kind = type(plain)
+    pieces = {piece for cls in kind.__mro__[:-1] for piece in vars(cls) if not piece.startswith("__")}
+    pieces -= HARMLESS | {"_abc_impl"}
+    assert {"act", "update", "begin", "reset"} <= pieces
+    for piece in pieces:
+        overridden = type(f"Overridden{kind.__name__}", (kind,), {piece: getattr(kind, piece)})(**play.given)
+        overridden.reset(population, np.random.default_rng(0), role)
+        assert fast_form(overridden, population.view(overridden)) is None, piece
+
+
+def fast_form_has_the_law_of_steps(play: Play, alarm: float = ALARM) -> None:
+    """Two times 300 runs, by the fast form and by steps, to a horizon that was made longer, recorded at half of it and at its end.
+
+    Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests, which together reject with a probability of at most
+    `alarm` if the laws agree, up to the p-values' own approximation; numbers that never vary are compared for equality.
+    """
+    horizon = play.population().params.horizon
+    population = play.population(REPLICAS, horizon=2 * horizon)
+    runs = []
+    for fast in (True, False):
+        run = play.run(
+            play.make(), population, seed=11 + fast, until=[horizon / 2, horizon], record=play.record, fast=fast
+        )
+        runs.append((columns(run), run.ledger))
+        if population.clock_unit == "step":
+            np.testing.assert_allclose(population.clock(), horizon, rtol=0.2)
+    (quick, quick_ledger), (slow, slow_ledger) = runs
+    assert quick.keys() == slow.keys()
+    compared = {key: p_value(quick[key], slow[key]) for key in quick}
+    if quick_ledger is not None:
+        channel = next(iter(population.channels))
+        compared["charges"] = p_value(
+            *(np.asarray(x.messages(channel)[:, 0], np.float64) for x in (quick_ledger, slow_ledger))
+        )
+    assert min(compared.values()) > alarm / len(compared), compared
+
+
+def columns(run: taciturn.Run) -> dict[str, Array]:
+    """Everything a run is judged by, [B] each."""
+    found = {name: np.asarray(values, np.float64) for name, values in run.metrics.items()}
+    for name, trace in run.trace.items():
+        for i, at in enumerate(trace):
+            found[f"{name} at {i}"] = np.asarray(at, np.float64).reshape(len(at), -1)[:, 0]
+    return found
+
+
+def p_value(first: Array, second: Array) -> float:
+    """Of a two-sample Kolmogorov-Smirnov test; "never" and "nobody" count as values."""
+    from scipy import stats
+
+    first, second = (np.nan_to_num(x, nan=-1e9, posinf=1e9) for x in (first, second))
+    if np.ptp(np.concatenate([first, second])) <= 1e-9 * np.abs(first).max():
+        return 1.0
+    return float(stats.ks_2samp(first, second, method="asymp").pvalue)
+
+
+class Guarded:
+    """A policy during whose calls the population that it acts in hides its state and its random streams."""
+
+    def __init__(self, policy: Policy, played: Population[Any], patches: ExitStack) -> None:
+        self.policy, self.played, self.inside = policy, played, False
+        state, stream = type(played).state, Population.stream
+
+        def hidden_state(population: Population[Any]) -> Any:
+            self.check(population)
+            return state.fget(population)  # type: ignore[attr-defined]
+
+        def hidden_stream(population: Population[Any], name: str) -> np.random.Generator:
+            self.check(population)
+            return stream(population, name)
+
+        patches.enter_context(mock.patch.object(type(played), "state", property(hidden_state)))
+        patches.enter_context(mock.patch.object(type(played), "stream", hidden_stream))
+        acting, extra = PublicView.acting, PublicView.__getattr__
+
+        def public_acting(view: PublicView, role: str) -> Array | None:
+            with self.calling(False):
+                return acting(view, role)
+
+        def public_extra(view: PublicView, name: str) -> Any:
+            found = extra(view, name)
+            return self.public(found) if getattr(found, "__self__", None) is played else found
+
+        patches.enter_context(mock.patch.object(PublicView, "acting", public_acting))
+        patches.enter_context(mock.patch.object(PublicView, "__getattr__", public_extra))
+
+    def check(self, population: Population[Any]) -> None:
+        if self.inside and population is self.played:
+            raise HiddenTruth(f"{self.policy!r} looks behind the world")
+
+    def public(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What the world offers may look at its own state."""
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            with self.calling(False):
+                return function(*arguments, **named)
+
+        return call
+
+    @contextmanager
+    def calling(self, inside: bool) -> Iterator[None]:
+        before, self.inside = self.inside, inside
+        try:
+            yield
+        finally:
+            self.inside = before
+
+    def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
+        assert isinstance(env, PublicView)
+        with self.calling(True):
+            self.policy.reset(env, rng, role)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        with self.calling(True):
+            return self.policy.act(obs, mask)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        with self.calling(True):
+            self.policy.update(obs, action, reward, done)

@@ -1,0 +1,288 @@
+"""Checks of the array form: what is refused changes nothing, replicas end apart, run length is the core's, private data pass the hook."""
+
+import math
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+
+import taciturn
+from taciturn.envs.core import Array, ChannelConfig, Controlled, Played, Population, Rollout, Seat
+from taciturn.policies import Random
+from taciturn.testing.cases import (
+    Case,
+    chosen,
+    draw,
+    dressed,
+    dresses,
+    fingerprint,
+    holds,
+    ledger_state,
+    named,
+    of,
+    raises,
+    seen,
+    world_check,
+)
+
+
+def begun(case: Case, num_envs: int = 2) -> Population[Any]:
+    population, rng = case.population(num_envs=num_envs), np.random.default_rng(0)
+    population.reset(seed=0)
+    for _ in range(2):
+        population.step(chosen(population, draw(population, rng)))
+    return population
+
+
+def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
+    """Actions of one role, made wrong in every way."""
+    out = [actions[:, :0], actions[:1], actions[..., None], actions.tolist()[0], None, "wait", {"agent": actions}]
+    outside = np.array([np.nan, np.inf, -np.inf] if isinstance(space, Box) else [-1, 10**6])
+    for value in [*outside, 0.5 + 1j, np.nan]:
+        wrong = actions.astype(np.result_type(actions, value))
+        wrong[-1, -1] = value
+        out.append(wrong)
+    return out
+
+
+@world_check()
+def wrong_actions_change_nothing(case: Case) -> None:
+    population = begun(case)
+    actions = chosen(population, draw(population, np.random.default_rng(1)))
+    wrong: list[Any] = []
+    if isinstance(actions, dict):
+        for role_name, own in actions.items():
+            wrong += [actions | {role_name: bad} for bad in spoilt(own, population.roles[role_name].action_space)]
+        wrong += [{}, {**actions, "nobody": own}, own, None, [actions]]
+    else:
+        wrong = spoilt(actions, next(iter(population.roles.values())).action_space)
+    before = fingerprint(population)
+    for bad in wrong:
+        with raises(ValueError, r"actions (of role '\w+' )?must "):
+            population.step(bad)
+        assert fingerprint(population) == before
+    population.step(actions)
+
+
+@world_check()
+def reset_comes_before_step(case: Case) -> None:
+    population = case.population(num_envs=2)
+    for early in (population.observe, lambda: population.step(None), lambda: population.reset(where=np.eye(2)[0] > 0)):
+        with raises(gymnasium.error.ResetNeeded, r"call reset\(\) before"):
+            early()
+    rng = np.random.default_rng(0)
+    population.reset(seed=0)
+    while not population.done.all():
+        population.step(chosen(population, draw(population, rng)))
+    before = fingerprint(population)
+    with raises(gymnasium.error.ResetNeeded, r"every replica of \w+ is done: call reset"):
+        population.step(chosen(population, draw(population, rng)))
+    assert fingerprint(population) == before
+    population.reset()
+    assert not population.done.any()
+
+
+@world_check()
+def everything_says_what_it_is(case: Case) -> None:
+    population = case.population(2)
+    population.reset(seed=0)
+    whole = getattr(population, "inner", population)
+    policies = {role: Random() for role in whole.roles}
+    things: list[Any] = [
+        population, population.streams, population.view(), population.view().params, Rollout(whole, policies),
+        case.parallel_env(), case.env(), case.world, *population.roles.values(), *population.channels.values(),
+    ]  # fmt: skip
+    if len(whole.roles) == 1:
+        things.append(Seat(whole, next(iter(whole.roles)), 0, policies))
+    if "private" in dresses(case):
+        things += [dressed(one, case, "private") for one in (population, case.parallel_env(), case.env())]
+        things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).ledger)
+    for thing in things:
+        assert " object at 0x" not in repr(thing), type(thing)
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) < 1500
+
+
+@world_check()
+def done_replicas_are_frozen_until_they_are_reset(case: Case) -> None:
+    population, rng = case.population(num_envs=4), np.random.default_rng(0)
+    population.reset(seed=0)
+    cycle = 1 if population.turns is None else len(population.turns)
+    for _ in range(3 * cycle):
+        population.step(chosen(population, draw(population, rng)))
+    population.reset(where=np.array([False, True, False, True]))
+    while not population.done.any():
+        population.step(chosen(population, draw(population, rng)))
+    assert not population.done.all()
+    ended = population.done.copy()
+    frozen = [of(population.state, i) for i in range(4)]
+    sent = {key: channel.messages().copy() for key, channel in population.channels.items()}
+    flags = population.terminated.copy(), population.truncated.copy()
+    observation = {role: rows[ended] for role, rows in seen(population).items()}
+    for _ in range(2 * cycle):
+        if population.done.all():
+            break
+        step = population.step(chosen(population, draw(population, rng)))
+        rewards = step.reward.values() if isinstance(step.reward, dict) else [step.reward]
+        assert not any(reward[ended].any() for reward in rewards)
+        assert not any(holds(step.info, key, 4)[ended].any() for key in named(step.info))
+    for i in np.flatnonzero(ended).tolist():
+        np.testing.assert_equal(of(population.state, i), frozen[i])
+    for before, after in zip(flags, (population.terminated, population.truncated), strict=True):
+        np.testing.assert_array_equal(before[ended], after[ended])
+    for key, channel in population.channels.items():
+        np.testing.assert_array_equal(sent[key][ended], channel.messages()[ended])
+    np.testing.assert_equal({role: rows[ended] for role, rows in seen(population).items()}, observation)
+
+    if len(population.roles) > 1 and population.turn != population.turns[0]:  # type: ignore[index]
+        population.step(chosen(population, draw(population, rng)))
+    others = {i: of(population.state, i) for i in np.flatnonzero(~ended).tolist()}
+    done = population.done.copy()
+    population.reset(where=ended)
+    np.testing.assert_array_equal(population.done, done & ~ended)
+    for i, state in others.items():
+        np.testing.assert_equal(of(population.state, i), state)
+    for channel in population.channels.values():
+        assert (channel.messages()[ended] <= 1).all()  # what agents say as they begin
+    population.step(chosen(population, draw(population, rng)))
+
+
+def shorter(population: Population[Any]) -> float:
+    """About half the run: a whole number where the clock counts."""
+    half = population.params.horizon / 2
+    return math.ceil(half) if isinstance(population.params.horizon, int) else half
+
+
+def bits(population: Population[Any]) -> bytes:
+    """Everything that a reset may change, byte by byte."""
+    inner = population.inner if isinstance(population, Controlled) else population
+    channels = {
+        name: (c.everyone, c.each, c.live, c.stopped, c.config, c._memory, c._fault_memory)
+        for name, c in inner.channels.items()
+    }
+    spaces = {name: (role.layout.low, role.layout.high, str(role.action_space)) for name, role in inner.roles.items()}
+    own = population.terminated, population.truncated, inner.terminated, inner.truncated, inner.turn, population.params
+    return pickle.dumps([inner._state, inner.streams, channels, spaces, own, inner.params, ledger_state(inner)])
+
+
+def played(population: Population[Any], options: dict[str, Any] | None) -> list[Any]:
+    """All that anybody sees of a run of random actions."""
+    found = [population.reset(seed=3, options=options)[0]]
+    rng = np.random.default_rng(4)
+    while not population.done.all():
+        step = population.step(chosen(population, draw(population, rng)))
+        found += [step.observation, step.reward, step.terminated, step.truncated, population.clock()]
+    return [*found, population.metrics()]
+
+
+@world_check()
+def parameter_option_and_until_give_the_same_run(case: Case) -> None:
+    whole = case.population(2)
+    horizon = shorter(whole)
+    named = case.population(2, horizon=horizon)
+    first, second = played(named, None), played(whole, {"horizon": horizon})
+    assert len(first) == len(second)
+    np.testing.assert_equal(first, second)
+    assert whole.horizon == named.horizon == horizon
+    assert {role: str(r.layout.space()) for role, r in whole.roles.items()} == {
+        role: str(r.layout.space()) for role, r in named.roles.items()
+    }
+    if len(whole.roles) == 1:
+        for fast in (False, True):
+            runs = [
+                taciturn.simulate(env, Random(), seed=5, until=until, fast=fast)
+                for env, until in ((named, None), (whole, horizon))
+            ]
+            np.testing.assert_equal(runs[0].metrics, runs[1].metrics)
+    whole.reset(seed=0)
+    assert whole.horizon == case.population().params.horizon, "a reset without options goes back to the parameters"
+
+
+@world_check()
+def a_run_may_be_longer_than_the_parameters_say(case: Case) -> None:
+    """Two runs, made for 2 h and lengthened to it from h, are the same; a view that is made for h refuses."""
+    horizon = case.population().params.horizon
+    named, stretched = case.population(2, horizon=2 * horizon), case.population(2)
+    np.testing.assert_equal(played(named, None), played(stretched, {"horizon": 2 * horizon}))
+    view = case.env() if len(stretched.roles) > 1 or len(stretched.possible_agents) > 1 else case.single_env()
+    before = bits(view.population)
+    with raises(ValueError, "horizon must be at most"):
+        view.reset(seed=0, options={"horizon": 2 * horizon})
+    assert bits(view.population) == before
+    view.reset(seed=0, options={"horizon": shorter(view.population)})
+    assert view.population.horizon == shorter(case.population())
+
+
+@world_check()
+def a_rejected_reset_changes_nothing(case: Case) -> None:
+    population = case.population(3)
+    population.reset(seed=1)
+    rng = np.random.default_rng(2)
+    for _ in range(len(population.turns or ((),))):
+        population.step(chosen(population, draw(population, rng)))
+    unknown = {"nowhere": ChannelConfig()}
+    refused: list[dict[str, Any]] = [{"seed": seed} for seed in (-1, 1.5, "one", True)]
+    refused += [{"options": {"horizon": h}} for h in (0, -1, math.nan, math.inf, "long", True, [3])]
+    refused += [{"options": {"channels": channels}} for channels in (unknown, 5, [1])]
+    refused += [{"options": [1]}, *({"where": where} for where in (np.ones(2, np.bool_), np.ones(3), [1, 0, 1], True))]
+    refused += [{"where": np.array([True, False, False]), "options": {"horizon": 5}}]
+    for channel in population.channels:
+        refused.append({"options": {"channels": {channel: "private"}}})
+    before = bits(population)
+    for arguments in refused:
+        for more in ({}, {"seed": 7}):
+            with raises(ValueError, r"must|has the channels|can change only"):
+                population.reset(**more | arguments)
+            assert bits(population) == before, arguments
+
+
+@world_check()
+def max_cycles_where_the_clock_counts_steps(case: Case) -> None:
+    kind = case.world._population
+    made = {key: value for key, value in case.params.items() if key not in {"horizon", *kind.aliases}}
+    if case.counts_steps:
+        assert case.world.population(**made, max_cycles=3).params.horizon == 3
+        view = case.world.parallel_env(**made, max_cycles=3)
+        view.reset(seed=0)
+        cycles = 0
+        while view.agents:
+            actions = draw(view.population, np.random.default_rng(cycles))
+            view.step({f"{role}_{i}": action for role, rows in actions.items() for i, action in enumerate(rows[0])})
+            cycles += 1
+        assert cycles <= 3
+        assert cycles == 3 or not case.runs_to_its_horizon
+    else:
+        with raises(ValueError, "max_cycles counts steps, which"):
+            case.world.population(**made, max_cycles=3)
+
+
+@world_check()
+def every_world_calls_its_run_length_horizon(case: Case) -> None:
+    world = case.world
+    assert "horizon" in world.parameters
+    for alias, known in world._population.aliases.items():
+        value = getattr(case.population().params, known)
+        assert getattr(world.population(**{alias: value}).params, known) == value
+        with raises(ValueError, "name the same: give one of them"):
+            world.population(**{alias: value, known: value})
+
+
+@world_check(applies=lambda case: bool(case.privacy) and not isinstance(case.population(), Played))
+def agents_data_pass_the_hook(case: Case) -> None:
+    """What `Population.private` is given is drawn as without it, and concerns every replica."""
+    plain = case.population(3)
+    kind = type(plain)
+    drawn: list[Array] = []
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def private(self, data: Array, agents: Array | None = None) -> Array:
+            drawn.append(data.copy())
+            return data
+
+    acting = {role: Random() for role in plain.roles}
+    runs = [taciturn.simulate(env, acting, seed=5, fast=False) for env in (plain, Watched(plain.params, 3))]
+    assert drawn, f"{case.name} must pass what its agents privately observe through self.private"
+    assert all(len(data) == 3 for data in drawn)
+    np.testing.assert_equal(runs[0].metrics, runs[1].metrics)

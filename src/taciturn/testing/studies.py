@@ -1,0 +1,26 @@
+"""Checks of a study: its cells are declared well, and a cell gives its score, and the same one again."""
+
+from collections.abc import Iterable
+
+from taciturn.bench.catalogue import studies_named
+from taciturn.bench.results import Cell
+from taciturn.bench.study import Study
+
+__all__ = ["check_study"]
+
+
+def check_study(study: Study | str, cells: Iterable[Cell] | None = None) -> None:
+    """Check a study, by name or `module:Class` too; of its `cells`, by default the first quick one, each is run twice."""
+    if isinstance(study, str):
+        (study,) = studies_named([study])
+    assert study.title
+    assert study.score.metric
+    for quick in (False, True):
+        declared = study.cells(quick)
+        assert declared
+        assert len({cell.key for cell in declared}) == len(declared), "cells must differ in their configuration or seed"
+        assert {cell.study for cell in declared} == {study.name}
+    for cell in declared[:1] if cells is None else cells:
+        result, again = study.run(cell), study.run(cell)
+        assert result.metrics == again.metrics, "a cell must draw from its seed alone"
+        assert study.score.metric in result.metrics or "mean_duration" in result.metrics

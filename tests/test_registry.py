@@ -1,0 +1,89 @@
+"""Every world passes the checks that are exported to other packages, and the checks find a world that is wrong."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds as tiny
+from cases import CASES
+
+from taciturn.envs.core import Array, World
+from taciturn.testing import Check, world_checks
+
+# Gymnasium resets the other role's policy at every episode, and ours goes on; and bound methods have no JSON.
+NOT_OF_ROLES = ("vector_env_is_gymnasiums_of_one_replica", "a_spec_in_json_makes_the_same_environment")
+
+
+def checks(name: str) -> list[Any]:
+    found = world_checks(CASES[name])
+    if name in ("platform", "one_individual"):
+        found = [check for check in found if check.kind not in NOT_OF_ROLES]
+    return [pytest.param(check, id=f"{name}-{check}", marks=[pytest.mark.api] * check.api) for check in found]
+
+
+@pytest.mark.parametrize("check", [check for name in CASES for check in checks(name)])
+def test_every_world(check: Check) -> None:
+    check()
+
+
+class Shared(tiny.Consensus):
+    """Shows the same buffer twice."""
+
+    kept: Any = None
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        if self.kept is None or self.kept.shape[0] != self.num_envs:
+            self.kept = super().observe_role(state, role, rows)
+        self.kept[:] = super().observe_role(state, role, rows)
+        return self.kept
+
+
+class Restless(tiny.Consensus):
+    """Draws before it refuses an action."""
+
+    def step(self, actions: Any) -> Any:
+        self.stream("luck").random()
+        return super().step(actions)
+
+
+class Outside(tiny.Consensus):
+    """Observes numbers beyond its space."""
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        return super().observe_role(state, role, rows) + np.float32(0.5)
+
+
+class Untyped(tiny.Consensus):
+    """Tells the time as a number of another type when it is even."""
+
+    def transition(self, state: Any, actions: dict[str, Array]) -> tiny.Transition:
+        *rest, info = super().transition(state, actions)
+        return *rest, info | {"time": info["time"].astype(float if state.time[0] % 2 else int)}
+
+
+broken_v0 = tiny.broken_v0
+shared_v0, restless_v0, outside_v0, untyped_v0 = (
+    World(kind, tiny.Params) for kind in (Shared, Restless, Outside, Untyped)
+)
+silent_v0: World[Any, Any, ...] = World(
+    type("Mute", (tiny.Gossip,), {"make_channels": tiny.Consensus.make_channels}), tiny.Params
+)
+
+
+@pytest.mark.parametrize(
+    ("world", "kind"),
+    [
+        ("broken_v0", "seed_decides_every_bit"),
+        ("silent_v0", "agents_data_pass_the_hook"),
+        ("shared_v0", "observations_are_fresh_buffers"),
+        ("restless_v0", "wrong_actions_change_nothing"),
+        ("outside_v0", "observations_lie_in_their_space"),
+        ("untyped_v0", "info_has_the_same_keys_and_types_at_every_step"),
+    ],
+)
+def test_the_checks_find_a_world_that_is_wrong(world: str, kind: str) -> None:
+    found = [check for check in world_checks(f"test_registry:{world}") if check.kind == kind]
+    assert found
+    for check in found:
+        with pytest.raises(AssertionError):
+            check()

@@ -1,0 +1,143 @@
+"""Tuned settings: the files of this package say how they were found and are read, and so is a user's own, or a line says what is wrong."""
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_train import SHORT
+
+from taciturn import cli, registry
+from taciturn.bench.train import train
+from taciturn.envs import gossip_bandit_v0
+from taciturn.policies import LearnedElimination, LearnedPulls, LearnedStopping, Learner, SharedPPO
+from taciturn.policies.learned import tuning
+from taciturn.policies.learned.tuning import FOLDER, settings_in, tuned
+
+FILES = sorted(FOLDER.glob("*.yml"))
+OWN = """
+PPO:
+  found: {command: taciturn train round_stopping, seeds: "7", budget: one try}
+  settings: {n_steps: 16, batch_size: 64}
+"""
+
+
+def test_every_file_is_of_a_world_and_every_entry_of_a_learner_that_takes_it() -> None:
+    import yaml
+
+    assert {file.stem for file in FILES} <= {world.name for world in registry.worlds().values()}
+    assert len(FILES) == 5
+    for file in FILES:
+        for name, entry in yaml.safe_load(file.read_text(encoding="utf-8")).items():
+            assert entry["found"].keys() == {"command", "seeds", "budget"}
+            assert all(isinstance(text, str) and text for text in entry["found"].values())
+            kind = registry.policy_class(name.partition("-")[0])
+            assert kind is not None
+            assert issubclass(kind, Learner)
+            assert entry["settings"].keys() <= inspect.signature(kind).parameters.keys()
+            assert settings_in(file)[name] == entry["settings"]
+
+
+class Told(Exception):  # noqa: N818
+    """What a learner would begin to learn with."""
+
+
+def used(learner: Any, world: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    def told(*_: Any, **arguments: Any) -> None:
+        raise Told(arguments)
+
+    monkeypatch.setattr("stable_baselines3.PPO", told)
+    monkeypatch.setattr(type(learner), "learn", told, raising=False)
+    population = registry.make_world(world).population(1)
+    with pytest.raises(Told) as found:
+        learner.train(population)
+    arguments: dict[str, Any] = found.value.args[0]
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("learner", "world"),
+    [(LearnedElimination, "arm_elimination"), (LearnedPulls, "federated_bandit"), (LearnedStopping, "round_stopping")],
+)
+def test_learners_learn_with_the_settings_of_the_file(
+    learner: Any, world: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name, *_) = settings_in(FOLDER / f"{world}.yml")
+    wanted = tuned(world, name)["arguments"]
+    with monkeypatch.context() as patch:
+        assert wanted.items() <= {"learning_rate": 0.002, **used(learner(), world, patch)}.items()
+    with monkeypatch.context() as patch:
+        assert used(learner(arguments={"gamma": 0.5}), world, patch)["gamma"] == 0.5
+
+
+def test_shared_ppo_reads_the_file_of_its_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = gossip_bandit_v0.population(1).view()
+    assert SharedPPO().settings(view)["num_envs"] == 128
+    (tmp_path / "gossip_bandit.yml").write_text("SharedPPO: {settings: {num_envs: 3}}")
+    monkeypatch.setattr(tuning, "FOLDER", tmp_path)
+    assert SharedPPO().settings(view)["num_envs"] == 3
+    assert SharedPPO(num_envs=4).settings(view)["num_envs"] == 4
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = manifest["training"]["settings"]
+    return found
+
+
+def test_train_takes_the_worlds_settings_or_a_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "round_stopping.yml").write_text(OWN)
+    more: dict[str, Any] = {"settings": {"batch_size": 32}}
+    own = train("round_stopping", out=tmp_path / "own", **SHORT, file=tmp_path / "round_stopping.yml", **more)
+    assert settings_of(own) == {"n_steps": 16, "batch_size": 32}
+    monkeypatch.setattr(tuning, "FOLDER", tmp_path)
+    assert settings_of(train("taciturn/RoundStopping-v0", out=tmp_path / "world", **SHORT)) == {
+        "n_steps": 16,
+        "batch_size": 64,
+    }
+    (tmp_path / "learner.yml").write_text("TabularQ: {settings: {sessions: 1}}")
+    learned = train("round_stopping", "TabularQ", out=tmp_path / "q", **SHORT, file=tmp_path / "learner.yml")
+    assert settings_of(learned) == {"sessions": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("PPO: [", " must be a YAML file of settings: while parsing"),
+        ("- PPO", r": the file must be a mapping with names as keys, not \['PPO'\]"),
+        ("PPO: 3", ": PPO must be a mapping with names as keys, not 3"),
+        ("PPO: {setings: {}}", ": PPO.setings must be called found or settings"),
+        ("PPO: {found: {}}", ": PPO must have settings"),
+        ("PPO: {settings: fast}", ": PPO.settings must be a mapping with names as keys, not 'fast'"),
+        ("A2C: {settings: {}}", " must have an entry 'PPO', and has A2C"),
+        ("PPO: {settings: {learning_rat: 0.1}}", ": .* unexpected keyword argument 'learning_rat'"),
+        ("PPO: {settings: {gamma: high}}", ": gamma must be a number, as 0.003 or 3.0e-3, not 'high'"),
+        ("TabularQ: {settings: {session: 1}}", ": TabularQ got an unexpected .* 'session': did you mean 'sessions'"),
+        ("TabularQ: {settings: {epsilon: 2}}", ": epsilon must be a finite number >= 0 and <= 1, not 2"),
+        ("TabularQ: {settings: {seed: 2}}", ": .* multiple values for keyword argument 'seed'"),
+    ],
+)
+def test_a_mistaken_file_is_named_with_its_key(text: str, said: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.yml", tmp_path / "agent"
+    file.write_text(text)
+    algorithm = "TabularQ" if text.startswith("Tab") else "PPO"
+    with pytest.raises(ValueError, match=r"mine\.yml" + said) as error:
+        train("round_stopping", algorithm, out=out, **SHORT, file=file)
+    assert "\n" not in str(error.value)
+    assert not out.exists()
+    with pytest.raises(ValueError, match=r"nowhere\.yml must be a YAML file of settings: .* No such file"):
+        train("round_stopping", out=out, **SHORT, file=tmp_path / "nowhere.yml")
+
+
+def test_the_command_line_takes_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}")
+    words = ["--steps", "8", "--out", str(tmp_path / "agent"), "--settings", str(tmp_path / "mine.yml")]
+    monkeypatch.setattr(sys, "argv", ["taciturn", "train", "round_stopping", *words])
+    with pytest.raises(SystemExit):
+        cli.main()
+    said = capsys.readouterr().err.strip()
+    assert said.endswith("mine.yml: gamma must be a number, as 0.003 or 3.0e-3, not '9e-1'")

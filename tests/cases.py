@@ -13,7 +13,6 @@ from taciturn.policies import Random
 from taciturn.testing import Case
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
-    Exponential,
     Gaussian,
     KaryRandomizedResponse,
     Laplace,
@@ -50,11 +49,7 @@ LAWS: dict[str, dict[str, Any]] = {
     "gossip_bandit_v0": {"preference": BitwiseRandomizedResponse(1.0)},
     "social_bandit_v0": {"preference": BitwiseRandomizedResponse(1.0)},
     "elicitation_v0": {"report": None},
-    "recommender_v0": {
-        "statistics": TreeAggregation(1.0),
-        "counts": TreeAggregation(1.0),
-        "selection": Exponential(1.0),
-    },
+    "recommender_v0": {"statistics": TreeAggregation(1.0)},
 }
 
 

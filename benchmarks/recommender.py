@@ -18,7 +18,7 @@ from common import record
 import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.policies import TPriDO
-from taciturn.policies.families import cluster_policy
+from taciturn.policies.families.cluster_policy import ClusterPolicy
 
 AGENTS, ROUNDS, FEW, REPEATS = 8, 20_000, 150, 3
 TESTS = Path(__file__).parents[1] / "tests"
@@ -26,7 +26,8 @@ TESTS = Path(__file__).parents[1] / "tests"
 
 def seconds(policy: Any, rounds: int, fast: bool, **params: Any) -> float:
     """CPU time of a run."""
-    env = recommender_v0.population(1, horizon=rounds, **{"num_agents": AGENTS, "graph": "complete"} | params)
+    given: dict[str, Any] = {"num_agents": AGENTS, "graph": "complete", "horizon": rounds} | params
+    env = recommender_v0.population(1, **given)
     begin = time.process_time()
     taciturn.simulate(env, policy, seed=0, fast=fast)
     return time.process_time() - begin
@@ -61,14 +62,14 @@ def main() -> None:
     found: dict[str, Any] = {"agents": AGENTS, "rounds": ROUNDS, "few_rounds": FEW}
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
     sys.path.pop(0)
-    cluster_policy.COMPILE_FROM = 0
+    ClusterPolicy.compile_from = 0
     seconds(TPriDO(2.0), 100, True)  # compiles
     found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS, True)
     found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW, True)
     sparse = nx.random_regular_graph(4, 1000, seed=0)
     found["compiled_1000_agents_us"] = per_agent_round(TPriDO(2.0), 500, True, num_agents=1000, graph=sparse)
     found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
-    cluster_policy.COMPILE_FROM = 10**12
+    ClusterPolicy.compile_from = 10**12
     found["numpy_us"] = per_agent_round(TPriDO(2.0), 2_000, True)
     found["steps_us"] = per_agent_round(TPriDO(2.0), 2_000, False)
     recounts = twin()

@@ -426,7 +426,7 @@ BLOCKS: dict[str, tuple[type[Policy], dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_give_the_bits_of_steps(name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, parameters, world = BLOCKS[name]
-    monkeypatch.setattr(cluster_policy, "COMPILE_FROM", 0 if compiled else 10**12)
+    monkeypatch.setattr(cluster_policy.ClusterPolicy, "compile_from", 0 if compiled else 10**12)
     monkeypatch.setattr(rewards, "COMPILE_FROM", 0 if compiled else 10**12)
     runs, trees, states = [], [], []
     for fast in (True, False):

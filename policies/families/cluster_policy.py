@@ -26,12 +26,14 @@ class ClusterPolicy(Policy):
         xi: weight of the confidence width.
         bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
+        compile_from: number of agent-rounds in a block from which the loop is compiled; only the time that it takes depends on it.
     """
 
     threshold: float
     xi: float
     bisect: bool = False
     biased: bool = False
+    compile_from: int = COMPILE_FROM
     _bonus: Floats
     _explored: Floats
     _crowded: Floats
@@ -239,7 +241,7 @@ class ClusterPolicy(Policy):
         self._knows_items[:] = False
         self.look_around(np.full(size, float(block.time)), block.active)
         luck = self.rng.random((rounds, size, agents, 2)).reshape(rounds, size * agents, 2)
-        if luck.size // 2 >= COMPILE_FROM and available() and self.compiles:
+        if luck.size // 2 >= self.compile_from and available() and self.compiles:
             items, likes, asked = play_rounds(
                 self._tree,
                 grid(block.contexts.reshape(rounds, size * agents, -1)),

@@ -5,10 +5,11 @@ from taciturn.envs.federated_bandit.arm_elimination import arm_elimination_v0
 from taciturn.envs.federated_bandit.world import federated_bandit_v0
 from taciturn.envs.federated_training.world import federated_training_v0
 from taciturn.envs.gossip_bandit.world import gossip_bandit_v0
+from taciturn.envs.recommender.world import recommender_v0
 from taciturn.envs.round_stopping.world import Hyperbolic, round_stopping_v0
 from taciturn.envs.social_bandit.world import social_bandit_v0
 
 __all__ = [
     "Hyperbolic", "arm_elimination_v0", "elicitation_v0", "federated_bandit_v0", "federated_training_v0", "gossip_bandit_v0",
-    "round_stopping_v0", "social_bandit_v0",
+    "recommender_v0", "round_stopping_v0", "social_bandit_v0",
 ]  # fmt: skip

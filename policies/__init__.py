@@ -22,6 +22,17 @@ from taciturn.policies.classic.elicitation import (
     PostedPrice,
     Truthful,
 )
+from taciturn.policies.classic.partitions import ACR, DSC
+from taciturn.policies.classic.recommender import (
+    DUCB,
+    HCT,
+    HOO,
+    ContextualZooming,
+    GaussLinUCB,
+    ItemUCB1,
+    LinUCB,
+    OracleItem,
+)
 from taciturn.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
 from taciturn.policies.classic.social import (
     CopyOnReward,
@@ -50,14 +61,17 @@ from taciturn.policies.reference.elicitation import BestResponse, FiniteBestResp
 from taciturn.policies.reference.optimal_stopping import OptimalStopping
 from taciturn.policies.reference.ppcl import CBL, PPCL
 from taciturn.policies.reference.private_social_learning import PrivateSocialLearning, Replicator
+from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
-    "CBL", "CDPMAB", "DDPMAB", "DDUCB", "HDPMAB", "KLUCB", "MOSS", "PPCL", "UCB1", "BestResponse", "CentralisedOracle",
-    "CommunicationEfficientCDPMAB", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "Deadline",
-    "EliminationSchedule", "Fed2UCB", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate",
-    "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB", "Hedge", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "Mixture",
-    "OneStepLookAhead", "OptimalStopping", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice",
-    "PrivateSocialLearning", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination",
-    "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "Wintall",
+    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL",
+    "UCB1", "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
+    "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "EliminationSchedule", "Fed2UCB",
+    "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
+    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "Hedge", "IsolatedEpsilonGreedy", "IsolatedThompson",
+    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB",
+    "Mixture", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
+    "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "Random", "Replicator", "SharedPPO",
+    "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
+    "Truthful", "Uniform", "Voter", "WaitForAll", "Wintall",
 ]  # fmt: skip

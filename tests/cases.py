@@ -11,7 +11,13 @@ from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Controlled, Population
 from taciturn.policies import Random
 from taciturn.testing import Case
-from taciturn.wrappers import BitwiseRandomizedResponse, Gaussian, KaryRandomizedResponse, Laplace
+from taciturn.wrappers import (
+    BitwiseRandomizedResponse,
+    Gaussian,
+    KaryRandomizedResponse,
+    Laplace,
+    TreeAggregation,
+)
 
 CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "horizon": 12.0}
 FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
@@ -24,9 +30,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "social_bandit_v0": FEW_AGENTS,
     "federated_bandit_v0": {"num_agents": 3, "num_arms": 4, "horizon": 40},
     "arm_elimination_v0": {"num_agents": 3, "num_arms": 4, "horizon": 400},
+    "recommender_v0": {"num_agents": 3, "num_items": 20, "repository": 10, "growth": [(5, 0.4)], "horizon": 20},
 }
 # Who plays the other agents of the worlds of which Gymnasium's form shows one.
-OTHERS = {"gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning", "federated_bandit_v0": "UCB1"}
+OTHERS = {
+    "gossip_bandit_v0": "PPCL",
+    "social_bandit_v0": "PrivateSocialLearning",
+    "federated_bandit_v0": "UCB1",
+    "recommender_v0": "TPriDO",
+}
 # What stands on a channel of a world: a mechanism that fits (None: none does).
 LAWS: dict[str, dict[str, Any]] = {
     "consensus": {"vote": BitwiseRandomizedResponse(1.0)},
@@ -37,6 +49,7 @@ LAWS: dict[str, dict[str, Any]] = {
     "gossip_bandit_v0": {"preference": BitwiseRandomizedResponse(1.0)},
     "social_bandit_v0": {"preference": BitwiseRandomizedResponse(1.0)},
     "elicitation_v0": {"report": None},
+    "recommender_v0": {"statistics": TreeAggregation(1.0)},
 }
 
 

@@ -30,6 +30,7 @@ ZEROS = {"without_preference": "zeros", "initial_preferences": "none"}
 ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon": 400}
 GRAPH = ARMS | {"topology": "ring"}
 HYBRID = ARMS | {"topology": [("complete", 2), ("complete", 1)]}
+SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 60}
 MARKET: dict[str, Any] = {
     "num_individuals": 12, "horizon": 8, "belief_concentration": np.inf, "theta": (0.4, 0.3, 0.2, 0.1), "target": 1.0,
 }  # fmt: skip
@@ -53,6 +54,7 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     "CommunicationEfficientCDPMAB": [("federated_bandit_v0", ARMS, {}, "paper")],
     "DDPMAB": [("federated_bandit_v0", GRAPH, {}, "paper")],
     "HDPMAB": [("federated_bandit_v0", HYBRID, {}, "paper")],
+    **{name: [("recommender_v0", SHOP, {}, None)] for name in ("TPriDO", "DTPriDO", "DSC", "ACR")},
     **{name: [("elicitation_v0", MARKET, {"individual": "TargetQuality"}, None)] for name in (
         "Wintall", "FlatRate", "PostedPrice", "Genie", "OutputAgreement", "PeerTruthSerum",
     )},

@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 
-from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
+from taciturn.envs import (
+    elicitation_v0,
+    federated_bandit_v0,
+    gossip_bandit_v0,
+    recommender_v0,
+    round_stopping_v0,
+    social_bandit_v0,
+)
 from taciturn.envs.core import Population
-from taciturn.policies import DDPMAB, PPCL, BestResponse, Deadline, FixedCount, PrivateSocialLearning, Wintall
-from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
+from taciturn.policies import DDPMAB, PPCL, BestResponse, Deadline, FixedCount, PrivateSocialLearning, TPriDO, Wintall
+from taciturn.wrappers import BitwiseRandomizedResponse, Privatize, TreeAggregation
 
 GOLDEN = Path(__file__).parent / "golden"
 SMALL: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "horizon": 1.0}
@@ -65,10 +72,16 @@ def social_bandit() -> str:
     return told(population, PrivateSocialLearning(beta=0.7, mu=0.1))
 
 
+def recommender() -> str:
+    population = recommender_v0.population(num_agents=4, num_items=40, repository=20, growth=[(12, 0.3)], horizon=25)
+    return told(Privatize(population, "statistics", TreeAggregation(3.0)), TPriDO(threshold=0.7))
+
+
 RUNS = {
     "elicitation": elicitation,
     "federated_bandit": federated_bandit,
     "gossip_bandit": gossip_bandit,
+    "recommender": recommender,
     "round_stopping_geometric": lambda: round_stopping(FixedCount(4)),
     "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_law="pareto", computing=(2.0, 4.0)),
     "social_bandit": social_bandit,

@@ -20,6 +20,7 @@ from taciturn.wrappers import BitwiseRandomizedResponse
 STOPPING: dict[str, Any] = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
 ELIMINATION: dict[str, Any] = {"num_agents": 3, "num_arms": 3, "horizon": 300}
 CROWD = ("elicitation_v0", MARKET, {"platform": "Wintall"})
+SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 30}
 # Where the policies without a fast form play: (world, its parameters, who acts beside them).
 OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(
@@ -34,6 +35,10 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     "Random": ("social_bandit_v0", SOCIAL, {}),
     **dict.fromkeys(("EliminationSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})),
     "LearnedPulls": ("federated_bandit_v0", ARMS | {"horizon": 40}, {}),
+    **dict.fromkeys(
+        ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "OracleItem"),
+        ("recommender_v0", SHOP, {}),
+    ),
     **dict.fromkeys(("BestResponse", "FiniteBestResponse", "FictitiousPlay", "Hedge", "Mixture"), CROWD),
 }
 OWN: dict[str, dict[str, Any]] = PARAMETERS | {
@@ -49,7 +54,16 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
 }
 SETTINGS = OTHERS | {name: plays[0][:3] for name, plays in PLAYS.items()}
 TRUTH = dict.fromkeys(SETTINGS, False) | dict.fromkeys(
-    ("OracleOption", "Genie", "FlatRate", "OutputAgreement", "PeerTruthSerum", "CommunicationEfficientCDPMAB"), True
+    (
+        "OracleOption",
+        "OracleItem",
+        "Genie",
+        "FlatRate",
+        "OutputAgreement",
+        "PeerTruthSerum",
+        "CommunicationEfficientCDPMAB",
+    ),
+    True,
 )
 
 

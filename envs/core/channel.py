@@ -8,7 +8,7 @@ import numpy as np
 
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Observer, Payload, Unit
-from taciturn.privacy.mechanisms import Mechanism
+from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
 from taciturn.validation import Array, NamesUnknown, mapping, shown
 
 __all__ = ["Channel", "ChannelConfig", "Fault", "asked_channels", "join"]
@@ -215,8 +215,39 @@ class Channel:
         Returns:
             (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived, bool[B, N].
         """
+        return self._through_faults(x, senders, lambda x, who: self._say(x, who, sensitivity, norm, events))
+
+    def answer(
+        self, x: Array, asked: Array, reply: Callable[[Array, Array], tuple[Array, Array, Array]]
+    ) -> tuple[Array, Array]:
+        """Answer agents from one another's data, which a trusted third party merges.
+
+        Faults strike the answers: an absent agent does not ask, and an answer may be false, lost or late.
+
+        Args:
+            x: the answer that each agent would get without noise, [B, N, ...].
+            asked: the agents that ask, bool[B, N].
+            reply: from x and the agents that ask, (the answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N];
+                how many of its messages are charged, int64[B, N], which is less where noise that was charged earlier is used again).
+
+        Returns:
+            (y, answered): what the agents read, 0 where nothing arrives, and which of them have an answer, bool[B, N].
+        """
+
+        def say(x: Array, who: Array | None) -> tuple[Array, Array]:
+            assert who is not None
+            y, messages, charged = reply(x, who)
+            self.record(each=messages, charged=charged)
+            return y, who
+
+        return self._through_faults(x, asked & self.live[:, None], say)
+
+    def _through_faults(
+        self, x: Array, senders: Array | None, say: Callable[[Array, Array | None], tuple[Array, Array]]
+    ) -> tuple[Array, Array]:
+        """What arrives of the messages x of the agents `senders` (None: of all), which `say` sends, and from which agents."""
         if not self._faults:
-            return self._say(x, senders, sensitivity, norm, events)
+            return say(x, senders)
         self._shape = (x.shape[0], x.shape[1])
         if not self._fault_memory:
             self._fault_memory = [
@@ -228,7 +259,7 @@ class Channel:
         for fault, memory, rng in faults:
             who = fault.admit(who, sending, memory, rng)
             x = fault.corrupt(x, self.payload, memory, rng)
-        y, sent = self._say(x, who, sensitivity, norm, events)
+        y, sent = say(x, who)
         for fault, memory, rng in faults:
             y, sent = fault.deliver(y, sent, sending, memory, rng)
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
@@ -254,7 +285,8 @@ class Channel:
         loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
         who = self._admit(senders, x.shape[:2], loss)
         if isinstance(sensitivity, np.ndarray) and not mechanism.stateful:
-            sensitivity = np.broadcast_to(sensitivity, x.shape)[who]
+            apart = x.ndim - mechanism.payload_dims  # axes along which messages differ
+            sensitivity = np.broadcast_to(sensitivity, (*x.shape[:apart], *[1] * mechanism.payload_dims))[who]
         mechanism.check_sensitivity(sensitivity)
         self._count(who, x.shape[:2])
         assert self.rng is not None
@@ -320,18 +352,26 @@ class Channel:
         mechanism = self.config.mechanism
         return not self._faults and self.config.budget is None and (mechanism is None or not mechanism.stateful)
 
-    def record(self, everyone: Array | None = None, each: Array | None = None) -> None:
-        """Count and charge messages whose sum a world has drawn (`Population.jump`).
+    def record(self, everyone: Array | None = None, each: Array | None = None, charged: Array | None = None) -> None:
+        """Count and charge messages that a world has drawn or perturbed itself (`Population.jump`).
 
         Args:
             everyone: messages of every agent, int64[B].
             each: messages by agent, int64[B, N].
+            charged: how many of `each` are charged, int64[B, N], if the others repeat or go on with what was charged before.
         """
         if self.config.mechanism is not None:
-            self.ledger.charge(self.name, self._loss(None), everyone, each)
+            self.ledger.charge(self.name, self._loss(None), everyone, each if charged is None else charged)
         if everyone is not None:
             self.everyone += everyone
         if each is not None:
+            self.each = each.copy() if self.each is None else self.each + each
+
+    def expose(self, each: Array) -> None:
+        """Count messages that agents sent past the mechanism, int64[B, N]; if there is one, each is charged as infinite."""
+        if each.any():
+            if self.config.mechanism is not None:
+                self.ledger.charge(self.name, NoPrivacy().loss(), each=each)
             self.each = each.copy() if self.each is None else self.each + each
 
     def messages(self) -> Array:

@@ -122,6 +122,7 @@ WORLDS = (
     Entry("arm_elimination_v0", "taciturn.envs.federated_bandit.arm_elimination", "taciturn/ArmElimination-v0"),
     Entry("gossip_bandit_v0", "taciturn.envs.gossip_bandit.world", "taciturn/GossipBandit-v0"),
     Entry("social_bandit_v0", "taciturn.envs.social_bandit.world", "taciturn/SocialBandit-v0"),
+    Entry("recommender_v0", "taciturn.envs.recommender.world", "taciturn/Recommender-v0"),
     Entry("elicitation_v0", "taciturn.envs.elicitation.world", "taciturn/Elicitation-v0", one_agent=platform_side),
 )
 

@@ -13,7 +13,7 @@ from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
 from taciturn.validation import Array, Bools, Ints, integer
 
-__all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState"]
+__all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState", "address_laplace"]
 
 
 LONGEST = 2**62  # steps of a stream, counted in int64
@@ -36,6 +36,29 @@ class TreeState:
         for array in (self.total, self.noise):
             if array is not None:
                 array[chosen] = 0
+
+
+def _mixed(x: Any) -> Any:
+    """The finalizer of SplitMix64 (Steele, Lea & Flood 2014), which maps 64-bit numbers one to one onto well mixed ones."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+Address = Array | np.uint64
+STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def address_laplace(key: Address, stream: Address, place: Address) -> Array:
+    """Laplace noise of scale 1 that is a function of its address, uint64 each: the same address gets the same noise, nothing is stored.
+
+    The address is mixed into 53 random bits, from which the noise follows by inversion. Under a random key, noise of different addresses
+    behaves as independent.
+    """
+    with np.errstate(over="ignore"):  # of single numbers; arrays wrap around in silence
+        mixed = _mixed(_mixed(_mixed(key + STEP) ^ (stream + np.uint64(1)) * STEP) ^ (place + np.uint64(1)) * STEP)
+    uniform = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return np.where(uniform < 0.5, np.log(2 * uniform), -np.log(2 * (1 - uniform)))
 
 
 def _last_block(time: Array) -> Array:
@@ -158,6 +181,45 @@ class TreeAggregation(Calibrated):
         noise[rows] *= np.arange(levels) > ended[:, None, None]
         noise[rows, :, ended] = drawn
         return (state.total + state.noise.sum(-1)) * unit
+
+    def block_scale(self, horizon: ArrayLike, sensitivity: float) -> Array:
+        """The scale of a block's noise in streams of at most `horizon` values, levels * sensitivity / epsilon; float64 of its shape.
+
+        Raises:
+            ValueError: this mechanism's own horizon is shorter, or its own sensitivity smaller.
+        """
+        self.check_sensitivity(sensitivity)
+        longest = checks.integers("horizon", horizon, at_least=1, below=LONGEST)
+        if self.horizon is not None:
+            if longest.max() > self.horizon:
+                raise ValueError(
+                    f"horizon of {self!r} must be at least {longest.max()}, the length of the longest stream"
+                )
+            longest = np.full(longest.shape, self.horizon)
+        levels = np.frexp(longest.astype(np.float64))[1]
+        return levels * (self.sensitivity or sensitivity) / self.epsilon
+
+    def noise_at(self, key: Address, stream: Address, time: Array) -> Array:
+        """The noise of sums of the first `time` values of streams, in units of `block_scale`, from the addresses of its blocks.
+
+        It has the law of the noise of `step`, and asking twice gives the same answer, so streams can be asked in any order, and those that
+        are never asked cost nothing.
+
+        Args:
+            key: uint64, random, secret, the same for all streams of a run.
+            stream: uint64, the name of each stream.
+            time: int64, how many of its values are summed.
+
+        Returns:
+            float64 of the shape to which the three broadcast.
+        """
+        key, stream, time = np.broadcast_arrays(key, stream, time)
+        noise, left = np.zeros(time.shape), time.copy()
+        while (some := left > 0).any():
+            # A block is known by its end, since only the last block of a sum ends there.
+            noise[some] += address_laplace(key[some], stream[some], left[some].astype(np.uint64))
+            left -= _last_block(left)
+        return noise
 
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b = levels * sensitivity / epsilon."""

@@ -18,6 +18,7 @@ BITS = "BitwiseRandomizedResponse"
 GOSSIP: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
 SOCIAL: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
 FEDERATED: Config = {"num_agents": 4, "num_arms": 3, "horizon": 300}
+SHOP: Config = {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 20}
 TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
 QUICK, FULL = 1_000, 5_000
 CONFIDENCE = 0.999
@@ -48,6 +49,7 @@ def rows(levels: tuple[float, ...]) -> list[Config]:
         found.append(row("federated_bandit_v0", {"CDPMAB": {}}, f"Laplace:{level}", FEDERATED))
         found.append(row("federated_bandit_v0", {"DDPMAB": {}}, f"Laplace:{level}", {**FEDERATED, "topology": "ring"}))
         found.append(row("arm_elimination_v0", {"EliminationSchedule": {}}, f"Laplace:{level}", FEDERATED))
+        found.append(row("recommender_v0", {"TPriDO": {"threshold": 2.0}}, f"TreeAggregation:{level}", SHOP))
     elicitation: Config = {"num_individuals": 6, "horizon": 3}
     for individual in ("BestResponse", "TargetQuality"):
         found.append(row("elicitation_v0", {"Wintall": {}, individual: {}}, None, elicitation))

@@ -1,0 +1,84 @@
+"""T-PriDO in the recommender, by compiled blocks, NumPy blocks and single steps, against recounting: `python benchmarks/recommender.py`.
+
+The peer is the twin of `tests/test_recommender_exact.py`, plain Python that counts the raw history afresh for every number, as one would
+write the paper's algorithm first. Its time per agent and round grows with the rounds; all play the same few. One core.
+"""
+
+import importlib.util
+import statistics
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+from common import record
+
+import taciturn
+from taciturn.envs import recommender_v0
+from taciturn.policies import TPriDO
+from taciturn.policies.families.cluster_policy import ClusterPolicy
+
+AGENTS, ROUNDS, FEW, REPEATS = 8, 20_000, 150, 3
+TESTS = Path(__file__).parents[1] / "tests"
+
+
+def seconds(policy: Any, rounds: int, fast: bool, **params: Any) -> float:
+    """CPU time of a run."""
+    given: dict[str, Any] = {"num_agents": AGENTS, "graph": "complete", "horizon": rounds} | params
+    env = recommender_v0.population(1, **given)
+    begin = time.process_time()
+    taciturn.simulate(env, policy, seed=0, fast=fast)
+    return time.process_time() - begin
+
+
+def per_agent_round(policy: Any, rounds: int, fast: bool, **params: Any) -> float:
+    """Microseconds, the median of a few runs."""
+    found = [seconds(policy, rounds, fast, **params) for _ in range(REPEATS)]
+    return round(1e6 * statistics.median(found) / rounds / params.get("num_agents", AGENTS), 1)
+
+
+def twin() -> Any:
+    """The class of the policy that recounts."""
+    spec = importlib.util.spec_from_file_location("recount", TESTS / "test_recommender_exact.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Recount
+
+
+def peak_mib(rounds: int) -> float:
+    """The most memory that a run of so many rounds allocates."""
+    tracemalloc.start()
+    seconds(TPriDO(2.0), rounds, True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return round(peak / 2**20, 1)
+
+
+def main() -> None:
+    found: dict[str, Any] = {"agents": AGENTS, "rounds": ROUNDS, "few_rounds": FEW}
+    # Numba looks for the package `coverage`, and would find the benchmark of that name.
+    sys.path.pop(0)
+    ClusterPolicy.compile_from = 0
+    seconds(TPriDO(2.0), 100, True)  # compiles
+    found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS, True)
+    found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW, True)
+    sparse = nx.random_regular_graph(4, 1000, seed=0)
+    found["compiled_1000_agents_us"] = per_agent_round(TPriDO(2.0), 500, True, num_agents=1000, graph=sparse)
+    found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
+    ClusterPolicy.compile_from = 10**12
+    found["numpy_us"] = per_agent_round(TPriDO(2.0), 2_000, True)
+    found["steps_us"] = per_agent_round(TPriDO(2.0), 2_000, False)
+    recounts = twin()
+    slow = seconds(recounts(TPriDO(2.0)), FEW, False, num_items=200, repository=100)
+    found["recounting_us"] = round(1e6 * slow / FEW / AGENTS, 1)
+    found["compiled_times_faster_than_recounting"] = round(found["recounting_us"] / found["compiled_few_us"])
+    print("\n".join(f"{name}: {value}" for name, value in found.items()))
+    record("recommender", found, ("taciturn", "numpy", "numba"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The social recommender; see `taciturn.envs.recommender.world`."""

@@ -1,0 +1,48 @@
+"""The public geometry of a recommender: the binary tree of item clusters, and the cells of the context space.
+
+An item cluster (h, i), i = 1 ... 2^h, is a box. Its children (h + 1, 2i - 1) and (h + 1, 2i) halve it in dimension h mod d at the midpoint,
+so that all agents mean the same by its name. An item's clusters are the leading bits of its code, and items sorted by code lie together.
+"""
+
+import numpy as np
+
+from taciturn.validation import Array, Ints
+
+__all__ = ["CONTEXT_BITS", "DEPTH", "MOST_CODE_BITS", "cell_digits", "deepest_level", "grid", "item_codes"]
+
+DEPTH = 40  # of the deepest cluster
+CONTEXT_BITS = 16  # a coordinate of a context is read to this precision
+MOST_CODE_BITS = 62  # a cell's name fits into an int64
+
+
+def item_codes(items: Array) -> Ints:
+    """The codes of items [..., d] in [0, 1]^d, int64[...]: the item lies in cluster (h, i) if code >> (DEPTH - h) is i - 1."""
+    dims = items.shape[-1]
+    each = -(-DEPTH // dims)
+    whole = np.minimum((items * 2.0**each).astype(np.int64), 2**each - 1)
+    code = np.zeros(items.shape[:-1], np.int64)
+    for h in range(DEPTH):
+        code = code << 1 | (whole[..., h % dims] >> (each - 1 - h // dims)) & 1
+    return code
+
+
+def grid(contexts: Array) -> Ints:
+    """Contexts [..., d] as whole numbers of steps of 2^-CONTEXT_BITS, int64[..., d]."""
+    return np.minimum((contexts * 2.0**CONTEXT_BITS).astype(np.int64), 2**CONTEXT_BITS - 1)
+
+
+def deepest_level(dims: int, bisect: bool) -> int:
+    """The level at which cells are split no further."""
+    return min(CONTEXT_BITS * dims, MOST_CODE_BITS) if bisect else min(CONTEXT_BITS, MOST_CODE_BITS // dims)
+
+
+def cell_digits(steps: Ints, level: Array, bisect: bool) -> Ints:
+    """Which sub-cell of their cell of `level` int64[...] the contexts `steps` [..., d] lie in, int64[...].
+
+    A cell is halved in every dimension, or, if `bisect`, in dimension level mod d.
+    """
+    dims = steps.shape[-1]
+    if bisect:
+        along = np.take_along_axis(steps, (level % dims)[..., None], -1)[..., 0]
+        return along >> (CONTEXT_BITS - 1 - level // dims) & 1
+    return ((steps >> (CONTEXT_BITS - 1 - level)[..., None] & 1) << np.arange(dims)).sum(-1)

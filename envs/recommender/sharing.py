@@ -1,0 +1,137 @@
+"""The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and knows what that costs."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from taciturn.envs.core.channel import Channel
+from taciturn.privacy.stateful import TreeAggregation
+from taciturn.validation import Array, Bools, Floats, Ints
+
+__all__ = ["CHANNELS", "Entered", "Request", "ThirdParty", "is_plain"]
+
+CHANNELS = ("statistics", "counts")
+
+Entered = Iterable[tuple[Array, Array, Array]]
+"""Records that are new in an answer: their replicas, the agents that made them, and their rounds."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What agents ask the third party for: sums and numbers of rewards in K streams each.
+
+    A stream is what an agent asks about again and again: the rewards of a set of agents in one cell of contexts and one cluster of items.
+
+    Attributes:
+        asked: the agents that ask, bool[B, N].
+        sums, counts: the sum and the number of rewards in each stream, [B, N, K].
+        streams: the name of each stream, uint64[B, N, K]; equal names mean the same stream.
+        senders: whose records an answer reveals, bool[N, N]: agent i asks, agent j tells.
+        merged: the number of agents whose records enter each agent's streams, int64[N].
+        entered: from the agents that really ask, bool[B, N], the records that are in their streams but were in none of their earlier
+            answers; called once, and only if something is charged.
+    """
+
+    asked: Bools
+    sums: Array
+    counts: Array
+    streams: Array
+    senders: Bools
+    merged: Ints
+    entered: Callable[[Bools], Entered | Ints]
+
+
+def is_plain(channels: Mapping[str, Channel]) -> bool:
+    """Whether answers are exact and always arrive, and nothing is charged."""
+    return not any(c.config.mechanism or c.config.faults or c.ledger for c in map(channels.__getitem__, CHANNELS))
+
+
+class ThirdParty:
+    """Answers requests over the channels `statistics` (sums) and `counts` of a population, and charges what they reveal.
+
+    The sums of a stream are released by the binary mechanism (`TreeAggregation`), whose noise follows from its address, so that nothing is
+    stored and an answer that is asked again is the same. As long as counts are released as they are, the values of a stream are its
+    rewards, in the order of their arrival; if the channel `counts` has a mechanism, they are the sums of rounds.
+
+    A record costs epsilon for each stream in which it was released. A charge is made whenever the costliest record of an agent enters
+    one more.
+    """
+
+    def __init__(self, num_envs: int, num_agents: int) -> None:
+        self.num_agents = num_agents
+        self.keys = np.zeros((2, num_envs), np.uint64)
+        self.releases = np.zeros(
+            (num_envs, num_agents, 0), np.int32
+        )  # [B, N, rounds]: streams in which each record was released
+        self.most = np.zeros((num_envs, num_agents), np.int64)  # over the records of each agent
+
+    def start(self, fresh: Bools, channels: Mapping[str, Channel]) -> None:
+        """Begin new runs in the replicas `fresh` bool[B]."""
+        for keys, name in zip(self.keys, CHANNELS, strict=True):
+            channel = channels[name]
+            assert channel.rng is not None
+            keys[fresh] = channel.rng.integers(0, 2**63, int(fresh.sum()), np.uint64)
+        self.releases[fresh], self.most[fresh] = 0, 0
+
+    def answer(
+        self, request: Request, channels: Mapping[str, Channel], time: Ints, horizon: int
+    ) -> tuple[Floats, Floats, Bools]:
+        """(Sums float64[B, N, K], counts float64[B, N, K], who got both bool[B, N]) for requests made at `time` int64[B]."""
+        r, known = request, {}
+        statistics, counting = (channels[name] for name in CHANNELS)
+        live = r.asked & statistics.live[:, None]
+        sums, counts = np.asarray(r.sums, np.float64), np.asarray(r.counts, np.float64)
+        if is_plain(channels):
+            messages = live.astype(np.int64) @ r.senders.astype(np.int64)
+            for channel in (statistics, counting):
+                channel.record(each=messages)
+            return sums, counts, live
+        rounds = np.broadcast_to(time[:, None, None], r.counts.shape)
+        noisy_counts = counting.config.mechanism is not None and counting.config.mechanism.kind == "tree"
+        lengths = rounds if noisy_counts else r.counts
+        longest = np.full(self.num_agents, horizon) if noisy_counts else np.maximum(r.merged, 1) * horizon
+
+        def charged(who: Bools) -> Ints:
+            if "charged" not in known:
+                known["charged"] = self.charges(r.entered(who))
+            return known["charged"]
+
+        def reply(
+            which: int, channel: Channel, lengths: Array, longest: Array
+        ) -> Callable[..., tuple[Array, Array, Array]]:
+            law = channel.config.mechanism
+
+            def replied(x: Array, who: Bools) -> tuple[Array, Array, Array]:
+                messages = who.astype(np.int64) @ r.senders.astype(np.int64)
+                y = x * who[:, :, None]
+                if isinstance(law, TreeAggregation):
+                    b, n = np.nonzero(who)
+                    noise = law.noise_at(self.keys[which][b, None], r.streams[b, n], lengths[b, n])
+                    y[b, n] += noise * law.block_scale(longest, 1.0)[n, None]
+                return y, messages, messages if law is None else charged(who)
+
+            return replied
+
+        sums, told = statistics.answer(sums, r.asked, reply(0, statistics, lengths, longest))
+        by_round = np.full(self.num_agents, horizon)
+        counts, counted = counting.answer(counts, r.asked, reply(1, counting, rounds, by_round))
+        return sums, counts, told & counted
+
+    def charges(self, entered: Entered | Ints) -> Ints:
+        """How many more streams the costliest record of each agent has entered, int64[B, N]."""
+        if isinstance(entered, np.ndarray):
+            return entered
+        most = self.most.copy()
+        for replica, agent, when in entered:
+            if when.size:
+                self._make_room(int(when.max()) + 1)
+                np.add.at(self.releases, (replica, agent, when), 1)
+                np.maximum.at(most, (replica, agent), self.releases[replica, agent, when])
+        more, self.most = most - self.most, most
+        return more
+
+    def _make_room(self, rounds: int) -> None:
+        if rounds > self.releases.shape[2]:
+            more = max(rounds, 2 * self.releases.shape[2], 256) - self.releases.shape[2]
+            self.releases = np.concatenate([self.releases, np.zeros((*self.most.shape, more), np.int32)], 2)

@@ -1,0 +1,596 @@
+"""How much do service providers gain if they tell one another what was liked, and what does it cost their users' privacy?
+
+Description
+    `W` service providers (agents) on a graph each serve one user a round. A context arrives, the agent shows an item of its own
+    repository, and the user likes it or not: a feedback of 0 or 1. All agents share a catalogue of items with public features, of which
+    each has a part. They can ask a trusted third party for the sums and numbers of their neighbours' feedbacks, by context and item.
+
+Paper
+    Zhou, Wang, Guo, Gong and Zheng, "A privacy-preserving distributed contextual federated online learning framework with big data
+    support in social recommender systems": the system of section 2, the tree of item clusters and the sharing of sections 2.1, 3.1 and
+    3.3. The algorithms are the policies `TPriDO` and `DTPriDO`.
+
+Agents
+    `agent_0` to `agent_{W-1}`, all at once.
+
+Observation
+    Box float32: `context` [d], of the user to be served; `time`, rounds played so far; `answered`, 1 if the agent asked in its last action
+    and got an answer; and this answer, for contexts like this one: for each of the 2^D clusters of items of depth D the `counts` of the
+    neighbours' feedbacks and their `means` (0 without any). Like are contexts in the same cell, of which there are at most four: the
+    first two dimensions of the context are halved.
+
+Action
+    Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the next observation.
+    Items that the agent does not have are masked; if one is chosen, nothing is shown. With `actions="cluster"`, Discrete(2 * 2^D): a
+    random own item of that cluster, where clusters without any are masked. With `actions="point"`, Box(6): the own item nearest to the
+    first five numbers; the agent asks if the sixth is at least 0.5.
+
+Reward
+    The feedback, Bernoulli of the mean reward mu(context, item); 0 if nothing was shown.
+
+Termination
+    Never; truncated after `horizon` rounds.
+
+Info
+    Of each agent: `mu`, the mean reward of what it showed; `regret` of this round, against the best item that it has now; `cluster` and
+    `cell`, of the item (at depth D) and of the context; `shared`, whether it got statistics of its neighbours before it acted; `records`,
+    the number of feedbacks that it could know of then.
+
+Privacy channels
+    All are about an event, the visit of one user.
+
+    - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours has sent one
+      message. It takes `TreeAggregation`, whose noise is added once by the third party, and is a function of the agent that asks, the
+      cell, the cluster and the block of feedbacks: a repeated question gets the same answer. A feedback costs epsilon for each stream
+      (agent that asks, cell, cluster) in which it was released, and the ledger charges an agent for the costliest of its feedbacks,
+      exactly.
+      Only the value of a feedback is hidden, as long as counts are released as they are.
+    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise, and then the ledger says that
+      nothing is hidden (inf). `TreeAggregation` there hides that a user came at all; sums and counts are then streams of rounds.
+    - `selection` (scores, public): what an agent shows tells something of its user's context. `Exponential` there selects among the scores
+      that a policy passes through `select`. Whatever is shown past it is charged as infinite where a mechanism is installed.
+
+    An agent asks if its own results are bad (in the paper's algorithms), so that totals at user level are infinite.
+
+Arguments
+    - num_agents: W >= 1.
+    - graph: who are neighbours: "none", or anything that `taciturn.envs.core.graph.Graph.of` reads, connected or not.
+    - context_dim: d, 1 to 9.
+    - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with values in [0, 1]; see
+      `taciturn.envs.recommender.rewards`. Whatever is random about it is drawn at each reset.
+    - num_items: size of the catalogue, K.
+    - repository: number of items of an agent, drawn from the catalogue.
+    - homogeneous: whether all agents have the same items.
+    - growth: [(round, fraction), ...]: this fraction of each repository arrives only at the beginning of that round (counted from 0).
+    - cluster_depth: D, 1 to 8.
+    - actions: "item", "cluster" or "point".
+    - horizon: number of rounds, at most 2^24.
+
+Deviations from the paper
+    The paper's data, 100 million photos, is replaced by a synthetic catalogue: items in [0, 1]^5 in 12 Gaussian clusters (standard
+    deviation 0.1) with 30% uniform ones, contexts in [0, 1]^d in 8 clusters (0.08) with 25% uniform ones, both clipped. Mean rewards are
+    Lipschitz, as in Assumption 1. The children of (h, i) are (h + 1, 2i - 1) and (h + 1, 2i); one of the paper's says 2i + 1. Regret is
+    against the best item that the agent has in its repository, not against the best of all. A record costs a user epsilon once for every
+    region in which it is released, and not once in all, as Theorem 2 says: regions are refined, and the history recounted.
+
+Registered configurations
+    `taciturn/Recommender-v0` (PettingZoo): 8 agents on a star, contexts of 2 dimensions, the family `peak`, 20,000 rounds.
+
+Version history
+    v0: first version.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core.graph import Graph
+from taciturn.envs.recommender import drawing
+from taciturn.envs.recommender.fast import Block, RoundPlan
+from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
+from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
+from taciturn.envs.recommender.sharing import Request, ThirdParty, is_plain
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
+
+__all__ = ["Params", "Recommender", "State", "recommender_v0"]
+
+ITEM_CLUSTERS, ITEM_SPREAD, ITEM_UNIFORM = 12, 0.1, 0.3
+CONTEXT_CLUSTERS, CONTEXT_SPREAD, CONTEXT_UNIFORM = 8, 0.08, 0.25
+ACTIONS = ("item", "cluster", "point")
+MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
+MOST_DIMS = 9
+IMPOSSIBLE = -1e9  # the score of what cannot be selected
+OWN_NAMES = np.uint64(1 << 63)  # of streams; those that policies ask for by `consult` have smaller names
+NEVER = np.iinfo(np.int32).max
+BLOCK_NUMBERS = 2**21  # drawn at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """See 'Arguments' above.
+
+    Raises:
+        ValueError: a parameter is outside its range, or the graph has another number of nodes.
+    """
+
+    num_agents: int = 8
+    graph: Any = "star"
+    context_dim: int = 2
+    family: Any = "peak"
+    num_items: int = 4000
+    repository: int = 2000
+    homogeneous: bool = False
+    growth: Any = ()
+    cluster_depth: int = 3
+    actions: str = "item"
+    horizon: int = 20_000
+
+    def __post_init__(self) -> None:
+        agents = integer("num_agents", self.num_agents, at_least=1, at_most=MOST_NUMBERS)
+        integer("context_dim", self.context_dim, at_least=1, at_most=MOST_DIMS)
+        if not callable(self.family):
+            choice("family", self.family, FAMILIES)
+        items = integer("num_items", self.num_items, at_least=1, at_most=10**6)
+        integer("num_agents * num_items", agents * items, at_least=1, at_most=MOST_NUMBERS)
+        if integer("repository", self.repository, at_least=1) > items:
+            raise ValueError(f"repository must be at most num_items, which is {items}, not {shown(self.repository)}")
+        choice("homogeneous", self.homogeneous, (False, True))
+        integer("cluster_depth", self.cluster_depth, at_least=1, at_most=8)
+        choice("actions", self.actions, ACTIONS)
+        integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
+        object.__setattr__(self, "growth", read_growth(self.growth))
+        _ = self.network
+
+    @cached_property
+    def network(self) -> Graph:
+        if isinstance(self.graph, str) and self.graph == "none":
+            return Graph(self.num_agents, np.zeros((0, 2), np.int64))
+        return Graph.of(self.graph, self.num_agents)
+
+    def available(self, time: Ints) -> Ints:
+        """How many items of its repository an agent has in round `time`, of its shape; at least one."""
+        late = np.zeros(time.shape)
+        for start, fraction in self.growth:
+            late = late + np.where(time < start, fraction, 0.0)
+        return np.maximum(np.rint(self.repository * (1 - late)).astype(np.int64), 1)
+
+
+def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
+    """The pairs (round, fraction) in the order of their rounds; ValueError if they are no such pairs, or add up to 1 or more."""
+    wanted = "growth must be pairs (round >= 1, fraction > 0) whose fractions add up to less than 1"
+    try:
+        pairs = [(start, fraction) for start, fraction in growth]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{wanted}, not {shown(growth)}") from error
+    found = sorted(
+        (integer("round in growth", start, at_least=1), number("fraction in growth", fraction, above=0))
+        for start, fraction in pairs
+    )
+    if sum(fraction for _, fraction in found) >= 1:
+        raise ValueError(f"{wanted}, not {shown(growth)}")
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class State:
+    """B recommenders."""
+
+    items: Floats  # [B, K, 5]: the catalogue's features
+    codes: Ints  # [B, K]: see `geometry.item_codes`
+    rank: Array  # int32[B, W, K]: place of the item among the agent's in the order of their arrival, NEVER: not in its repository
+    active: Bools  # [B, W, K]: the items that the agent has now
+    weights: Floats  # [B, 5]; this and the next three: `rewards.draw_instance`
+    directions: Floats  # [B, bumps, 5, d]
+    phases: Floats  # [B, bumps, 5]
+    matrix: Floats  # [B, 5, d + 1]
+    centres: Floats  # [B, 8, d]: of the clusters of contexts
+    contexts: Floats  # [B, W, d]: of the users to be served
+    own_counts: Ints  # [B, W, cells, clusters]: feedbacks so far
+    own_sums: Ints  # [B, W, cells, clusters]
+    answered: Bools  # [B, W]
+    counts: Floats  # [B, W, clusters]: the answer
+    means: Floats  # [B, W, clusters]
+    reward: Floats  # [B]: sums over agents and rounds
+    expected_reward: Floats  # [B]
+    regret: Floats  # [B]
+    shared: Ints  # [B]: agent-rounds in which an answer was at hand
+    time: Ints  # [B]
+
+
+def _clipped_clusters(
+    shape: tuple[int, ...],
+    centres: Floats,
+    spread: float,
+    uniform: float,
+    which: Floats,
+    noise: Floats,
+    anywhere: Floats,
+) -> Floats:
+    """Points [..., d] of `shape` from Gaussian clusters around `centres` [..., c, d], or anywhere, clipped to [0, 1]."""
+    cluster = np.minimum(
+        (np.maximum(which - uniform, 0) / (1 - uniform) * centres.shape[-2]).astype(np.int64), centres.shape[-2] - 1
+    )
+    middle = np.take_along_axis(centres, cluster.reshape(len(centres), -1)[..., None], -2).reshape(shape)
+    points = np.where((which < uniform)[..., None], anywhere, middle + spread * noise)
+    # In single precision, as observations show them.
+    return np.clip(points, 0, 1).astype(np.float32).astype(np.float64)
+
+
+class Recommender(Population[State]):
+    __doc__ = __doc__
+    name = "recommender"
+    params: Params
+    hidden = frozenset({"family"})
+    jumps: Mapping[str, type[Fast]] = {"agent": RoundPlan}
+
+    def __init__(self, params: Params, num_envs: int = 1) -> None:
+        super().__init__(params, num_envs)
+        self.third_party = ThirdParty(num_envs, params.num_agents)
+        network = params.network
+        self.neighbours = network.matrix().toarray() > 0 if network.num_nodes > 1 else np.zeros((1, 1), np.bool_)
+        shape = (num_envs, params.num_agents)
+        self._consulted, self._selected = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        self._released: Bools = np.zeros((*shape, params.num_agents, self.cells, self.clusters), np.bool_)
+        self._mask: tuple[Any, Array] | None = None
+        self._ahead: tuple[Any, Ahead] | None = None
+
+    @property
+    def clusters(self) -> int:
+        """2^D."""
+        return 1 << self.params.cluster_depth
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of contexts for which statistics can be asked."""
+        return 1 << min(self.params.context_dim, 2)
+
+    def make_roles(self) -> tuple[Role, ...]:
+        p, longest = self.params, float(self.params.horizon)
+        layout = Layout(
+            context=(p.context_dim, 0, 1), time=(1, 0, longest), answered=(1, 0, 1),
+            counts=(self.clusters, 0, longest * p.num_agents), means=(self.clusters, 0, 1),
+        )  # fmt: skip
+        if p.actions == "point":
+            space: Any = gymnasium.spaces.Box(0, 1, (ITEM_DIMS + 1,), np.float32)
+        else:
+            space = gymnasium.spaces.Discrete(2 * (p.num_items if p.actions == "item" else self.clusters))
+        return (Role("agent", p.num_agents, layout, space),)
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        tell: Any = {"observer": "neighbour", "unit": "event", "silence_tells": True}
+        return (
+            Channel("statistics", "stream", **tell), Channel("counts", "stream", **tell),
+            Channel("selection", "scores", observer="public", unit="event"),
+        )  # fmt: skip
+
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        law = config.mechanism
+        fitting = "exponential" if channel == "selection" else "tree"
+        if law is not None and law.kind not in ("none", fitting):
+            wanted = "Exponential" if channel == "selection" else "TreeAggregation"
+            raise ValueError(f"mechanism on channel {channel!r} must be {wanted}, not {law!r}")
+        if law is not None and law.kind == "tree":
+            if law.sampler != "fast":  # type: ignore[attr-defined]
+                raise ValueError(
+                    f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not {law!r}"
+                )
+            law.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
+        if channel != "selection" and config.budget is not None:
+            raise ValueError(
+                f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not {config.budget!r}"
+            )
+
+    def public(self) -> dict[str, Any]:
+        """`catalogue`, a function that returns the items [B, K, 5] and their codes [B, K] in the present runs; `neighbours` bool[W, W];
+        `consult` and `select`, by which policies ask the third party for statistics of their own choice, and select by scores."""
+        return {
+            "catalogue": lambda: (self.state.items, self.state.codes), "neighbours": self.neighbours,
+            "consult": self.consult, "select": self.select,
+        }  # fmt: skip
+
+    # What is drawn.
+
+    def initial(self) -> State:
+        p, size, rng = self.params, self.num_envs, self.stream("catalogue")
+        k, d, w = p.num_items, p.context_dim, p.num_agents
+        self.begin_run(self.channels["statistics"].live)
+        items = _clipped_clusters(
+            (size, k, ITEM_DIMS), rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)), ITEM_SPREAD, ITEM_UNIFORM,
+            rng.random((size, k)), rng.standard_normal((size, k, ITEM_DIMS)), rng.random((size, k, ITEM_DIMS)),
+        )  # fmt: skip
+        order = self.stream("repositories").random((size, 1 if p.homogeneous else w, k)).argsort(-1)
+        rank = np.empty(order.shape, np.int32)
+        places = np.where(np.arange(k) < p.repository, np.arange(k), NEVER).astype(np.int32)
+        np.put_along_axis(rank, order, np.broadcast_to(places, order.shape), -1)
+        rank = np.ascontiguousarray(np.broadcast_to(rank, (size, w, k)))
+        none, zero = np.zeros(size, np.int64), np.zeros(size)
+        own = np.zeros((size, w, self.cells, self.clusters), np.int64)
+        told = np.zeros((size, w, self.clusters))
+        centres = self.stream("context clusters").random((size, CONTEXT_CLUSTERS, d))
+        return State(
+            items=items, codes=item_codes(items), rank=rank, active=rank < p.available(none)[:, None, None],
+            **draw_instance(p.family, size, d, self.stream("instance")), centres=centres, contexts=self.draw_contexts(centres, 1)[0],
+            own_counts=own, own_sums=own, answered=np.zeros((size, w), np.bool_), counts=told, means=told,
+            reward=zero, expected_reward=zero, regret=zero, shared=none, time=none,
+        )  # fmt: skip
+
+    def begin_run(self, fresh: Bools) -> None:
+        """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something else."""
+        if fresh.all():
+            self.third_party, self._released = (
+                ThirdParty(self.num_envs, self.params.num_agents),
+                np.zeros_like(self._released),
+            )
+        self.third_party.start(fresh, self.channels)
+        self._released[fresh] = False
+        self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
+
+    def draw_contexts(self, centres: Floats, rounds: int) -> Floats:
+        """The contexts of the next users, [rounds, B, W, d], from streams of their own."""
+        p, size = self.params, (rounds, self.num_envs, self.params.num_agents)
+        which = self.stream("contexts").random(size)
+        noise = self.stream("contexts/normal").standard_normal((*size, p.context_dim))
+        anywhere = self.stream("contexts/uniform").random((*size, p.context_dim))
+        by_replica = [np.swapaxes(part, 0, 1) for part in (which, noise, anywhere)]
+        shape = (self.num_envs, rounds, p.num_agents, p.context_dim)
+        return np.swapaxes(_clipped_clusters(shape, centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, *by_replica), 0, 1)
+
+    def instance(self, state: State) -> dict[str, Floats]:
+        return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
+
+    def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> tuple[Floats, Floats]:
+        """mu of items [..., B, W] (their numbers in the catalogue) in contexts [..., B, W, d], and of the best that the agents have."""
+        best = self.best_at_hand(contexts, state)
+        features = state.items[np.arange(self.num_envs)[:, None], np.concatenate([items, best], -1)]
+        both = means(self.params.family, np.concatenate([contexts, contexts], -2), features, self.instance(state))
+        return both[..., : items.shape[-1]], both[..., items.shape[-1] :]
+
+    def best_at_hand(self, contexts: Floats, state: State | None = None) -> Ints:
+        """The item with the highest mean reward that each agent has in `state` (None: now), int64[..., B, W]."""
+        state = self.state if state is None else state
+        family, instance = self.params.family, self.instance(state)
+        if self._ahead is None or self._ahead[0] is not state.active:
+            self._ahead = (state.active, Ahead.of(family, state.items, state.active, instance))
+        return best_items(family, contexts, self._ahead[1], instance)
+
+    # What agents do.
+
+    def cluster_of(self, codes: Ints) -> Ints:
+        return codes >> (DEPTH - self.params.cluster_depth)
+
+    def cell_of(self, contexts: Floats) -> Ints:
+        """The cell of contexts [..., d] for which the neighbours' statistics can be asked."""
+        steps = grid(contexts[..., :2])
+        return cell_digits(steps, np.zeros(steps.shape[:-1], np.int64), bisect=False)
+
+    def choose(self, state: State, action: Array) -> tuple[Ints, Bools]:
+        """The items int64[B, W] that the agents want to show, and who asks, bool[B, W]."""
+        p = self.params
+        if p.actions == "item":
+            return action % p.num_items, action >= p.num_items
+        if p.actions == "point":
+            own = np.where(state.active, _squared_distances(action[..., :ITEM_DIMS], state.items), np.inf)
+            return own.argmin(-1), action[..., ITEM_DIMS] >= 0.5
+        inside = state.active & (self.cluster_of(state.codes)[:, None] == (action % self.clusters)[:, :, None])
+        luck = self.stream("items").random(action.shape)
+        place = (luck * inside.sum(-1)).astype(np.int64)
+        return (inside.cumsum(-1) > place[:, :, None]).argmax(-1), action >= self.clusters
+
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
+        replica, agent = np.arange(self.num_envs)[:, None], np.arange(self.params.num_agents)
+        item, asks = self.choose(state, actions["agent"])
+        if self.params.actions == "cluster":
+            shows = self._clusters_at_hand(state)[replica, agent, actions["agent"] % self.clusters]
+        else:
+            shows = state.active[replica, agent, item]
+        mu, best = self.mean_rewards(state, state.contexts, item)
+        mu = mu * shows
+        likes = self.private(self.stream("rewards").random(mu.shape) < mu) & shows
+        cell, cluster = self.cell_of(state.contexts), self.cluster_of(state.codes)[replica, item]
+        self.show(cluster)
+        counts, sums = state.own_counts.copy(), state.own_sums.copy()
+        counts[replica, agent, cell, cluster] += shows
+        sums[replica, agent, cell, cluster] += likes
+        shared = state.answered | self._consulted
+        new = self.moved_on(
+            replace(
+                state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum(1),
+                expected_reward=state.expected_reward + mu.sum(1), regret=state.regret + (best - mu).sum(1),
+                shared=state.shared + shared.sum(1), time=state.time + 1,
+            ),
+            self.draw_contexts(state.centres, 1)[0],
+        )  # fmt: skip
+        new = self.tell(new, asks)
+        known = state.time[:, None] * (1 + shared * self.neighbours.sum(1))
+        info = {
+            "mu": {"agent": mu}, "regret": {"agent": best - mu}, "cluster": {"agent": cluster}, "cell": {"agent": cell},
+            "shared": {"agent": shared}, "records": {"agent": known},
+        }  # fmt: skip
+        nobody = np.zeros(self.num_envs, np.bool_)
+        return new, {"agent": likes.astype(np.float64)}, nobody, new.time >= self.params.horizon, info
+
+    def moved_on(self, state: State, contexts: Floats) -> State:
+        """The state in which the next users have come, and items whose time it is have arrived."""
+        self._consulted = np.zeros_like(self._consulted)
+        before, now = self.params.available(state.time - 1), self.params.available(state.time)
+        if (before == now).all():
+            return replace(state, contexts=contexts)
+        return replace(state, contexts=contexts, active=state.rank < now[:, None, None])
+
+    def show(self, cluster: Ints) -> None:
+        """Everyone sees what is shown: what agents did not select through the channel passes it as it is."""
+        channel = self.channels["selection"]
+        bare = ~self._selected & channel.live[:, None]
+        self._selected = np.zeros_like(self._selected)
+        if channel.config.mechanism is None:
+            channel.send(cluster[:, :, None], None if bare.all() else bare)
+        else:
+            channel.expose(bare.astype(np.int64))
+
+    def tell(self, state: State, asks: Bools) -> State:
+        """Answer the agents in `asks` bool[B, W] for their next contexts."""
+        if not (asks.any() or state.answered.any()):
+            return state
+        shape, p = asks.shape, self.params
+        asks = asks & (state.time < p.horizon)[:, None] & self.neighbours.any(1)
+        cell = self.cell_of(state.contexts)
+        at_cell, links = cell[:, :, None, None], self.neighbours.astype(np.float64)
+        told = [
+            np.take_along_axis((links @ own.reshape(*shape, -1)).reshape(own.shape), at_cell, 2)[:, :, 0].astype(
+                np.int64
+            )
+            for own in (state.own_sums, state.own_counts)
+        ]
+        streams = (np.arange(p.num_agents) * self.cells + cell)[:, :, None] * self.clusters
+        names = OWN_NAMES + (streams + np.arange(self.clusters)).astype(np.uint64)
+
+        def entered(who: Bools) -> Ints:
+            before = self._released.sum(1).max((-2, -1), initial=0)
+            has = np.take_along_axis(state.own_counts[:, None], cell[:, :, None, None, None], 3)[:, :, :, 0] > 0
+            new = has & (who[:, :, None] & self.neighbours)[..., None]
+            b, n = np.nonzero(who)
+            self._released[b, n, :, cell[b, n]] |= new[b, n]
+            return self._released.sum(1).max((-2, -1), initial=0) - before
+
+        request = Request(asks, told[0], told[1], names, self.neighbours, self.neighbours.sum(1), entered)
+        sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)
+        counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
+        means = np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)
+        return replace(state, answered=answered, counts=counts, means=means)
+
+    def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
+        """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an answer as `shared`."""
+        state = self.state
+        sums, counts, answered = self.third_party.answer(request, self.channels, state.time, self.params.horizon)
+        self._consulted |= answered
+        return sums, counts, answered
+
+    def select(self, scores: Floats, possible: Bools, sensitivity: Array) -> Ints:
+        """Select options by scores over the channel `selection`.
+
+        Args:
+            scores: float64[B, W, K].
+            possible: which options there are, bool[B, W, K]; publicly known.
+            sensitivity: how far a user's visit can change a score, an array that broadcasts against [B, W, 1].
+
+        Returns:
+            The options int64[B, W]; -1 where the selection was lost.
+        """
+        channel = self.channels["selection"]
+        option, arrived = channel.send(np.where(possible, scores, IMPOSSIBLE), None, sensitivity)
+        self._selected |= channel.live[:, None]
+        return np.where(arrived, option, -1)
+
+    # Many rounds at once.
+
+    def can_jump(self, until: float) -> bool:
+        """Requires live replicas that have all played the same number of rounds, a named family, and channels without mechanisms."""
+        times, p = np.unique(self.state.time[~self.done]), self.params
+        until = min(until, float(p.horizon))
+        named = not callable(p.family) and p.actions == "item"
+        bare = all(channel.config.mechanism is None for channel in self.channels.values()) and is_plain(self.channels)
+        return (
+            named and bare and not self.done.any() and len(times) == 1 and until == np.floor(until) and until > times[0]
+        )
+
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
+        """Play several rounds with agents that follow a `RoundPlan`; the same bits as steps, but for rounding in the metrics."""
+        p, state, form = self.params, self.state, forms["agent"]
+        last, time = int(min(until, float(p.horizon))), int(state.time[0])
+        marks = sorted({last, *(start for start, _ in p.growth if time < start < last)})
+        size = self.num_envs * p.num_agents
+        while time < last:
+            stop = min(
+                next(mark for mark in marks if mark > time), time + max(BLOCK_NUMBERS // (size * p.context_dim), 1)
+            )
+            rounds = stop - time
+            coming = self.draw_contexts(state.centres, rounds)
+            contexts = np.concatenate([state.contexts[None], coming[:-1]])
+            luck = self.stream("rewards").random(contexts.shape[:-1])
+            state = self.play_block(state, form, contexts, luck, coming[-1])
+            time = stop
+        self._state = state
+        self.truncated = self.truncated | (state.time >= p.horizon)
+
+    def play_block(self, state: State, form: RoundPlan, contexts: Floats, luck: Floats, then: Floats) -> State:
+        """Play rounds with these contexts [T, B, W, d] and uniform numbers [T, B, W], by which users like what they see."""
+        rounds, replica = len(contexts), np.arange(self.num_envs)[:, None]
+        family, instance = self.params.family, self.instance(state)
+        item, likes, shared, messages = form.play(
+            Block(int(state.time[0]), contexts, luck, state.active, family, instance, state.items)
+        )
+        for name in ("statistics", "counts"):
+            self.channels[name].record(each=messages)
+        self.channels["selection"].record(np.full(self.num_envs, rounds))
+        agent = np.arange(self.params.num_agents)
+        where = (replica, agent, self.cell_of(contexts), self.cluster_of(state.codes)[replica, item])
+        counts, sums = state.own_counts.copy(), state.own_sums.copy()
+        np.add.at(counts, where, 1)
+        np.add.at(sums, where, likes)
+        mu, best = (values.sum((0, 2)) for values in self.mean_rewards(state, contexts, item))
+        new = replace(
+            state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
+            expected_reward=state.expected_reward + mu, regret=state.regret + best - mu,
+            shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,
+        )  # fmt: skip
+        return self.moved_on(new, then)
+
+    # What is seen.
+
+    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
+        time = np.broadcast_to(state.time[:, None].astype(np.float64), state.answered.shape)
+        return self.roles[role].layout.pack(
+            context=state.contexts,
+            time=time,
+            answered=state.answered.astype(np.float64),
+            counts=state.counts,
+            means=state.means,
+        )
+
+    def _clusters_at_hand(self, state: State) -> Bools:
+        """The clusters of which agents have items, bool[B, W, clusters]."""
+        at_hand = np.zeros((*state.answered.shape, self.clusters), np.bool_)
+        b, w, k = np.nonzero(state.active)
+        at_hand[b, w, self.cluster_of(state.codes)[b, k]] = True
+        return at_hand
+
+    def action_mask(self, role: str) -> Array | None:
+        p, active = self.params, self.state.active
+        if p.actions == "point":
+            return None
+        if self._mask is None or self._mask[0] is not active:
+            own = active if p.actions == "item" else self._clusters_at_hand(self.state)
+            self._mask = (active, np.concatenate([own, own], -1).astype(np.int8))
+        return self._mask[1].copy()
+
+    def empty_info(self) -> dict[str, Any]:
+        nothing: dict[str, Any] = {"mu": 0.0, "regret": 0.0, "cluster": 0, "cell": 0, "shared": False, "records": 0}
+        return {name: {"agent": value} for name, value in nothing.items()}
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        """Means per agent and round so far, [B]."""
+        s = self.state
+        played = np.maximum(s.time, 1) * self.params.num_agents
+        names = ("reward", "expected_reward", "regret", "shared")
+        return {name: partial(np.divide, getattr(s, name), played) for name in names}
+
+    def outcome(self) -> dict[str, Array]:
+        """Means per agent and round, [B]: `reward`, `expected_reward` (mu of what was shown), `regret` (against the best item that the
+        agent had), and `shared`, the share of rounds in which agents had statistics of their neighbours."""
+        return {name: np.asarray(value(), np.float64) for name, value in self.measures().items()}
+
+    describe, draw = drawing.describe, drawing.draw
+
+
+def _squared_distances(points: Array, items: Floats) -> Floats:
+    """Of points [B, W, 5] to items [B, K, 5], [B, W, K], up to a number that is the same for all items."""
+    product = points.astype(np.float64) @ np.swapaxes(items, 1, 2)
+    return np.asarray((items**2).sum(-1)[:, None] - 2 * product)
+
+
+recommender_v0 = World(Recommender, Params)

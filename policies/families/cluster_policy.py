@@ -1,0 +1,291 @@
+"""The base of policies that choose clusters of items in cells of contexts: what they know, ask, choose and learn."""
+
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView
+from taciturn.envs.recommender.fast import Block, RoundPlan
+from taciturn.envs.recommender.geometry import DEPTH, grid
+from taciturn.envs.recommender.rewards import means
+from taciturn.envs.recommender.sharing import Entered, Request
+from taciturn.envs.recommender.world import Recommender
+from taciturn.policies.base import Policy
+from taciturn.policies.families.cluster_rounds import COMPILE_FROM, available, play_rounds
+from taciturn.policies.families.cluster_tree import ClusterTree
+from taciturn.validation import Bools, Floats, Ints
+
+__all__ = ["ClusterPolicy"]
+
+
+class ClusterPolicy(Policy):
+    """Base of policies on a `ClusterTree`: the leaf with the highest mean + sqrt(xi ln n / (8 Q)) + bonus in the cell of the context.
+
+    Attributes, which a policy sets:
+        threshold: an agent asks the third party if its own mean in the cell and leaf that it used last is smaller.
+        xi: weight of the confidence width.
+        bisect: whether cells are halved in one dimension at a time.
+        biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
+        compile_from: number of agent-rounds in a block from which the loop is compiled; only the time that it takes depends on it.
+    """
+
+    threshold: float
+    xi: float
+    bisect: bool = False
+    biased: bool = False
+    compile_from: int = COMPILE_FROM
+    _bonus: Floats
+    _explored: Floats
+    _crowded: Floats
+
+    def set_rules(self, context_dim: int) -> None:
+        """Set, by depth of a leaf, `_bonus` and `_explored`, and by level of a cell, `_crowded`.
+
+        A leaf is expanded if its Q is at least `_explored` times ln n, and a cell split if its arrivals are at least `_crowded` times ln n.
+        """
+        raise NotImplementedError
+
+    def begin(self, view: PublicView) -> None:
+        fits = issubclass(view.world, Recommender) and view.params.actions == "item"
+        self.require(fits, "the recommender with actions='item'", view)
+        p = view.params
+        self._layout, self._view, self._items = view.roles[self.role].layout, view, p.num_items
+        self._shape, self._growth = (view.num_envs, p.num_agents), np.array([start for start, _ in p.growth], np.int64)
+        self._neighbours: Bools = view.neighbours
+        self.form_groups()
+        self._codes = view.catalogue()[1]
+        self._tree = ClusterTree(self._codes, p.context_dim, self._groups, self._owners, self.bisect, p.horizon)
+        self._model_of = (np.arange(view.num_envs)[:, None] * len(self._owners) + self._follows).ravel()
+        self._mean = np.zeros(len(self._tree.owner_actor))  # of the owners' own feedbacks where they acted last
+        self._over = np.zeros(view.num_envs, np.bool_)
+        self._knows_items = np.zeros(view.num_envs, np.bool_)
+        self.set_rules(p.context_dim)
+        statistics, counts = view.channels["statistics"], view.channels["counts"]
+        self._exact = not any(c.mechanism or c.faulty for c in (statistics, counts))
+        self._consult = view.consult
+        self.prepare(np.ones(view.num_envs, np.bool_))
+        self._noisy_selection = view.channels["selection"].mechanism is not None
+
+    def form_groups(self) -> None:
+        """Set whose records enter each model, bool[G, W], who keeps it, int[G], and which model each agent follows, int[W]."""
+        agents = self._shape[1]
+        self._groups = self._neighbours | np.eye(agents, dtype=np.bool_)
+        self._owners = self._follows = np.arange(agents)
+        self._senders = self._neighbours
+
+    def prepare(self, fresh: Bools) -> None:
+        """Change what a run begins with, in the replicas `fresh` bool[B]."""
+
+    @property
+    def tree(self) -> ClusterTree:
+        """The models of the present run."""
+        return self._tree
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        context, time = obs[..., self._layout.slices["context"]], obs[:, 0, self._layout.slices["time"].start]
+        items = None if mask is None else mask[..., : self._items] > 0
+        self.look_around(time, items)
+        luck = self.rng.random((*self._shape, 2)).reshape(-1, 2)
+        return self.choose(context.astype(np.float64), luck).reshape(self._shape)
+
+    def choose(self, contexts: Floats, luck: Floats) -> Ints:
+        """The items that the agents show, int64[A], in contexts [B, W, d], with two uniform numbers for each, [A, 2]."""
+        tree, agents = self._tree, self._shape[1]
+        self._steps = grid(contexts.reshape(len(luck), -1))
+        self._row = tree.rows(self._model_of, tree.digits(self._steps))
+        log_n = np.log(tree.time + 1.0)
+        asks = self.who_asks()
+        sums, counts, self._shared = self.ask(asks) if asks.any() else (*self.own_statistics(), asks)
+        index, possible = self.indices(sums, counts, log_n)
+        leaf = self.selected(index, possible, log_n, luck[:, 0])
+        actor = np.arange(len(leaf))
+        self._used = counts
+        low = tree.leaf_lo[self._model_of, leaf]
+        high = tree.leaf_hi[self._model_of, leaf]
+        first, last = tree.below[actor, low], tree.below[actor, high]
+        place = tree.own[actor, first + (luck[:, 1] * (last - first)).astype(np.int64)]
+        return np.asarray(tree.order[actor // agents, place])
+
+    def look_around(self, time: Array, have: Bools | None) -> None:
+        """Begin anew where a new run has begun, and learn which items there are."""
+        tree, codes = self._tree, self._view.catalogue()[1]
+        fresh = (time == 0) & ((tree.time > 0) | (codes is not self._codes))
+        if fresh.any():
+            tree.restart(fresh, codes)
+            self.prepare(fresh)
+            self._mean.reshape(len(fresh), -1)[fresh] = 0
+            self._over[fresh] = self._knows_items[fresh] = False
+            self._codes = codes
+        if not self._knows_items.all() or np.isin(time, self._growth).any():
+            tree.have(np.ones((*self._shape, self._items), np.bool_) if have is None else have)
+            self._knows_items[:] = True
+
+    def who_asks(self) -> Bools:
+        """The agents that ask the third party, bool[A]."""
+        return np.asarray((self._mean < self.threshold) & np.tile(self._neighbours.any(1), self._shape[0]))
+
+    def _rows_of(self, *tables: Array) -> list[Floats]:
+        """The agents' rows of tables [R, L], float64[A, leaves], zeros where there are no records."""
+        width = int(self._tree.num_leaves.max())
+        some = self._row >= 0
+        found = [table[self._row, :width].astype(np.float64) for table in tables]
+        if not some.all():
+            for values in found:
+                values[~some] = 0
+        return found
+
+    def own_statistics(self) -> tuple[Floats, Floats]:
+        """The sums and counts [A, leaves] of the owners' own records."""
+        tree = self._tree
+        sums, counts = self._rows_of(tree.own_sums, tree.counts if self.biased else tree.own_counts)
+        return sums, counts
+
+    def ask(self, asks: Bools) -> tuple[Floats, Floats, Bools]:
+        """The sums and counts [A, leaves] that agents know after some, bool[A], have asked; and who got an answer."""
+        tree, (size, agents) = self._tree, self._shape
+        asked = asks.reshape(size, agents)
+        exact = self._rows_of(tree.sums, tree.counts)
+        if self._exact:
+            nothing = np.zeros((size, agents, 1), np.uint64)
+            request = Request(asked, nothing, nothing, nothing, self._senders, self._merged, lambda who: ())
+            _, _, answered = self._consult(request)
+            sums, counts = exact
+        else:
+            width = tree.counts.shape[1]
+            padded = [np.pad(x, ((0, 0), (0, width - x.shape[1]))).reshape(size, agents, width) for x in exact]
+            names = tree.streams(self._model_of, self._row, width).reshape(size, agents, width)
+            request = Request(
+                asked, padded[0], padded[1].astype(np.int64), names, self._senders, self._merged, self.entered
+            )
+            told, counted, answered = self._consult(request)
+            sums, counts = (x.reshape(size * agents, width)[:, : exact[0].shape[1]] for x in (told, counted))
+            # Noise can make a count small or negative: then the leaf passes for unvisited.
+            counts = np.where(counts >= 1, counts, 0)
+            sums = np.clip(sums, 0, counts)
+        asks = answered.reshape(-1)
+        if asks.all():
+            return sums, counts, asks
+        own_sums, own_counts = self.own_statistics()
+        return np.where(asks[:, None], sums, own_sums), np.where(asks[:, None], counts, own_counts), asks
+
+    @property
+    def _merged(self) -> Ints:
+        return self._groups.sum(1)[self._follows]
+
+    def entered(self, who: Bools) -> Entered:
+        """The records that answers to the agents `who` bool[B, W] release for the first time."""
+        actor = np.flatnonzero(who.ravel())
+        return self._tree.entered(self._model_of[actor], self._row[actor], without_own=True)
+
+    def indices(self, sums: Floats, counts: Floats, log_n: Floats) -> tuple[Floats, Bools]:
+        """The index of each leaf, float64[A, leaves], inf without records; and the leaves that hold items of the agent, bool[A, leaves]."""
+        tree, width = self._tree, sums.shape[1]
+        wide = np.repeat(self.xi * log_n / 8, self._shape[1])[:, None]
+        models, actor = self._model_of, np.arange(len(self._model_of))[:, None]
+        safe = np.maximum(counts, 1)
+        index = sums / safe + np.sqrt(wide / safe) + self._bonus[tree.leaf_depth[models, :width]]
+        index[counts == 0] = np.inf
+        held = tree.below[actor, tree.leaf_hi[models, :width]] > tree.below[actor, tree.leaf_lo[models, :width]]
+        return index, held & (np.arange(width) < tree.num_leaves[models][:, None])
+
+    def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
+        """The leaves that the agents choose, int64[A]."""
+        size, agents = self._shape
+        lost = np.ones(len(index), np.bool_)
+        if self._noisy_selection:
+            cap = 1 + np.sqrt(self.xi * log_n / 8) + self._bonus[0]
+            scores = np.minimum(index.reshape(size, agents, -1), cap[:, None, None])
+            option = self._view.select(scores, possible.reshape(scores.shape), cap[:, None, None]).ravel()
+            lost = option < 0
+            best = possible
+        else:
+            index = np.where(possible, index, -np.inf)
+            best = index == index.max(1, keepdims=True)
+        place = (luck * best.sum(1)).astype(np.int64)
+        first = (best.cumsum(1) > place[:, None]).argmax(1)
+        return first if not self._noisy_selection else np.where(lost, first, option)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        live = ~self._over
+        places = self._tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
+        real = np.repeat(live, self._shape[1]) & self._tree.has(places)
+        self.learn(places, (reward > 0).ravel(), real, live)
+        self._over = self._over | done
+
+    def learn(self, places: Ints, likes: Bools, real: Bools, live: Bools) -> None:
+        """Record a round, and refine cells and leaves; the arguments are those of `ClusterTree.record`."""
+        tree = self._tree
+        node, leaf = tree.record(self._steps, places, likes.astype(np.int8), real, live)
+        shown, models, owner = real[tree.owner_actor], np.arange(len(node)), tree.owner_actor
+        self._mean = np.where(shown, tree.own_means(node, leaf), self._mean)
+        log_n = np.repeat(np.log(np.maximum(tree.time, 1)), len(self._owners))
+        level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[models, leaf]
+        with np.errstate(invalid="ignore"):  # inf * ln 1: never
+            crowded = (tree.arrivals[row] >= self._crowded[level] * log_n) & (level < tree.deepest) & shown
+            explored = (self._used[owner, leaf] >= self._explored[depth] * log_n) & (depth < DEPTH) & shown
+        for model in np.flatnonzero(crowded):
+            tree.split(int(model), int(node[model]))
+        for model in np.flatnonzero(explored):
+            if tree.held(int(owner[model]), int(model), int(leaf[model])) > 1:
+                tree.expand(int(model), int(leaf[model]))
+
+    # Many rounds at once.
+
+    def fast(self, view: PublicView) -> RoundPlan | None:
+        """`play`, the same bits as single steps."""
+        return RoundPlan(self.play)
+
+    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
+        """See `RoundPlan`."""
+        rounds, size, agents = block.luck.shape
+        self._knows_items[:] = False
+        self.look_around(np.full(size, float(block.time)), block.active)
+        luck = self.rng.random((rounds, size, agents, 2)).reshape(rounds, size * agents, 2)
+        if luck.size // 2 >= self.compile_from and available() and self.compiles:
+            items, likes, asked = play_rounds(
+                self._tree,
+                grid(block.contexts.reshape(rounds, size * agents, -1)),
+                self.rules(rounds),
+                block,
+                luck,
+                self._mean,
+            )
+        else:
+            items, likes, asked = self._play_plainly(block, luck)
+        shape = (rounds, size, agents)
+        messages = asked.reshape(shape).sum(0) @ self._senders.astype(np.int64)
+        return items.reshape(shape), likes.reshape(shape), asked.reshape(shape), messages
+
+    compiles = True  # whether the compiled loop plays it
+
+    def rules(self, rounds: int) -> dict[str, Any]:
+        """What the compiled loop must know, for the coming rounds."""
+        log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
+        return {
+            "model_of": self._model_of, "may_ask": np.tile(self._senders.any(1), self._shape[0]), "always_asks": ~self.leads(),
+            "threshold": self.threshold, "biased": self.biased, "log_n": log_n, "wide": self.xi * log_n / 8, "bonus": self._bonus,
+            "explored": self._explored, "crowded": self._crowded,
+        }  # fmt: skip
+
+    def leads(self) -> Bools:
+        """The agents that keep the model that they use, bool[A]."""
+        return np.asarray(self._tree.owner_actor[self._model_of] == np.arange(len(self._model_of)))
+
+    def _play_plainly(self, block: Block, luck: Floats) -> tuple[Ints, Bools, Bools]:
+        rounds, size, agents = block.luck.shape
+        everyone, everywhere = np.ones(size * agents, np.bool_), np.ones(size, np.bool_)
+        found = np.zeros((rounds, size * agents), np.int64), *np.zeros((2, rounds, size * agents), np.bool_)
+        replica = np.arange(size)[:, None]
+        self._consult = lambda request: (request.sums, request.counts, request.asked)
+        try:
+            for t in range(rounds):
+                items = self.choose(block.contexts[t], luck[t])
+                shown = items.reshape(size, agents)
+                mu = means(block.family, block.contexts[t], block.items[replica, shown], block.instance)
+                likes = (block.luck[t] < mu).ravel()
+                for table, values in zip(found, (items, likes, self._shared), strict=True):
+                    table[t] = values
+                self.learn(self._tree.place[replica, shown].ravel(), likes, everyone, everywhere)
+        finally:
+            self._consult = self._view.consult
+        return found

@@ -1,0 +1,70 @@
+"""Policies of the recommender that keep records of their own: reading observations, new runs, and the items at hand."""
+
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView
+from taciturn.envs.recommender.world import Recommender
+from taciturn.policies.base import Policy
+from taciturn.validation import Bools, Floats, Ints
+
+__all__ = ["ItemPolicy"]
+
+
+class ItemPolicy(Policy):
+    """Base of policies in which `choose` picks an item from a context, and `learn` learns from the feedback.
+
+    Attributes, of a run: `items` float64[B, K, 5], the catalogue; `have` bool[B, W, K], the items at hand; `shape` (B, W, K).
+    """
+
+    def begin(self, view: PublicView) -> None:
+        fits = issubclass(view.world, Recommender) and view.params.actions == "item"
+        self.require(fits, "the recommender with actions='item'", view)
+        p = view.params
+        self._view, self._layout, self._dims = view, view.roles[self.role].layout, p.context_dim
+        self._shape, self._horizon = (view.num_envs, p.num_agents, p.num_items), int(view.horizon)
+        self._growth = np.array([start for start, _ in p.growth], np.int64)
+        self._items = view.catalogue()[0]
+        self._have = np.ones(self._shape, np.bool_)
+        self._rounds = np.zeros(view.num_envs, np.int64)  # rounds learned from
+        self._over = np.zeros(view.num_envs, np.bool_)
+        self.start(np.ones(view.num_envs, np.bool_))
+
+    def start(self, fresh: Bools) -> None:
+        """Forget everything in the replicas `fresh` bool[B], where a new run begins."""
+        raise NotImplementedError
+
+    def choose(self, contexts: Floats) -> Ints:
+        """Items int64[B, W] for contexts [B, W, d], of those at hand."""
+        raise NotImplementedError
+
+    def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
+        """Learn from feedbacks [B, W] on items that were shown; where not `real`, bool[B, W], nothing was."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        time = obs[:, 0, self._layout.slices["time"].start].astype(np.int64)
+        items = self._view.catalogue()[0]
+        fresh = (time == 0) & ((self._rounds > 0) | (items is not self._items))
+        if fresh.any():
+            self._items = items
+            self._rounds[fresh], self._over[fresh] = 0, False
+            self.start(fresh)
+        if mask is not None and ((time == 0) | np.isin(time, self._growth)).any():
+            self._have = mask[..., : self._shape[2]] > 0
+        return self.choose(self._contexts(obs))
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        items = action % self._shape[2]
+        at_hand = np.take_along_axis(self._have, items[:, :, None], 2)[:, :, 0]
+        self.learn(self._contexts(obs), items, reward.astype(np.float64), at_hand & ~self._over[:, None])
+        self._rounds += ~self._over
+        self._over = self._over | done
+
+    def _contexts(self, obs: Array) -> Floats:
+        return obs[..., self._layout.slices["context"]].astype(np.float64)
+
+    def best(self, index: Floats) -> Ints:
+        """The item at hand with the highest index [B, W, K]; ties are broken at random."""
+        index = np.where(self._have, index, -np.inf)
+        ties = index == index.max(-1, keepdims=True)
+        place = (self.rng.random(index.shape[:2]) * ties.sum(-1)).astype(np.int64)
+        return np.asarray((ties.cumsum(-1) > place[..., None]).argmax(-1))

@@ -1,0 +1,168 @@
+"""T-PriDO and DT-PriDO (Zhou et al.): trees of item clusters on an adaptive partition of contexts, with statistics of the neighbours."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import PublicView, choice, number
+from taciturn.envs.recommender.geometry import DEPTH, deepest_level
+from taciturn.envs.recommender.sharing import Entered
+from taciturn.policies.families.cluster_policy import ClusterPolicy
+from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
+from taciturn.validation import Bools, Floats, Ints
+
+__all__ = ["PRESETS", "DTPriDO", "TPriDO", "dominating_set", "partition_rate"]
+
+PRESETS: dict[str, dict[str, float]] = {
+    "tuned": {"xi": 0.2, "psi": 0.3, "gamma": 0.8, "rate": 20.0},
+    "paper": {"xi": 6.5, "psi": 1.0, "gamma": 2 ** (-1 / 5), "rate": 20.0},
+}
+
+
+def partition_rate(context_dim: int, optimal_dim: float = 0.0) -> float:
+    """p1, the positive root of d_c p^2 + (d_c - 2) p - (3 - d_0) = 0 [Zhou 2]."""
+    half = context_dim - 2
+    return (-half + math.sqrt(half**2 + 4 * context_dim * (3 - optimal_dim))) / (2 * context_dim)
+
+
+def dominating_set(neighbours: Bools) -> tuple[Ints, Ints]:
+    """A greedy dominating set, int64[G], and the member of it that each agent follows, int64[W], as its place in the set.
+
+    The next member is the agent that dominates most of those who are not dominated yet, the first of them if there are several. An
+    agent follows the earliest member among its neighbours.
+    """
+    closed = neighbours | np.eye(len(neighbours), dtype=np.bool_)
+    left = np.ones(len(closed), np.bool_)
+    members: list[int] = []
+    follows = np.full(len(closed), -1)
+    while left.any():
+        best = int((closed & left).sum(1).argmax())
+        follows[closed[best] & (follows < 0)] = len(members)
+        members.append(best)
+        left &= ~closed[best]
+    follows[members] = np.arange(len(members))
+    return np.array(members, np.int64), follows.astype(np.int64)
+
+
+class TPriDO(ClusterPolicy):
+    """Tree-based private distributed online learning: the item cluster with the highest optimistic mean in the cell of the context.
+
+    In round n an agent looks up the cell of its context in its own partition. If its own mean in the cell and cluster that it used last
+    is below the threshold NT, it asks the third party for sums and counts over the closed neighbourhood, else it uses its own. The index
+    of a leaf (h, i) of its tree is mu + sqrt(xi ln n / (8 Q)) + psi gamma^h, and infinite without records. It shows a random own item of
+    the leaf with the highest index. Then, with all records of the round, the cell of its context is split if it has had at least
+    rate 2^(p l d) ln n visitors of the agent (l: level of the cell), and the leaf is replaced by its children if Q, as the agent knew it
+    when it acted, is at least xi ln n / (8 psi^2 gamma^(2h)) and the leaf holds more than one of its items. History is recounted.
+
+    Args:
+        threshold: NT.
+        preset: "tuned" (xi 0.2, psi 0.3, gamma 0.8, rate 20) or "paper" (xi 6.5, psi 1, gamma 2^(-1/5), rate 20; the paper's proofs
+            need xi > 6, and it states no other value). The following four replace single values of it.
+        xi: > 0, weight of the confidence width.
+        psi: > 0, diameter of the whole item space in units of reward.
+        gamma: in (0, 1), by which diameters shrink from level to level.
+        rate: > 0, lambda, of the splits of cells.
+        optimal_dim: d_0 of equation 2, in [0, 3).
+        eta: >= 0; p is the root of equation 2 plus eta.
+        bisect: whether cells are halved in one dimension at a time, instead of in all at once. With 9 dimensions the latter makes 512
+            cells of one, most of which never see enough records.
+        biased: whether an agent that does not ask divides its own sum by the neighbourhood's count, as line 8 of Algorithm 1 does.
+        epsilon: of the mechanisms that `simulate(privacy="paper")` installs, TreeAggregation on `statistics` and Exponential on
+            `selection`; None: it installs none.
+
+    Deviations from the paper: Q_n counts the records before round n, for those that ask over the neighbourhood and for the others over
+    their own. An agent splits at most one cell and one leaf a round. In round 1, where ln n = 0, both happen. Where a leaf holds no item
+    of the agent it is passed over. With Exponential on `selection`, indices are capped at 1 + sqrt(xi ln n / 8) + psi, which is also their
+    stated sensitivity; without it the highest index is chosen, and ties are broken at random. With `biased` the counts are used without
+    being asked for, so that it is for comparison only.
+    """
+
+    def __init__(
+        self, threshold: float = 0.5, *, preset: str = "tuned", xi: float | None = None, psi: float | None = None,
+        gamma: float | None = None, rate: float | None = None, optimal_dim: float = 0.0, eta: float = 0.01, bisect: bool = False,
+        biased: bool = False, epsilon: float | None = None,
+    ) -> None:  # fmt: skip
+        self.threshold = number("threshold", threshold)
+        self.preset = choice("preset", preset, PRESETS)
+        values = PRESETS[self.preset]
+        self.xi = number("xi", values["xi"] if xi is None else xi, above=0)
+        self.psi = number("psi", values["psi"] if psi is None else psi, above=0)
+        self.gamma = number("gamma", values["gamma"] if gamma is None else gamma, above=0, below=1)
+        self.rate = number("rate", values["rate"] if rate is None else rate, above=0)
+        self.optimal_dim = number("optimal_dim", optimal_dim, at_least=0, below=3)
+        self.eta = number("eta", eta, at_least=0)
+        self.bisect = bool(choice("bisect", bisect, (False, True)))
+        self.biased = bool(choice("biased", biased, (False, True)))
+        self.epsilon = None if epsilon is None else number("epsilon", epsilon, above=0)
+
+    def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
+        """TreeAggregation on the channel `statistics` and Exponential on `selection`, both of level epsilon."""
+        if self.epsilon is None:
+            raise ValueError(f"epsilon must be given for {type(self).__name__} to prescribe mechanisms, not None")
+        return {"statistics": TreeAggregation(self.epsilon), "selection": Exponential(self.epsilon)}
+
+    def set_rules(self, context_dim: int) -> None:
+        self._bonus = self.psi * self.gamma ** np.arange(DEPTH + 1.0)
+        self._explored = np.asarray(self.xi / (8 * self._bonus**2), np.float64)
+        power = (partition_rate(context_dim, self.optimal_dim) + self.eta) * (1 if self.bisect else context_dim)
+        self._crowded = self.rate * 2.0 ** (power * np.arange(deepest_level(context_dim, self.bisect) + 1))
+
+    fast = ClusterPolicy.fast
+
+
+class DTPriDO(TPriDO):
+    """T-PriDO of the agents in a dominating set of the graph, whom the others follow.
+
+    A follower asks the third party for the statistics of its dominator's model, of the dominator's closed neighbourhood, in the cell of
+    its own context, and chooses among the dominator's clusters those that hold its own items. The dominating set is greedy.
+
+    Args:
+        follow: what followers take over, the dominator's "model", or the very "leaf" that it chooses in the same round, for a context that
+            is not theirs.
+        threshold, preset, xi, psi, gamma, rate, optimal_dim, eta, bisect, biased, epsilon: as for `TPriDO`.
+
+    Deviations from the paper: it lets followers "follow the dominator's selections", which serves users with what is good for another user;
+    that is `follow="leaf"`. A follower whose dominator's leaf holds none of its items shows any item. Only the dominator's own visitors
+    split cells.
+    """
+
+    def __init__(self, threshold: float = 0.5, *, follow: str = "model", **parameters: Any) -> None:
+        super().__init__(threshold, **parameters)
+        self.follow = choice("follow", follow, ("model", "leaf"))
+
+    fast = TPriDO.fast
+
+    @property
+    def compiles(self) -> bool:  # type: ignore[override]
+        return self.follow == "model"
+
+    def form_groups(self) -> None:
+        agents = self._shape[1]
+        closed = self._neighbours | np.eye(agents, dtype=np.bool_)
+        self._owners, self._follows = dominating_set(self._neighbours)
+        self._groups = closed[self._owners]
+        self._senders = self._groups[self._follows] & ~np.eye(agents, dtype=np.bool_)
+
+    def who_asks(self) -> Bools:
+        means = self._mean[self._model_of]
+        bad = (
+            (means < self.threshold) | ~self.leads()
+            if self.follow == "model"
+            else (means < self.threshold) & self.leads()
+        )
+        return np.asarray(bad & np.tile(self._senders.any(1), self._shape[0]))
+
+    def entered(self, who: Bools) -> Entered:
+        actor = np.flatnonzero(who.ravel())
+        return self._tree.entered(self._model_of[actor], self._row[actor], without_own=bool(self.leads()[actor].all()))
+
+    def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
+        chosen = super().selected(index, possible, log_n, luck)
+        if self.follow == "model":
+            return chosen
+        leader = self._tree.owner_actor[self._model_of]
+        copied = chosen[leader]
+        actor = np.arange(len(chosen))
+        any_leaf = (possible.cumsum(1) > (luck * possible.sum(1)).astype(np.int64)[:, None]).argmax(1)
+        return np.where(self.leads(), chosen, np.where(possible[actor, copied], copied, any_leaf))

@@ -1,0 +1,567 @@
+"""The recommender, its third party, and the policies that act in it."""
+
+import hashlib
+import itertools
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import stats
+
+import taciturn
+from taciturn import policies
+from taciturn.envs import recommender_v0
+from taciturn.envs.core import Array, ChannelConfig
+from taciturn.envs.recommender import geometry, rewards
+from taciturn.policies import ACR, DSC, DTPriDO, GaussLinUCB, LinUCB, OracleItem, Policy, Random, TPriDO
+from taciturn.policies.families import cluster_policy
+from taciturn.policies.families.optimistic_tree import OptimisticTree
+from taciturn.policies.reference.t_prido import dominating_set, partition_rate
+from taciturn.privacy.stateful import address_laplace
+from taciturn.wrappers import Exponential, Laplace, TreeAggregation
+
+ALARM = 1e-5  # false-alarm rate of each statistical test
+SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 40}
+
+
+def small(num_envs: int = 2, **params: Any) -> Any:
+    return recommender_v0.population(num_envs, **SMALL | params)
+
+
+class AlwaysAsks(Random):
+    """Shows random items and always asks for statistics."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        items = super().act(obs, mask)
+        half = self._space.n // 2  # type: ignore[attr-defined]
+        return items % half + half
+
+
+# Geometry and mean rewards.
+
+
+def test_item_codes_by_hand() -> None:
+    items = np.array([[0.75, 0.3, 0.0, 0.9, 1.0], [0.25, 0.3, 0.0, 0.9, 0.5]])
+    codes = geometry.item_codes(items)
+    # The first halves of the five dimensions, then their quarters.
+    assert [format(int(c), "040b")[:10] for c in codes] == ["10011" + "11011", "00011" + "11010"]
+
+
+def test_cells_by_hand() -> None:
+    steps = geometry.grid(np.array([[0.8, 0.3], [1.0, 0.0]]))
+    zero, one = np.zeros(2, np.int64), np.ones(2, np.int64)
+    assert geometry.cell_digits(steps, zero, bisect=False).tolist() == [1, 1]
+    assert geometry.cell_digits(steps, one, bisect=False).tolist() == [3, 1]
+    assert geometry.cell_digits(steps, zero, bisect=True).tolist() == [1, 1]
+    assert geometry.cell_digits(steps, one, bisect=True).tolist() == [0, 0]
+
+
+def by_definition(family: str, context: Array, item: Array, instance: dict[str, Array]) -> float:
+    """The mean reward of one item, number by number, in replica 0."""
+    if family == "linear":
+        m, c = instance["matrix"][0], [1, *(2 * context - 1)]
+        return 0.5 + 0.45 * sum((2 * item[i] - 1) * m[i, j] * c[j] for i in range(5) for j in range(len(c)))
+    best = 0.0
+    for k, (height, radius) in enumerate(rewards.BUMPS[: 1 if family == "peak" else None]):
+        away = 0.0
+        for i in range(5):
+            turned = sum(instance["directions"][0, k, i, j] * (x - 0.5) for j, x in enumerate(context))
+            g = 0.5 + 0.42 * math.sin(math.pi * (turned + instance["phases"][0, k, i]))
+            away += (instance["weights"][0, i] * (item[i] - g)) ** 2
+        best = max(best, height * max(0.0, 1 - math.sqrt(away) / radius))
+    return 0.05 + 0.9 * best
+
+
+@pytest.mark.parametrize("family", rewards.FAMILIES)
+@pytest.mark.parametrize("dims", [1, 3])
+def test_means_and_best_items_by_definition(family: str, dims: int) -> None:
+    rng = np.random.default_rng(4)
+    instance = rewards.draw_instance(family, 1, dims, rng)
+    items, contexts = rng.random((1, 30, 5)), rng.random((1, 2, dims))
+    active = rng.random((1, 2, 30)) < 0.5
+    ahead = rewards.Ahead.of(family, items, active, instance)
+    best = rewards.best_items(family, contexts, ahead, instance)
+    for agent in range(2):
+        mu = [by_definition(family, contexts[0, agent], item, instance) for item in items[0]]
+        assert all(0 <= x <= 1 for x in mu)
+        own = [k for k in range(30) if active[0, agent, k]]
+        assert mu[best[0, agent]] == pytest.approx(max(mu[k] for k in own))
+        found = rewards.means(family, np.repeat(contexts[:, agent : agent + 1], 30, 1), items, instance)
+        np.testing.assert_allclose(found[0], mu, rtol=1e-12)
+    blocks = np.stack([contexts, contexts[:, ::-1]])
+    np.testing.assert_array_equal(rewards.best_items(family, blocks, ahead, instance)[0], best)
+
+
+# The world.
+
+
+@pytest.mark.parametrize("family", rewards.FAMILIES)
+def test_regret_is_against_the_agents_own_items_at_hand(family: str) -> None:
+    env = small(family=family, growth=[(5, 0.5)])
+    env.reset(seed=1)
+    policy = Random()
+    policy.reset(env, np.random.default_rng(0))
+    for _ in range(10):
+        state, action = env.state, policy.act(env.observe(), env.action_mask("agent"))
+        info = env.step(action).info
+        for b, w in itertools.product(range(2), range(4)):
+            one = {name: getattr(state, name)[b : b + 1] for name in ("weights", "directions", "phases", "matrix")}
+            mu = [by_definition(family, state.contexts[b, w], item, one) for item in state.items[b]]
+            own = np.flatnonzero(state.active[b, w])
+            assert len(own) == (15 if state.time[b] < 5 else 30)
+            shown = action[b, w] % 60
+            assert info["mu"]["agent"][b, w] == pytest.approx(mu[shown])
+            assert info["regret"]["agent"][b, w] == pytest.approx(max(mu[k] for k in own) - mu[shown])
+
+
+def test_the_oracle_has_no_regret_and_nobody_has_less() -> None:
+    runs = {
+        kind: taciturn.simulate(small(family="bumps", growth=[(20, 0.3)]), kind(), seed=2)
+        for kind in (OracleItem, Random)
+    }
+    np.testing.assert_allclose(runs[OracleItem].metrics["regret"], 0, atol=1e-12)
+    assert (runs[Random].metrics["regret"] > 0.1).all()
+
+
+def test_growth_changes_the_mask_and_nothing_that_is_drawn() -> None:
+    plain, growing = small(), small(growth=[(10, 0.4), (20, 0.2)])
+    for env in (plain, growing):
+        env.reset(seed=3)
+    for t in range(30):
+        for env in (plain, growing):
+            np.testing.assert_array_equal(env.state.time, t)
+        np.testing.assert_array_equal(plain.state.contexts, growing.state.contexts)
+        mask = growing.action_mask("agent")
+        assert mask.shape == (2, 4, 120)
+        np.testing.assert_array_equal(mask[..., :60].sum(-1), 12 if t < 10 else 24 if t < 20 else 30)
+        assert (mask[..., :60] <= plain.action_mask("agent")[..., :60]).all()
+        for env in (plain, growing):
+            env.step(env.action_mask("agent").argmax(-1))
+
+
+def test_privacy_and_policies_leave_contexts_and_repositories_alone() -> None:
+    env, states = small(), []
+    for policy, privacy in (
+        (Random(), None),
+        (TPriDO(2.0), {"statistics": TreeAggregation(1.0), "selection": Exponential(1.0)}),
+        (TPriDO(0.0), None),
+    ):
+        taciturn.simulate(env, policy, seed=4, privacy=privacy)
+        states.append(env.state)
+    for state in states[1:]:
+        for name in ("contexts", "items", "active", "weights", "phases"):
+            np.testing.assert_array_equal(getattr(state, name), getattr(states[0], name))
+
+
+def test_instances_are_drawn_at_each_reset() -> None:
+    env = small()
+    first = env.reset(seed=5) and env.state
+    second = env.reset() and env.state
+    for name in ("items", "active", "weights", "directions", "phases", "matrix", "contexts"):
+        assert not np.array_equal(getattr(first, name), getattr(second, name)), name
+        assert not np.array_equal(getattr(first, name)[0], getattr(first, name)[1]), name
+
+
+def test_observations_show_nothing_of_the_mean_rewards() -> None:
+    """Two worlds that differ in the family alone look the same until a feedback differs."""
+    envs = [small(family=family, horizon=10) for family in rewards.FAMILIES]
+    seen = [env.reset(seed=6)[0] for env in envs]
+    for other in seen[1:]:
+        np.testing.assert_array_equal(seen[0], other)
+    # What was asked for are sums of feedbacks, which are all 0 if nobody likes anything.
+    quiet = [
+        small(family=lambda c, x, low=low: np.full(np.broadcast_shapes(c.shape, (*x.shape[:-1], 1))[:-1], low))
+        for low in (0.0,)
+    ]
+    for env in quiet:
+        env.reset(seed=6)
+        env.step(env.action_mask("agent").argmax(-1) + 60)
+        part = env.roles["agent"].layout.slices["means"]
+        assert (env.observe()[..., part] == 0).all()
+
+
+def test_a_masked_item_is_not_shown() -> None:
+    env = small(family="peak")
+    env.reset(seed=7)
+    lacking = (~env.state.active).argmax(-1)
+    step = env.step(lacking)
+    assert (step.reward == 0).all()
+    assert (step.info["mu"]["agent"] == 0).all()
+    assert (step.info["regret"]["agent"] > 0).all()
+    assert (env.state.own_counts == 0).all()
+
+
+@pytest.mark.parametrize("graph", ["star", "ring", "none", nx.path_graph(4)])
+def test_what_was_asked_for_is_in_the_next_observation(graph: Any) -> None:
+    env = small(graph=graph, cluster_depth=2)
+    env.reset(seed=8)
+    records: list[tuple[Array, Array, Array]] = []
+    rng, layout = np.random.default_rng(0), env.roles["agent"].layout
+    links = env.neighbours
+    for _ in range(15):
+        state, mask = env.state, env.action_mask("agent")
+        items = (mask[..., :60] * rng.random((2, 4, 60))).argmax(-1)
+        asks = rng.random((2, 4)) < 0.5
+        step = env.step(items + 60 * asks)
+        records.append((state.contexts, items, step.reward))
+        seen, now = layout.unpack(step.observation), env.state
+        for b, w in itertools.product(range(2), range(4)):
+            got = asks[b, w] and links[w].any()
+            assert seen["answered"][b, w] == got
+            counts, sums = np.zeros(4), np.zeros(4)
+            for contexts, shown, likes in records if got else ():
+                for other in np.flatnonzero(links[w]):
+                    if ((contexts[b, other] >= 0.5) == (now.contexts[b, w] >= 0.5)).all():
+                        x = now.items[b, shown[b, other]]
+                        cluster = 2 * (x[0] >= 0.5) + (x[1] >= 0.5)
+                        counts[int(cluster)] += 1
+                        sums[int(cluster)] += likes[b, other]
+            np.testing.assert_array_equal(seen["counts"][b, w], counts)
+            np.testing.assert_allclose(seen["means"][b, w], sums / np.maximum(counts, 1), rtol=1e-6)
+
+
+def test_points_and_clusters_show_own_items() -> None:
+    point = small(actions="point")
+    point.reset(seed=9)
+    state = point.state
+    aims = np.random.default_rng(0).random((2, 4, 6)).astype(np.float32)
+    items, asks = point.choose(state, aims)
+    np.testing.assert_array_equal(asks, aims[..., 5] >= 0.5)
+    for b, w in itertools.product(range(2), range(4)):
+        own = np.flatnonzero(state.active[b, w])
+        away = ((state.items[b, own] - aims[b, w, :5]) ** 2).sum(-1)
+        assert items[b, w] == own[away.argmin()]
+    cluster = small(actions="cluster")
+    cluster.reset(seed=9)
+    mask, state = cluster.action_mask("agent")[..., :8], cluster.state
+    chosen = mask.argmax(-1)
+    items, _ = cluster.choose(state, chosen)
+    for b, w in itertools.product(range(2), range(4)):
+        held = {int(code) >> 37 for code in state.codes[b, state.active[b, w]]}
+        assert held == set(np.flatnonzero(mask[b, w]).tolist())
+        assert state.active[b, w, items[b, w]]
+        assert state.codes[b, items[b, w]] >> 37 == chosen[b, w]
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"family": "hills"}, "family must be one of"),
+        ({"repository": 61}, "repository must be at most num_items, which is 60, not 61"),
+        ({"growth": [(0, 0.5)]}, "round in growth"),
+        ({"growth": [(3, 0.5), (5, 0.5)]}, "add up to less than 1"),
+        ({"growth": 3}, "growth must be pairs"),
+        ({"context_dim": 10}, "context_dim"),
+        ({"graph": nx.path_graph(3)}, "must have 4 nodes"),
+    ],
+)
+def test_refusals(params: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        small(**params)
+
+
+def test_a_family_of_the_users_own() -> None:
+    def nearness(contexts: Array, items: Array) -> Array:
+        return np.clip(1 - np.abs(contexts[..., 0] - items[..., 0]), 0, 1)
+
+    env = small(family=nearness)
+    assert taciturn.simulate(env, OracleItem(), seed=0).metrics["regret"] == pytest.approx([0, 0], abs=1e-12)
+    with pytest.raises(ValueError, match=r"family must return mean rewards in \[0, 1\].*not [12]"):
+        taciturn.simulate(small(family=lambda c, x: nearness(c, x) + 1 + (x[..., 0] > -1)), Random(), seed=0)
+
+
+# Privacy.
+
+
+def test_noise_follows_from_its_address() -> None:
+    law, key = TreeAggregation(1.0), np.uint64(7)
+    streams, times = np.arange(50, dtype=np.uint64)[:, None], np.arange(40)
+    noise = law.noise_at(key, streams, times)
+    np.testing.assert_array_equal(noise, law.noise_at(key, streams, times))
+    np.testing.assert_array_equal(noise[7:9, [5, 3]], law.noise_at(key, streams[7:9], times[[5, 3]]))
+    assert not np.any(noise[:, 1:] == law.noise_at(np.uint64(8), streams, times)[:, 1:])
+    assert (noise[:, 0] == 0).all()
+    # The first 13 values are the blocks that end at 8, 12 and 13.
+    ends = [address_laplace(key, streams[:, 0], np.uint64(end)) for end in (8, 12, 13)]
+    np.testing.assert_allclose(noise[:, 13], sum(ends))
+
+
+def test_the_law_of_the_noise() -> None:
+    """Blocks are Laplace and uncorrelated; sums have the law of the mechanism's own streams. Each test fails by chance once in 1e5."""
+    streams, key = np.arange(40_000, dtype=np.uint64), np.uint64(12345)
+    blocks = [address_laplace(key, streams, np.uint64(end)) for end in (1, 2, 3, 64)]
+    for block in blocks:
+        assert stats.kstest(block, "laplace").pvalue > ALARM
+    for one, other in itertools.combinations(blocks, 2):
+        assert stats.spearmanr(one, other).pvalue > ALARM
+    assert stats.spearmanr(blocks[0][:-1], blocks[0][1:]).pvalue > ALARM, "neighbouring streams"
+    law = TreeAggregation(0.5, horizon=100)
+    drawn = law.perturb(np.zeros((20_000, 100)), np.random.default_rng(0), 1.0)[:, [10, 62]]
+    ours = law.noise_at(key, streams[:20_000, None], np.array([11, 63])) * law.block_scale(100, 1.0)
+    for i in range(2):
+        assert stats.ks_2samp(drawn[:, i], ours[:, i]).pvalue > ALARM
+    assert law.block_scale(np.array([100, 7]), 1.0).tolist() == [7 / 0.5, 7 / 0.5]
+    assert TreeAggregation(0.5).block_scale(np.array([100, 128, 1]), 2.0).tolist() == [28.0, 32.0, 4.0]
+    with pytest.raises(ValueError, match=r"horizon of .* must be at least 101"):
+        law.block_scale(101, 1.0)
+
+
+def test_what_answers_cost_in_closed_form() -> None:
+    """Who always asks learns every neighbour's first feedback in one stream; so it costs epsilon for each neighbour."""
+    for graph, degrees in (
+        ("complete", [3, 3, 3, 3]),
+        ("star", [3, 1, 1, 1]),
+        ("ring", [2, 2, 2, 2]),
+        ("none", [0] * 4),
+    ):
+        env = small(graph=graph, horizon=400, cluster_depth=1)
+        run = taciturn.simulate(env, AlwaysAsks(), seed=0, privacy={"statistics": TreeAggregation(0.5)})
+        spent = run.ledger.total(channel="statistics", delta=0.0, method="basic", unit="event")
+        np.testing.assert_allclose(spent, np.tile(np.array(degrees) * 0.5, (2, 1)))
+        sent = env.channels["statistics"].messages()
+        np.testing.assert_array_equal(sent, np.tile(np.array(degrees) * 399, (2, 1)))
+        if graph != "none":
+            assert np.isinf(run.ledger.total(channel="statistics", delta=0.0, method="basic", unit="user")).all()
+            assert np.isinf(run.ledger.total(channel="counts", delta=0.0, method="basic")).all(), (
+                "counts are not perturbed"
+            )
+
+
+def test_repeated_questions_get_the_same_answer() -> None:
+    """Between two questions without a new record in its streams, an agent reads the same noise."""
+    env = small(graph="complete", horizon=5)
+    env.reset(seed=0, options={"channels": {"statistics": ChannelConfig(TreeAggregation(0.1))}})
+    for _ in range(3):
+        env.step(env.action_mask("agent").argmax(-1))
+    asks = np.ones((2, 4), np.bool_)
+    answers = [env.tell(env.state, asks).means for _ in range(2)]
+    np.testing.assert_array_equal(*answers)
+    exact = small(graph="complete", horizon=5)
+    exact.reset(seed=0)
+    for _ in range(3):
+        exact.step(exact.action_mask("agent").argmax(-1))
+    assert not np.array_equal(exact.tell(exact.state, asks).means, answers[0]), "there is noise"
+
+
+def test_selection_past_the_channel_is_charged_as_infinite() -> None:
+    private = {"selection": Exponential(3.0)}
+    past = taciturn.simulate(small(graph="none"), Random(), seed=0, privacy=private)
+    through = taciturn.simulate(small(graph="none"), TPriDO(0.0), seed=0, privacy=private)
+    total = {"channel": "selection", "delta": 0.0, "method": "basic"}
+    assert np.isinf(past.ledger.total(**total)).all()
+    np.testing.assert_allclose(through.ledger.total(**total), 3.0 * 40)
+
+
+@pytest.mark.parametrize(
+    ("channel", "law", "said"),
+    [
+        ("statistics", Laplace(1.0), "must be TreeAggregation"),
+        ("statistics", TreeAggregation(1.0, sampler="exact"), "sampler must be 'fast'"),
+        ("statistics", TreeAggregation(1.0, horizon=39), "must be at least 40"),
+        ("counts", Laplace(1.0), "must be TreeAggregation"),
+        ("selection", TreeAggregation(1.0), "must be Exponential"),
+    ],
+)
+def test_mechanisms_that_do_not_fit_are_refused(channel: str, law: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        taciturn.simulate(small(), Random(), seed=0, privacy={channel: law})
+
+
+# T-PriDO and DT-PriDO; see also test_recommender_exact.py.
+
+
+def test_the_rate_of_partitions_by_hand() -> None:
+    assert partition_rate(2) == pytest.approx(math.sqrt(1.5))
+    assert partition_rate(1) == pytest.approx((1 + math.sqrt(13)) / 2)
+    p = partition_rate(9, 0.5)
+    assert 9 * p**2 + 7 * p - 2.5 == pytest.approx(0, abs=1e-12)
+
+
+def test_dominating_sets() -> None:
+    def found(graph: nx.Graph) -> tuple[list[int], list[int]]:
+        members, follows = dominating_set(nx.to_numpy_array(graph) > 0)
+        return members.tolist(), follows.tolist()
+
+    assert found(nx.star_graph(4)) == ([0], [0] * 5)
+    assert found(nx.empty_graph(3)) == ([0, 1, 2], [0, 1, 2])
+    assert found(nx.path_graph(5)) == ([1, 3], [0, 0, 0, 1, 1])
+    for seed in range(5):
+        graph = nx.gnp_random_graph(20, 0.15, seed=seed)
+        members, follows = found(graph)
+        assert nx.is_dominating_set(graph, members)
+        assert all(members[f] == a or graph.has_edge(a, members[f]) for a, f in enumerate(follows))
+
+
+def test_it_begins_anew_with_every_run() -> None:
+    """In replicas that are reset one by one, as Gymnasium's vector form does it, the others play as from the start."""
+    env = small(2, horizon=12)
+    policy = TPriDO(0.5)
+    env.reset(seed=0)
+    taciturn.envs.core.begin(env, {"agent": policy})
+    for _ in range(5):
+        action = policy.act(env.observe(), env.action_mask("agent"))
+        before = env.observe()
+        step = env.step(action)
+        policy.update(before, action, step.reward, env.done)
+    env.reset(where=np.array([True, False]))
+    policy.act(env.observe(), env.action_mask("agent"))
+    assert policy.tree.time.tolist() == [0, 5]
+    assert policy.tree.num_leaves.reshape(2, 4)[0].tolist() == [2] * 4
+    assert (policy.tree.num_leaves.reshape(2, 4)[1] > 2).all()
+
+
+BLOCKS: dict[str, tuple[type[Policy], dict[str, Any], dict[str, Any]]] = {
+    "complete": (TPriDO, {"threshold": 0.6}, {"graph": "complete"}),
+    "growth": (TPriDO, {"rate": 0.5}, {"growth": [(30, 0.3)], "family": "bumps"}),
+    "followers": (DTPriDO, {"rate": 0.5, "bisect": True}, {"context_dim": 3, "family": "linear"}),
+    "leaves": (DTPriDO, {"follow": "leaf"}, {}),
+    "grid": (DSC, {"clusters": 8}, {"graph": "ring"}),
+    "adaptive": (ACR, {"clusters": 8, "rate": 0.5}, {}),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_give_the_bits_of_steps(name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, parameters, world = BLOCKS[name]
+    monkeypatch.setattr(cluster_policy.ClusterPolicy, "compile_from", 0 if compiled else 10**12)
+    monkeypatch.setattr(rewards, "COMPILE_FROM", 0 if compiled else 10**12)
+    runs, trees, states = [], [], []
+    for fast in (True, False):
+        env, policy = small(2, horizon=100, **world), kind(**parameters)
+        runs.append(taciturn.simulate(env, policy, seed=1, until=[50, 100], record=["regret"], fast=fast))
+        trees.append(policy.tree)  # type: ignore[attr-defined]
+        states.append(env.state)
+    for metric, values in runs[0].metrics.items():
+        np.testing.assert_allclose(values, runs[1].metrics[metric], rtol=1e-9, err_msg=metric)
+    np.testing.assert_allclose(runs[0].trace["regret"], runs[1].trace["regret"], rtol=1e-9)
+    for field in ("num_leaves", "time", "num_nodes", "levels"):
+        np.testing.assert_array_equal(*(getattr(tree, field) for tree in trees))
+    width = int(trees[0].num_leaves.max())
+    for field in ("log_place", "log_likes", "log_steps"):
+        np.testing.assert_array_equal(*(getattr(tree, field)[:, :100] for tree in trees))
+    np.testing.assert_array_equal(*(tree.leaf_name[:, :width] for tree in trees))
+    for field in ("contexts", "own_counts", "own_sums", "active", "time"):
+        np.testing.assert_array_equal(*(getattr(state, field) for state in states))
+
+
+# What sharing and noise do, on replicas that share all luck. Each comparison errs with probability 1e-4 if there is no difference.
+
+
+def regret(policy: Policy, rounds: int = 500, privacy: Any = None, num_envs: int = 10, **params: Any) -> Array:
+    env = recommender_v0.population(num_envs, horizon=rounds, **params)
+    return taciturn.simulate(env, policy, seed=1, privacy=privacy).metrics["regret"]
+
+
+def surely_less(less: Array, more: Array) -> bool:
+    """Whether the paired differences are positive at the level of 1e-4."""
+    return bool(stats.ttest_rel(less, more, alternative="less").pvalue < 1e-4)
+
+
+@pytest.mark.slow
+def test_neighbours_and_thresholds_help() -> None:
+    graphs = ("complete", "ring", "none")
+    complete, ring, none = (regret(TPriDO(2.0), 1500, num_envs=20, graph=graph) for graph in graphs)
+    assert surely_less(complete, ring)
+    assert surely_less(ring, none)
+    assert surely_less(none[:10], regret(Random(), 200, graph="none"))
+    never, always = (regret(TPriDO(level), 1500, num_envs=20, graph="star") for level in (0.0, 2.0))
+    assert surely_less(always, never)
+
+
+@pytest.mark.slow
+def test_noise_hurts() -> None:
+    few: dict[str, Any] = {"num_envs": 20, "num_agents": 4, "graph": "complete"}
+    strong, weak = (regret(TPriDO(2.0), 300, {"statistics": TreeAggregation(level)}, **few) for level in (2.0, 1000.0))
+    exact, chance = regret(TPriDO(2.0), 300, **few), regret(Random(), 300, **few)
+    gain = (chance - exact).mean()
+    # The smallest noise sends runs on other ways: their means differ by a twentieth of the gain, as two samples of 20 do.
+    assert abs((weak - exact).mean()) < 0.2 * gain, "epsilon = 1,000 is as good as no noise"
+    assert (chance - strong).mean() < 0.35 * gain, "epsilon = 2 takes most of what can be learned"
+
+
+# Baselines.
+
+
+@pytest.mark.parametrize("kind", ["shared", "disjoint", "hybrid"])
+def test_linucb_is_one_ridge_regression(kind: str) -> None:
+    """Estimates and variances are those of one ridge regression with a column for each model's coefficient."""
+    env = recommender_v0.population(1, num_agents=1, num_items=6, repository=6, context_dim=1, horizon=30)
+    policy = LinUCB(kind, ridge=0.7)
+    taciturn.simulate(env, policy, seed=3)
+    rng = np.random.default_rng(0)
+    policy.start(np.ones(1, np.bool_))
+    rows, likes = [], []
+
+    def columns(context: Array, item: int) -> Array:
+        x = np.concatenate([[1.0], 2 * context - 1])
+        own = np.zeros((6, 2))
+        own[item] = x
+        shared = np.outer(x, np.concatenate([[1.0], 2 * env.state.items[0, item] - 1])).ravel() / math.sqrt(12)
+        return np.concatenate({"shared": [shared], "disjoint": [own.ravel()], "hybrid": [shared, own.ravel()]}[kind])
+
+    for _ in range(25):
+        context, item, like = (
+            rng.random((1, 1, 1)),
+            rng.integers(0, 5, (1, 1)),
+            rng.integers(0, 2, (1, 1)).astype(float),
+        )
+        policy.learn(context, item, like, np.ones((1, 1), np.bool_))
+        rows.append(columns(context[0, 0], int(item[0, 0])))
+        likes.append(like[0, 0])
+    design = np.array(rows)
+    inverse = np.linalg.inv(design.T @ design + 0.7 * np.eye(design.shape[1]))
+    context = rng.random(1)
+    mean, variance = policy.predict(0, 0, context, np.arange(6))
+    for each in range(6):  # the last was never shown
+        row = columns(context, each)
+        assert mean[each] == pytest.approx(row @ inverse @ design.T @ likes, rel=1e-9, abs=1e-12)
+        assert variance[each] == pytest.approx(row @ inverse @ row, rel=1e-9)
+
+
+# The cells, in units of 2^-13, that PyXAB 0.3.0 (T_HOO and HCT with nu 1, rho 0.75, 300 rounds, c 0.3, delta 0.1, on [0, 1]) tried with the
+# rewards below. Its HCT expands clusters again that have children, and forgets what it knew of them; it was kept from doing so.
+PYXAB = {
+    "HOO": "b304036dd4b9cd076fbae136daae543fceb7ce53da44bf22dea0fb3ac13921f6",
+    "HCT": "37561086e79bd39f5d6ae199548f7c2068c617dab8e6c7e8d5e348facccc5c64",
+}
+
+
+@pytest.mark.parametrize("name", PYXAB)
+def test_tree_searches_try_what_pyxab_tries(name: str) -> None:
+    codes = np.arange(2**12) << 28
+    tree = OptimisticTree(codes, 1.0, 0.75, 300 if name == "HOO" else None, 0.3, 0.1)
+    tried = []
+    for t in range(1, 301):
+        path = tree.path()
+        cell = tree.first[path[-1]] + tree.last[path[-1]]
+        tried.append(cell)
+        tree.learn(path, float(t * 7919 % 1000 / 1000 < 1 - abs(cell / 2**13 - 0.37)))
+    assert hashlib.sha256(str(tried).encode()).hexdigest() == PYXAB[name]
+
+
+def test_private_linear_bandits_add_the_noise_that_they_state() -> None:
+    env = recommender_v0.population(1, num_agents=1, num_items=6, repository=6, context_dim=1, horizon=1000)
+    policy = GaussLinUCB(2.0, delta=1e-3)
+    taciturn.simulate(env, policy, seed=0, until=13)
+    policy._horizon = 1000
+    sigma, upsilon = policy.noise
+    # m = 10 levels, rows of length sqrt(2), 12 features.
+    assert sigma == pytest.approx(math.sqrt(16 * 10 * 2**2 * math.log(4 / 1e-3) ** 2) / 2.0)
+    assert upsilon == pytest.approx(sigma * math.sqrt(20) * (4 * math.sqrt(12) + 2 * math.log(2 * 1000 / 0.05)))
+    # Of 13 = 8 + 4 + 1 records, three blocks are noisy.
+    used = np.abs(policy._blocks[0, 0]).sum((1, 2)) > 0
+    assert np.flatnonzero(used).tolist() == [0, 2, 3]
+    np.testing.assert_array_equal(policy._blocks, np.swapaxes(policy._blocks, -1, -2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["LinUCB", "DUCB", "HCT", "HOO", "ContextualZooming", "DSC", "ACR", "TPriDO", "DTPriDO"]
+)
+def test_policies_beat_random(name: str) -> None:
+    params: dict[str, Any] = {"num_agents": 4, "num_items": 100, "repository": 50, "graph": "complete"}
+    found = regret(getattr(policies, name)(), 600, **params)
+    assert surely_less(found, regret(Random(), 600, **params))

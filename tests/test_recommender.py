@@ -20,7 +20,7 @@ from taciturn.policies.families import cluster_policy
 from taciturn.policies.families.optimistic_tree import OptimisticTree
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
 from taciturn.privacy.stateful import address_laplace
-from taciturn.wrappers import Exponential, Laplace, TreeAggregation
+from taciturn.wrappers import Exponential, Laplace, NoPrivacy, TreeAggregation
 
 ALARM = 1e-5  # false-alarm rate of each statistical test
 SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 40}
@@ -370,6 +370,18 @@ def test_mechanisms_that_do_not_fit_are_refused(channel: str, law: Any, said: st
 
 
 # T-PriDO and DT-PriDO; see also test_recommender_exact.py.
+
+
+def test_no_privacy_plays_like_no_mechanism() -> None:
+    """On all channels: what is shown and earned is the same, and all that is charged is infinite."""
+    env = recommender_v0.population(3, graph="complete", **SMALL)
+    bare = taciturn.simulate(env, TPriDO(), seed=0).metrics
+    told = taciturn.simulate(env, TPriDO(), seed=0, privacy=dict.fromkeys(env.channels, NoPrivacy())).metrics
+    for name in ("reward", "expected_reward", "regret", "shared"):
+        np.testing.assert_allclose(bare[name], told[name], rtol=1e-12)
+    scores = np.array([[[0.1, 0.9, 0.5]] * 4] * 3)
+    env.reset(seed=0, options={"channels": {"selection": ChannelConfig(NoPrivacy())}})
+    assert (env.select(scores, scores < 0.8, np.ones((3, 1, 1))) == 2).all()
 
 
 def test_the_rate_of_partitions_by_hand() -> None:

@@ -483,6 +483,8 @@ class Recommender(Population[State]):
         """
         channel = self.channels["selection"]
         option, arrived = channel.send(np.where(possible, scores, IMPOSSIBLE), None, sensitivity)
+        if option.ndim == scores.ndim:  # without noise the scores come through as they are
+            option = option.argmax(-1)
         self._selected |= channel.live[:, None]
         return np.where(arrived, option, -1)
 

@@ -64,7 +64,8 @@ class ClusterPolicy(Policy):
         self._exact = not any(c.mechanism or c.faulty for c in (statistics, counts))
         self._consult = view.consult
         self.prepare(np.ones(view.num_envs, np.bool_))
-        self._noisy_selection = view.channels["selection"].mechanism is not None
+        law = view.channels["selection"].mechanism
+        self._noisy_selection = law is not None and law.kind != "none"
 
     def form_groups(self) -> None:
         """Set whose records enter each model, bool[G, W], who keeps it, int[G], and which model each agent follows, int[W]."""

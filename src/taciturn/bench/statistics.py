@@ -5,7 +5,7 @@ of 3 runs 73% of the time where it says 95%, so the intervals here are others, w
 Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together; run i of every task may share its seed, and so runs, not
 scores, are taken to be independent. Intervals are at 95%, each by itself, unless `at_level` says otherwise. Fewer than `FEWEST` runs
 give none: its bounds are NaN.
-`benchmarks/coverage.py` measures how often they hold: as stated for normal scores and for scores of skewness 1; less often for the
+`benchmarks/interval_coverage.py` measures how often they hold: as stated for normal scores and for scores of skewness 1; less often for the
 mean of exponential scores, and of scores with a rare second mode, which few runs do not show. Scores must be finite: anything else is
 refused with a ValueError.
 """

@@ -35,6 +35,7 @@ class Field(NamedTuple):
     classic: tuple[Entry, ...]
     paper: tuple[Entry, ...]
     tuned: tuple[Entry, ...]
+    for_learners: Config | None = None  # what differs in their form of the same world
 
 
 STOPPING: dict[str, tuple[Entry, ...]] = {
@@ -62,6 +63,10 @@ FIELDS: dict[str, Field] = {
     "social_bandit_v0": Field(
         {"num_agents": 20, "horizon": 50}, "pseudo_regret", 1, 300_000, COPYING + ISOLATED,
         (("PrivateSocialLearning", {}), ("Replicator", {})), (("SharedPPO", {}),),
+    ),
+    "recommender_v0": Field(
+        {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 100_000,
+        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {})), (("SharedPPO", {}),), {"actions": "cluster"},
     ),
     "elicitation_v0": Field(
         {"num_individuals": 50}, "loss", 1, 40_000,
@@ -168,8 +173,9 @@ class KindsOfAgents(Study):
                 tuned,
             )
             for kind, some in zip(KINDS, entries, strict=True):
+                params = field.world | ((field.for_learners or {}) if kind in (PLAIN, TUNED) else {})
                 for policy, own in some:
-                    one = config(env, policy, own, **field.world) | {"kind": kind}
+                    one = config(env, policy, own, **params) | {"kind": kind}
                     found.append(one | {"replicas": 10} if quick else one)
         return self.sweep(found, range(self.seeds[not quick]))
 

@@ -1,9 +1,9 @@
-"""How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs: `python benchmarks/coverage.py`.
+"""How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs: `python benchmarks/interval_coverage.py`.
 
 Shares of `REPEATS` samples, or `MANY`. Means, paired differences and interquartile means are of scores of four laws; ratios of means
 are of paired scores, 0.8 y + 0.3 z over y. Shares of wins and of runs above a threshold depend on how often X wins: each repeat draws
 that probability between 5% and 95%, because with few runs the coverage at one probability goes up and down with it. The four tasks of
-`4 tasks` share half of each run's luck. `python benchmarks/coverage.py table` prints the docs' table from what was recorded.
+`4 tasks` share half of each run's luck. `python benchmarks/interval_coverage.py table` prints the docs' table from what was recorded.
 """
 
 import json
@@ -120,7 +120,7 @@ def coverage(draw: Draw, law: str, runs: int, tasks: int, repeats: int) -> float
 
 def table() -> str:
     """Markdown, in percent."""
-    recorded = json.loads((Path(__file__).parent / "results/coverage.json").read_text(encoding="utf-8"))
+    recorded = json.loads((Path(__file__).parent / "results/interval_coverage.json").read_text(encoding="utf-8"))
     columns = [str(runs) for runs in recorded["runs"]]
     lines = [f"| statistic | scores | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for name, laws in recorded["coverage"].items():
@@ -138,7 +138,7 @@ def main() -> None:
             found[name][law] = {runs: round(coverage(draw, law, runs, tasks, repeats), 4) for runs in RUNS}
             print(name, law, found[name][law], flush=True)
     record(
-        "coverage",
+        "interval_coverage",
         {"repeats": REPEATS, "repeats_of_normal_and_skewness_1": MANY, "runs": RUNS, "coverage": found},
         ("taciturn", "numpy", "scipy"),
     )

@@ -17,7 +17,9 @@ import numpy as np
 from taciturn import registry
 
 STEPS, ENVS = 200, 4
-SEATS = {"federated_bandit_v0": "UCB1", "gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning"}
+SEATS = {
+    "federated_bandit_v0": "UCB1", "gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning", "recommender_v0": "TPriDO",
+}  # fmt: skip
 SIZES: dict[str, dict[str, Any]] = {
     "round_stopping_v0": {"horizon": 20.0},
     "federated_training_v0": {"horizon": 20.0},
@@ -25,6 +27,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "arm_elimination_v0": {"num_agents": 5, "num_arms": 5, "horizon": 500},
     "gossip_bandit_v0": {"num_agents": 10, "horizon": 50.0},
     "social_bandit_v0": {"num_agents": 10, "horizon": 100},
+    "recommender_v0": {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 100},
     "elicitation_v0": {"num_individuals": 10, "horizon": 50},
 }
 

@@ -106,7 +106,8 @@ class TPriDO(ClusterPolicy):
         self._bonus = self.psi * self.gamma ** np.arange(DEPTH + 1.0)
         self._explored = np.asarray(self.xi / (8 * self._bonus**2), np.float64)
         power = (partition_rate(context_dim, self.optimal_dim) + self.eta) * (1 if self.bisect else context_dim)
-        self._crowded = self.rate * 2.0 ** (power * np.arange(deepest_level(context_dim, self.bisect) + 1))
+        levels = np.arange(deepest_level(context_dim, self.bisect) + 1)
+        self._crowded = np.asarray(self.rate * 2.0 ** (power * levels), np.float64)
 
     fast = ClusterPolicy.fast
 

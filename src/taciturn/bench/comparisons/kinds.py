@@ -38,7 +38,7 @@ class Field(NamedTuple):
     for_learners: Config | None = None  # what differs in their form of the same world
 
 
-STOPPING: dict[str, tuple[Entry, ...]] = {
+STOPPING: dict[str, Any] = {
     "classic": (
         ("OneStepLookAhead", {}), ("FixedCount", {"k": 5}), ("Fraction", {"fraction": 0.1}), ("Deadline", {"slots": 30}),
         ("WaitForAll", {}),

@@ -286,12 +286,15 @@ class Recommender(Population[State]):
             )
 
     def public(self) -> dict[str, Any]:
-        """`catalogue`, a function that returns the items [B, K, 5] and their codes [B, K] in the present runs; `neighbours` bool[W, W];
-        `consult` and `select`, by which policies ask the third party for statistics of their own choice, and select by scores."""
+        """`catalogue`; `neighbours` bool[W, W]; `consult` and `select`, by which policies ask the third party for statistics of their own
+        choice, and select by scores."""
         return {
-            "catalogue": lambda: (self.state.items, self.state.codes), "neighbours": self.neighbours,
-            "consult": self.consult, "select": self.select,
+            "catalogue": self.catalogue, "neighbours": self.neighbours, "consult": self.consult, "select": self.select,
         }  # fmt: skip
+
+    def catalogue(self) -> tuple[Floats, Ints]:
+        """The items [B, K, 5] and their codes [B, K] in the present runs."""
+        return self.state.items, self.state.codes
 
     # What is drawn.
 

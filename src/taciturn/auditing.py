@@ -72,10 +72,10 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
         return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
     head, *settings = spec.split(",")
     name, colon, level = head.partition(":")
-    if level[:1].isalpha() and level.partition(":")[0].isidentifier():  # module:Class[:VALUE]
+    own = own_mechanisms()
+    if name not in own and level.partition(":")[0].isidentifier():  # module:Class[:VALUE]
         path, colon, level = level.partition(":")
         name = f"{name}:{path}"
-    own = own_mechanisms()
     kind = own.get(name) or MECHANISM_PLUGINS.find(name)
     if kind is None:
         raise UnknownName("mechanism", name, [*own, *MECHANISM_PLUGINS.entries])

@@ -81,10 +81,14 @@ def findings() -> str:
     rounds = number("li2022-6", "Figure 6: R = 4 and R = 5")
     alike = number("li2022-8", "Figure 8: CDP-MAB reaches 1/M")
     small = number("li2022-4", "Section IV-C1")
+    first, held = number("chen2021-2", "Figure 2b"), number("chen2021-2", "Theorem 1")
+    level = number("chen2021-3", "Figure 3: K = 8 converges")
+    later = number("chen2021-6", "Figure 6: PPCL", "mean over runs")
     return f"""\
-- **Chen et al. 2021** (`chen2021`). PPCL finds the best option, sooner than the paper says and sooner than CBL, which is faster in the
-  paper. Consensus is not absorbing under finite epsilon: the share of agents that prefer the best option levels off below 1. Epsilon is
-  that of one reply, and every agent replies at every tick.
+- **Chen et al. 2021** (`chen2021`). With PPCL all of 400 agents hold the best of four options after {first:.0f} rounds, where the paper says
+  around 20; 90% hold it {-later:.1f} rounds sooner than with CBL, which is faster in the paper. Consensus is not absorbing under finite
+  epsilon: at t = 50 all hold it in {held:.0%} of the runs, where Theorem 1 says at least 99.98%, and with eight options the share that
+  prefers the best one levels off at {level:.2f}. Epsilon is that of one reply, and every agent replies at every tick.
 - **Tao et al. 2023** (`tao2023`). The regrets of Figures 2 to 4 do not follow from the algorithm as written at any finite epsilon. Noise
   raises the less popular options faster than selection pushes them down, and at the paper's sizes hardly anything is learned. Most of
   the paper's claims hold if every copy gets fresh noise and all agents share one estimate (computed for shares of the population, not

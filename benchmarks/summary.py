@@ -86,8 +86,8 @@ def findings() -> str:
     later = number("chen2021-6", "Figure 6: PPCL", "mean over runs")
     return f"""\
 - **Chen et al. 2021** (`chen2021`). With PPCL all of 400 agents hold the best of four options after {first:.0f} rounds, where the paper
-  says around 20; 90% hold it {-later:.1f} rounds sooner than with CBL, which is faster in the paper. Consensus is not absorbing under finite
-  epsilon: at t = 50 all hold it in {held:.0%} of the runs, where Theorem 1 says at least 99.98%, and with eight options the share that
+  says around 20; 90% hold it {-later:.1f} rounds sooner than with CBL, which is faster in the paper. Consensus is not absorbing under
+  finite epsilon: at t = 50 all hold it in {held:.0%} of the runs, where Theorem 1 says at least 99.98%, and with eight options the share that
   prefers the best one levels off at {level:.2f}. Epsilon is that of one reply, and every agent replies at every tick.
 - **Tao et al. 2023** (`tao2023`). The regrets of Figures 2 to 4 do not follow from the algorithm as written at any finite epsilon. Noise
   raises the less popular options faster than selection pushes them down, and at the paper's sizes hardly anything is learned. Most of

@@ -87,8 +87,8 @@ def findings() -> str:
     return f"""\
 - **Chen et al. 2021** (`chen2021`). With PPCL all of 400 agents hold the best of four options after {first:.0f} rounds, where the paper
   says around 20; 90% hold it {-later:.1f} rounds sooner than with CBL, which is faster in the paper. Consensus is not absorbing under
-  finite epsilon: at t = 50 all hold it in {held:.0%} of the runs, where Theorem 1 says at least 99.98%, and with eight options the share that
-  prefers the best one levels off at {level:.2f}. Epsilon is that of one reply, and every agent replies at every tick.
+  finite epsilon: at t = 50 all hold it in {held:.0%} of the runs, where Theorem 1 says at least 99.98%, and with eight options the share
+  that prefers the best one levels off at {level:.2f}. Epsilon is that of one reply, and every agent replies at every tick.
 - **Tao et al. 2023** (`tao2023`). The regrets of Figures 2 to 4 do not follow from the algorithm as written at any finite epsilon. Noise
   raises the less popular options faster than selection pushes them down, and at the paper's sizes hardly anything is learned. Most of
   the paper's claims hold if every copy gets fresh noise and all agents share one estimate (computed for shares of the population, not

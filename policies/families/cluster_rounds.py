@@ -212,21 +212,9 @@ def _split(
             kid = kids[node_kids[node], digit]
             if kid < 0:
                 kid = _make_kid(
-                    m,
-                    node,
-                    digit,
-                    node_level,
-                    node_row,
-                    node_kids,
-                    node_name,
-                    node_low,
-                    kids,
-                    row_model,
-                    row_name,
-                    free,
-                    size,
+                    m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size,
                     bisect,
-                )
+                )  # fmt: skip
             row, s = node_row[kid], leaf_of[m, log_place[a, t]]
             counts[row, s] += 1
             sums[row, s] += log_likes[a, t]
@@ -358,21 +346,9 @@ def _loop(
                 kid = kids[node_kids[node], digit]
                 if kid < 0:
                     kid = _make_kid(
-                        m,
-                        node,
-                        digit,
-                        node_level,
-                        node_row,
-                        node_kids,
-                        node_name,
-                        node_low,
-                        kids,
-                        row_model,
-                        row_name,
-                        free,
-                        size,
+                        m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size,
                         bisect,
-                    )
+                    )  # fmt: skip
                 node = kid
             nodes[p] = node
             row, s = node_row[node], leaf_of[m, places[a]]

@@ -179,8 +179,8 @@ class PrivacyStudy(Regret):
     name = "tao2023-4"
     title = "Tao et al. 2023, Figure 4: privacy per message"
     description = (
-        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; the tables give the largest loss of any agent over all rounds (zCDP, "
-        "delta = 1e-5)."
+        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; the tables give the largest loss of any agent over all "
+        "rounds (zCDP, delta = 1e-5)."
     )
     figures = ("tao2023/4",)
     claims = claims.FIGURE_4

@@ -368,6 +368,10 @@ class Recommender(Population[State]):
         shape = (self.num_envs, rounds, p.num_agents, p.context_dim)
         return np.swapaxes(_clipped_clusters(shape, centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, *by_replica), 0, 1)
 
+    def show_context(self, contexts: Floats, time: int) -> None:
+        """Show these contexts [B, W, d] instead of those that were drawn, after `time` rounds: the users in a log."""
+        self._state = replace(self.state, contexts=contexts, time=np.full(self.num_envs, time))
+
     def instance(self, state: State) -> dict[str, Floats]:
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
 

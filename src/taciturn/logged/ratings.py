@@ -246,9 +246,9 @@ def _fit(
     by_user = np.concatenate(gain)
     middle = by_user[:, 0].sum() / late
     error = np.sqrt(((by_user[:, 0] - middle * by_user[:, 1]) ** 2).sum()) / late
-    from scipy.stats import t as student
+    from scipy.special import stdtrit
 
-    half = student.ppf(0.975, len(by_user) - 1) * error if len(by_user) > 1 else np.inf
+    half = stdtrit(len(by_user) - 1, 0.975) * error if len(by_user) > 1 else np.inf
     held_out = HeldOut(late, len(by_user), float(ours / late), float(theirs / late), middle - half, middle + half)
     return Simulator(items, np.concatenate(pool), source, weights, held_out)
 

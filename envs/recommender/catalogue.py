@@ -79,7 +79,7 @@ class HeldOut:
 def cosines(x: Array) -> Floats:
     """(1, cos(pi x_1), cos(2 pi x_1), ..., cos(HARMONICS pi x_d)) of points [..., d] in [0, 1]^d, float64[..., 1 + HARMONICS d]."""
     waves = np.cos(np.pi * np.arange(1, HARMONICS + 1) * x[..., None])
-    return np.concatenate([np.ones((*x.shape[:-1], 1)), waves.reshape(*x.shape[:-1], -1)], -1)
+    return np.concatenate([np.ones((*x.shape[:-1], 1)), waves.reshape(*x.shape[:-1], HARMONICS * x.shape[-1])], -1)
 
 
 @dataclass(frozen=True, eq=False)

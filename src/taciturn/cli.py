@@ -287,10 +287,11 @@ def _app() -> Any:
     logged = Typer(
         help="Policies of the recommender on logged data: in a simulator fitted to ratings, or off policy on the log of a bandit.",
         no_args_is_help=True,
+        rich_markup_mode=None,
     )
-    app.add_typer(logged, name="logged", rich_markup_mode=None)
+    app.add_typer(logged, name="logged")
     Policies = Annotated[str, Option("--policy", help="Policies with commas between them, each as run takes it.")]
-    own_help = "policy.NAME.key=value for a parameter of a policy, policy.key=value if there is only one"
+    own_help = "A parameter of a policy, policy.NAME.key=value, or policy.key=value if there is only one"
 
     @logged.command(
         "ratings",
@@ -304,7 +305,7 @@ def _app() -> Any:
         num_items: Annotated[int, Option(help="How many items to keep, at most.")] = 4000,
         held_out: Annotated[float, Option(help="Share of the ratings, the latest, that is held out.")] = 0.2,
         settings: Annotated[
-            list[str] | None, Option("--set", help=f"key=value for a parameter of the environment; {own_help}.")
+            list[str] | None, Option("--set", help=f"{own_help}; or of the environment, key=value.")
         ] = None,
         privacy: Annotated[str | None, Option(help="CHANNEL=MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
         seeds: Annotated[int, Option(help="How many runs of each policy, with seeds 0, 1, ...")] = 5,
@@ -377,7 +378,7 @@ def _app() -> Any:
         interval: Annotated[
             str, Option(help="betting (holds for any number of rows) or student (narrower, for many effective rows).")
         ] = "betting",
-        settings: Annotated[list[str] | None, Option("--set", help=f"{own_help[0].upper()}{own_help[1:]}.")] = None,
+        settings: Annotated[list[str] | None, Option("--set", help=f"{own_help}.")] = None,
         seed: Annotated[int, Option(help="Of what policies draw.")] = 0,
         as_json: Json = False,
     ) -> None:

@@ -15,6 +15,7 @@ from taciturn.validation import Floats, choice, number
 __all__ = ["ESTIMATORS", "INTERVALS", "Terms", "dr", "effective_size", "interval", "ips", "replay", "snips"]
 
 INTERVALS = ("betting", "student")
+ROWS = 20_000  # at a time
 
 
 @dataclass(frozen=True)
@@ -101,16 +102,16 @@ def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[
         n, rest = terms.a.size, terms.a - terms.value * terms.b
         if n < 3:
             return 0.0, 1.0
-        half = stdtrit(n - 1, 1 - alpha / 2) * rest.std(ddof=1) / math.sqrt(n) / terms.b.mean()
+        half = float(stdtrit(n - 1, 1 - alpha / 2) * rest.std(ddof=1) / math.sqrt(n) / terms.b.mean())
         return max(terms.value - half, 0.0), min(terms.value + half, 1.0)
     goal = math.log(2 / alpha)
 
     def wins(stakes: Floats) -> Callable[[float], float]:
         def won(v: float) -> float:
-            y = terms.a - v * terms.b
-            y = y[y != 0]
+            y, capital = terms.a - v * terms.b, np.zeros(stakes.size)
             with np.errstate(divide="ignore"):
-                capital = np.array([np.log1p(np.maximum(s * y, -1)).sum() for s in stakes])
+                for start in range(0, y.size, ROWS):
+                    capital += np.log1p(np.maximum(np.multiply.outer(stakes, y[start : start + ROWS]), -1)).sum(1)
             best = capital.max()
             return float(best + np.log(np.exp(capital - best).mean())) - goal if np.isfinite(best) else -np.inf
 
@@ -133,7 +134,7 @@ def _crossing(falling: Callable[[float], float]) -> float:
     low, high = 0.0, 1.0
     if falling(low) <= 0:
         return 0.0
-    for _ in range(40):
+    for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if falling(middle) > 0 else (low, middle)
     return low

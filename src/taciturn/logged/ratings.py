@@ -152,8 +152,8 @@ def _item_features(user: Array, item: Array, rating: Array, num_items: int) -> F
         transposed = table.T.tocsr()
         centred = LinearOperator(
             table.shape,
-            matvec=lambda x: table @ x - middle @ x,
-            rmatvec=lambda y: transposed @ y - middle * y.sum(0),
+            matvec=lambda x: table @ x.ravel() - middle @ x.ravel(),
+            rmatvec=lambda y: transposed @ y.ravel() - middle * y.sum(),
             dtype=np.float64,
         )
         left, size, _ = svds(centred, ITEM_DIMS, v0=np.ones(min(table.shape)))

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ GOOD = "user,item,rating,timestamp\na,x,5,1\na,y,1,2\nb,x,4,3\nb,y,2,4\nb,x,5,5\
         ("user,film,rating,timestamp\na,x,5,1\n", ["line 1", "'item'", "film"]),
         ("user,item,rating,timestamp,userId\na,x,5,1,a\n", ["line 1", "'user' is there twice"]),
         ("a,x,5\n", ["line 1", "'timestamp'"]),
-        (GOOD.replace(",1\n", ",0\n").replace(",2\n", ",0\n").replace(",3\n", ",0\n").replace(",4\n", ",0\n").replace(",5\n", ",0\n"), ["timestamps", "equal"]),
+        (re.sub(r",\d\n", ",0\n", GOOD), ["timestamps", "equal"]),
         (GOOD.replace("5,", "4,").replace("1,2", "4,2").replace("2,4", "4,4"), ["like", "100%"]),
     ],
 )  # fmt: skip
@@ -243,8 +244,8 @@ def test_estimators_are_those_of_open_bandit_pipeline() -> None:
     assert {name: one.value for name, one in terms.items()} == pytest.approx(OBP, rel=1e-12)
 
 
-# The choices of `LinUCB(dim=4, n_actions=5, epsilon=0.7)` of Open Bandit Pipeline 0.4.1 in rows 60 to 399 of the same stream, of whose every
-# row it learned.
+# The choices of `LinUCB(dim=4, n_actions=5, epsilon=0.7)` of Open Bandit Pipeline 0.4.1 in rows 60 to 399 of the same stream, where it
+# learned from every row.
 OBP_LINUCB = "f7e57ba6dc9b38762e1022279a5158bd90ceca2497f649a47da77857cf8aa179"
 
 
@@ -289,7 +290,9 @@ class World:
     """Logs drawn from a recommender with one agent and 5 items, by a policy whose propensities are known, and the value of another."""
 
     def __init__(self, uniform: bool = False) -> None:
-        self.env: Any = recommender_v0.population(1, num_agents=1, graph="none", family="linear", num_items=5, repository=5)
+        self.env: Any = recommender_v0.population(
+            1, num_agents=1, graph="none", family="linear", num_items=5, repository=5
+        )
         self.env.reset(seed=3)
         self.uniform = uniform
         contexts = self.contexts(200_000)
@@ -359,6 +362,7 @@ def test_estimates_are_right_on_average(uniform: bool) -> None:
         assert error < 0.005  # so that a mistake would be seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", estimators.INTERVALS)
 def test_intervals_hold(kind: str) -> None:
     """95% intervals miss the value in no more logs than 5% of them can, by chance; betting's also with few rows."""
@@ -417,7 +421,12 @@ def test_effective_size_by_hand() -> None:
 
 
 def write_log(
-    path: Path, action: Array, click: Array, p: Array, contexts: Array, more: Callable[[int], dict[str, Any]] = lambda i: {}
+    path: Path,
+    action: Array,
+    click: Array,
+    p: Array,
+    contexts: Array,
+    more: Callable[[int], dict[str, Any]] = lambda i: {},
 ) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = [
@@ -477,7 +486,9 @@ def test_replay_is_algorithm_2(uniform_log: BanditLog) -> None:
     assert (found.estimator, found.matches, found.rows) == ("replay", match.sum(), 600)
     assert found.value == uniform_log.click[match].mean()
     assert (found.effective, found.mean_weight) == (match.sum(), pytest.approx(5 * match.mean()))
-    told = zip(uniform_log.catalogue.contexts[match, 0], uniform_log.action[match], uniform_log.click[match], strict=True)
+    told = zip(
+        uniform_log.catalogue.contexts[match, 0], uniform_log.action[match], uniform_log.click[match], strict=True
+    )
     assert policy.told == [(pytest.approx(x), a, r) for x, a, r in told]
     assert policy.times == [int(match[:i].sum()) for i in range(600)]
 
@@ -676,7 +687,9 @@ def test_contexts_of_many_columns_are_principal_components(tmp_path: Path, monke
     """Against the singular value decomposition of the standardised columns."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 4))
-    log = read_bandit(write_log(tmp_path / "log.csv", np.arange(50) % 3, np.zeros(50), np.full(50, 0.5), x), context_dim=2)
+    log = read_bandit(
+        write_log(tmp_path / "log.csv", np.arange(50) % 3, np.zeros(50), np.full(50, 0.5), x), context_dim=2
+    )
     left, size, _ = np.linalg.svd((x - x.mean(0)) / x.std(0), full_matrices=False)
     score = left[:, :2] * size[:2]
     unit = (score - score.min(0)) / np.ptp(score, axis=0)

@@ -348,7 +348,9 @@ def _app() -> Any:
             print(json.dumps(json_values(about | {"seeds": list(range(seeds)), "policies": metrics})))
             return
         print(f"{family!r}")
-        print(f"recommender_v0, {family.title}, {seeds} seeds, {until:,} rounds: means and 95% intervals of rewards and regret")
+        print(
+            f"recommender_v0, {family.title}, {seeds} seeds, {until:,} rounds: means and 95% intervals of rewards and regret"
+        )
         rows = [("policy", "expected reward", "", "regret", "", "shared")]
         for name, values in metrics.items():
             cells = [_interval(estimate(np.array(values[key]))) for key in ("expected_reward", "regret")]
@@ -360,17 +362,24 @@ def _app() -> Any:
         epilog="Example: taciturn logged bandit all.csv --position 1 --policy Random,LinUCB --set policy.LinUCB.kind=disjoint",
     )
     def bandit_(
-        file: Annotated[Path, Argument(help="A log with columns item_id (or action), click, propensity_score, and contexts.")],
+        file: Annotated[
+            Path, Argument(help="A log with columns item_id (or action), click, propensity_score, and contexts.")
+        ],
         policy: Policies,
         estimator: Annotated[
-            str, Option(help="replay (uniform logs), ips, snips, dr, all; auto: replay if the log is uniform, else the others.")
+            str,
+            Option(
+                help="replay (uniform logs), ips, snips, dr, all; auto: replay if the log is uniform, else the others."
+            ),
         ] = "auto",
         context: Annotated[str | None, Option(help="Context columns, with commas between them.")] = None,
         context_dim: Annotated[int, Option(help="Largest dimension of contexts, 1 to 9.")] = 5,
         items: Annotated[Path | None, Option(help="A file of item features: item_id and columns of numbers.")] = None,
         position: Annotated[str | None, Option(help="Keep only rows with this position.")] = None,
         sort: Annotated[bool, Option("--sort", help="Sort rows by timestamp.")] = False,
-        learn: Annotated[float, Option(help="Share of the rows that teach a policy before it is judged (not for replay).")] = 0.5,
+        learn: Annotated[
+            float, Option(help="Share of the rows that teach a policy before it is judged (not for replay).")
+        ] = 0.5,
         draws: Annotated[int, Option(help="How often a policy that draws its actions is asked on a row.")] = 1,
         lowest_propensity: Annotated[
             float | None, Option(help="With which the logging policy took any action (default: the lowest of the log).")
@@ -393,7 +402,9 @@ def _app() -> Any:
 
         actors, others = _policies(policy, settings or [])
         if others:
-            raise ValueError(f"--set must name a parameter of a policy, as policy.key=value, not {next(iter(others))!r}")
+            raise ValueError(
+                f"--set must name a parameter of a policy, as policy.key=value, not {next(iter(others))!r}"
+            )
         with bar(stderr(), 1 + len(actors), shown=not as_json) as shown:
             log = read_bandit(
                 file, context=context.split(",") if context else None, context_dim=context_dim, items=items, position=position,
@@ -408,9 +419,22 @@ def _app() -> Any:
                 )  # fmt: skip
                 shown.finished(name)
         if as_json:
-            about = {"file": str(file), "rows": len(log), "actions": len(log.names), "uniform": log.uniform, "seed": seed}
-            about |= {"clicks": float(log.click.mean()), "positions": log.positions, "interval": interval, "learn": learn}
-            print(json.dumps(json_values(about | {"policies": {k: [vars(one) for one in v] for k, v in found.items()}})))
+            about = {
+                "file": str(file),
+                "rows": len(log),
+                "actions": len(log.names),
+                "uniform": log.uniform,
+                "seed": seed,
+            }
+            about |= {
+                "clicks": float(log.click.mean()),
+                "positions": log.positions,
+                "interval": interval,
+                "learn": learn,
+            }
+            print(
+                json.dumps(json_values(about | {"policies": {k: [vars(one) for one in v] for k, v in found.items()}}))
+            )
             return
         print(f"{log!r}")
         print(f"clicks a round, with 95% intervals ({interval})")
@@ -505,7 +529,9 @@ def _policies(names: str, settings: list[str]) -> tuple[dict[str, Any], dict[str
     if len(asked) > 1:
         for key in own:
             if not any(key.startswith(f"{name}.") for name in asked):
-                raise ValueError(f"--set policy.{key} must name a policy, one of {', '.join(asked)}, before the parameter")
+                raise ValueError(
+                    f"--set policy.{key} must name a policy, one of {', '.join(asked)}, before the parameter"
+                )
     found = {}
     for name in asked:
         mine = {key.removeprefix(f"{name}."): own[key] for key in own if len(asked) == 1 or key.startswith(f"{name}.")}

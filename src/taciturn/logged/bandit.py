@@ -18,7 +18,8 @@ from taciturn.validation import Array, Bools, Floats, Ints, shown
 __all__ = ["BanditLog", "Value", "evaluate", "read_bandit"]
 
 NAMES = {
-    "action": "action", "item_id": "action", "click": "click", "reward": "click", "propensity_score": "propensity", "propensity": "propensity",
+    "action": "action", "item_id": "action", "click": "click", "reward": "click", "propensity_score": "propensity",
+    "propensity": "propensity",
     "pscore": "propensity", "position": "position", "timestamp": "timestamp",
 }  # fmt: skip
 CONTEXT_PREFIXES = ("context", "user_feature", "user-item_affinity")
@@ -82,9 +83,9 @@ def read_bandit(
     Columns: `action` (or `item_id`), `click` (0 or 1; or `reward`), `propensity_score` (or `propensity`, `pscore`), and the context; where
     there are any, `position` and `timestamp`, by which rows must be in order. A column without a name, an index, is ignored.
 
-    Contexts are the numbers of their columns, and 0 or 1 for each of the texts in columns of text, as they are if there are at most
-    `context_dim` numbers and no text, else as principal components of that number; either way scaled to [0, 1]. Scaling looks at the contexts of all
-    rows, but at no click.
+    Contexts are the numbers of their columns, and 0 or 1 for each of the texts in columns of text: as they are if there are at most
+    `context_dim` numbers and no text, else that many principal components of them, in either case scaled to [0, 1]. Scaling looks at
+    the contexts of all rows, but at no click.
 
     Args:
         path: the file.
@@ -98,8 +99,8 @@ def read_bandit(
         progress: told how far it is.
 
     Raises:
-        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside (0, 1] (the
-            message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
+        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside (0, 1]
+            (the message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
         OSError: a file cannot be read.
     """
     integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)
@@ -146,9 +147,13 @@ def read_bandit(
         order = order[at[order] == str(position)]
         if not order.size:
             raise ValueError(f"position must be one of {', '.join(np.unique(at))}, which {path} has, not {position!r}")
-    positions = {} if at is None else {str(k): int(v) for k, v in zip(*np.unique(at[order], return_counts=True), strict=True)}
+    positions = (
+        {} if at is None else {str(k): int(v) for k, v in zip(*np.unique(at[order], return_counts=True), strict=True)}
+    )
     if len(known) < 2:
-        raise ValueError(f"{path}: there must be at least 2 actions to choose from, and there is only {next(iter(known))!r}")
+        raise ValueError(
+            f"{path}: there must be at least 2 actions to choose from, and there is only {next(iter(known))!r}"
+        )
     names = list(known)
     features = _spread_out(len(names)) if items is None else _item_features(items, names)
     contexts = _unit(raw[order], [len(texts[name]) if name in texts else 0 for name in own], context_dim)
@@ -210,7 +215,7 @@ def _unit(raw: Array, levels: list[int], dims: int) -> Floats:
         return _scaled(raw.astype(np.float64))
     # Rows at a time, because a column of text is as many columns as it has texts.
     blocks = [slice(i, i + 20_000) for i in range(0, len(raw), 20_000)]
-    wide = [_one_hot(raw[where], levels) for where in blocks[:1]][0].shape[1]
+    wide = sum(max(level, 1) for level in levels)
     count, sums, products = len(raw), np.zeros(wide), np.zeros((wide, wide))
     number_columns = np.repeat([not level for level in levels], [max(level, 1) for level in levels])
     middle = _one_hot(raw[blocks[0]], levels).mean(0)
@@ -223,12 +228,16 @@ def _unit(raw: Array, levels: list[int], dims: int) -> Floats:
     size, vectors = np.linalg.eigh(covariance * np.outer(scale, scale))
     kept = [i for i in np.argsort(-size)[:dims] if size[i] > 1e-9] or [int(np.argmax(size))]
     turn = vectors[:, kept] * np.sign(vectors[np.abs(vectors[:, kept]).argmax(0), kept])
-    return _scaled(np.concatenate([((_one_hot(raw[where], levels) - middle - shift) * scale) @ turn for where in blocks]))
+    return _scaled(
+        np.concatenate([((_one_hot(raw[where], levels) - middle - shift) * scale) @ turn for where in blocks])
+    )
 
 
 def _one_hot(raw: Array, levels: list[int]) -> Floats:
     parts = [
-        np.equal.outer(raw[:, i], np.arange(level)).astype(np.float64) if level else raw[:, i : i + 1].astype(np.float64)
+        np.equal.outer(raw[:, i], np.arange(level)).astype(np.float64)
+        if level
+        else raw[:, i : i + 1].astype(np.float64)
         for i, level in enumerate(levels)
     ]
     return np.concatenate(parts, 1)
@@ -262,7 +271,9 @@ def _item_features(path: str | Path, names: list[str]) -> Floats:
         rows.update(zip(chunk.cells["item_id"], _raw_contexts(chunk, columns, texts), strict=True))
     missing = [name for name in names if name not in rows]
     if missing:
-        raise ValueError(f"{path}: there must be a row for every action of the log, and there is none for {shown(missing[0])}")
+        raise ValueError(
+            f"{path}: there must be a row for every action of the log, and there is none for {shown(missing[0])}"
+        )
     raw = np.array([rows[name] for name in names])
     found = _unit(raw, [len(texts[name]) if name in texts else 0 for name in columns], ITEM_DIMS)
     return np.concatenate([found, np.full((len(names), ITEM_DIMS - found.shape[1]), 0.5)], 1)
@@ -307,17 +318,19 @@ def evaluate(
 ) -> list[Value]:
     """Estimate what a policy of `recommender_v0` would have earned in place of the one that wrote a log.
 
-    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those whose action is its own, as
-    if it had been there; its value is that of the rounds in which it learns. The other estimators judge the policy that results when the
-    first part of the rows has taught it, with the actions and clicks that were logged, and the rest is not shown to it. Their value is that
-    of the fixed policy. DR's model of clicks, of each action a ridge regression on (1, 2c - 1), comes from the first part too.
+    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those whose action is its
+    own, as if it had been there; its value is that of the rounds in which it learns. The other estimators judge the policy that the first
+    part of the rows has taught, with the actions and clicks that were logged, and that does not learn from the rest: their value is that of
+    a fixed policy. DR's model of clicks, a ridge regression on (1, 2c - 1) for each action, comes from the first part too.
 
     The policy sees a recommender with one agent, whose catalogue are the actions.
 
     Args:
         log: see `read_bandit`.
-        policy: whatever `simulate` takes: a policy, its name, a function of observations, a saved model, ... It must not need the hidden truth.
-        estimator: "replay" (uniform logs only), "ips", "snips", "dr"; "auto": replay for a uniform log, and the other three for others; "all".
+        policy: whatever `simulate` takes: a policy, its name, a function of observations, a saved model, ... It must not need the hidden
+            truth.
+        estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other three for others; "all":
+            all that the log allows.
         learn: share of the rows from which the policy learns before it is judged by others than replay, in [0, 1).
         draws: how often a policy that draws its actions is asked on a row, whose pi(a | x) is then the share of draws.
         lowest_propensity: with which the logging policy took any action; None: the lowest of the log. Intervals by betting rest on it.
@@ -330,8 +343,8 @@ def evaluate(
         A `Value` for each estimator.
 
     Raises:
-        ValueError: replay of a log that is not uniform, or an action of the policy in no row (empty overlap); a policy that needs the hidden
-            truth or cannot act; an argument out of range.
+        ValueError: replay of a log that is not uniform; the policy takes the logged action in no row (empty overlap), needs the hidden truth
+            or cannot act here; an argument is out of range.
     """
     allowed = ("auto", "all", *estimators.ESTIMATORS)
     choice("estimator", estimator, allowed)
@@ -340,7 +353,11 @@ def evaluate(
     number("learn", learn, at_least=0, below=1)
     integer("draws", draws, at_least=1)
     smallest = float(log.propensity.min())
-    lowest = smallest if lowest_propensity is None else number("lowest_propensity", lowest_propensity, above=0, at_most=smallest)
+    lowest = (
+        smallest
+        if lowest_propensity is None
+        else number("lowest_propensity", lowest_propensity, above=0, at_most=smallest)
+    )
     if estimator == "replay" and not log.uniform:
         raise ValueError(
             f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source}, whose propensities are {log.propensity.min():g} to "
@@ -358,7 +375,18 @@ def evaluate(
     if "replay" in wanted:
         matched = _replayed(log, actor, seed, progress)
         terms = estimators.replay(log.click[matched].astype(np.float64))
-        found.append(_value("replay", terms, interval, level, len(log), matched.size, float(matched.size), matched.size * len(log.names) / len(log)))
+        found.append(
+            _value(
+                "replay",
+                terms,
+                interval,
+                level,
+                len(log),
+                matched.size,
+                float(matched.size),
+                matched.size * len(log.names) / len(log),
+            )
+        )
     others = [name for name in wanted if name != "replay"]
     if others:
         found += _judged(log, actor, others, taught, draws, lowest, interval, level, seed, progress)
@@ -372,7 +400,16 @@ def _value(
 
 
 def _judged(
-    log: BanditLog, actor: Any, names: list[str], taught: int, draws: int, lowest: float, kind: str, level: float, seed: int, progress: Progress
+    log: BanditLog,
+    actor: Any,
+    names: list[str],
+    taught: int,
+    draws: int,
+    lowest: float,
+    kind: str,
+    level: float,
+    seed: int,
+    progress: Progress,
 ) -> list[Value]:
     """IPS, SNIPS and DR on the rows after the first `taught`, from which the policy learns."""
     seat = _Seat(log, actor, seed)
@@ -443,7 +480,9 @@ class _Seat:
         obs = world.observe()
         action = np.asarray(self._policy.act(obs, world.action_mask("agent")))
         if action.shape != (1, 1) or not world.roles["agent"].action_space.contains(np.int64(action[0, 0])):
-            raise ValueError(f"policy must act with a number in 0 ... {2 * len(self._log.names) - 1}, not {shown(action)}")
+            raise ValueError(
+                f"policy must act with a number in 0 ... {2 * len(self._log.names) - 1}, not {shown(action)}"
+            )
         return obs, int(action[0, 0]) % len(self._log.names)
 
     def tells(self, obs: Array, action: int, click: bool) -> None:

@@ -83,10 +83,11 @@ def effective_size(weight: Floats) -> float:
 def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[float, float]:
     """A confidence interval of the value, within [0, 1].
 
-    - betting: the values v against which no bet on a - v b wins 2 / (1 - level): for stakes s > 0 that no row can ruin, the mean over a few of
-      them of prod(1 + s (a - v b)), and the same with -s. Each product is a supermartingale that begins at 1 if v is the value, or, by the
-      inequality of the means, the mean of changing mean rewards; so that the interval holds for any number of rows, by Ville's inequality
-      (Waudby-Smith & Ramdas 2023, J. R. Statist. Soc. B 86, with stakes that do not follow the data). It needs `down` and `up`.
+    - betting: the values v against which no bet on a - v b wins 2 / (1 - level). A bet wins prod(1 + s (a - v b)), averaged over a few
+      stakes s > 0 that no row can ruin, or the same with -s. If v is the value, the expected winnings are at most 1, also where v is the
+      mean of mean rewards that change as a policy learns (by the inequality of arithmetic and geometric means); so that the interval holds
+      for any number of rows, by Markov's inequality (Waudby-Smith & Ramdas 2023, J. R. Statist. Soc. B 86, with stakes that do not follow
+      the data). It rests on `down` and `up`.
     - student: Student's interval of the mean of a - v b, linearised in v. It is narrower, and holds only if many rows carry the estimate.
 
     Args:

@@ -51,18 +51,18 @@ def fit_ratings(
 ) -> Simulator:
     """Fit a simulator to a file of ratings; `recommender_v0.population(family=fit_ratings("ratings.csv"))` plays it.
 
-    The file has a row for each rating, `user,item,rating,timestamp`, with or without a header (`userId,movieId,rating,timestamp` is one, other
-    columns are ignored), with commas, semicolons, tabs or `::` between cells. The order of rows does not matter. The last
-    part of the ratings in time is held out; everything below is computed from the others, the train split.
+    The file has a row for each rating, `user,item,rating,timestamp`, with or without a header (`userId,movieId,rating,timestamp` is one;
+    other columns are ignored), with commas, semicolons, tabs or `::` between cells. The order of rows does not matter. The last part
+    of the ratings in time is held out; what follows is computed from the others, the train split.
 
     - Reward: 1 if the rating is at least `like`, 0 otherwise.
     - Item features: the first five principal components of the ratings of each item by user (standardised, 0 where there is none, scaled to
       length 1), scaled to [0, 1].
-    - Context of a user at a rating: from the user's ratings at earlier times only, taken relative to the mean, their mean and the means of
-      their products with the item features (shrunk by five ratings at the mean); the first `context_dim` of these six numbers, plus and minus
-      three standard deviations scaled to [0, 1].
-    - Mean rewards: ridge regression on all products of the cosines of context and item (`Simulator`); the penalty is chosen on the last tenth
-      of the train split. Contexts of visits are those of held-out ratings.
+    - Context of a user at a rating: from what the user liked at earlier times only, less the share of likes in the train split, the mean,
+      and the mean products with each of the item features, all shrunk as by five ratings more. It consists of the first `context_dim` of
+      these six numbers, in which three standard deviations to either side are scaled to [0, 1].
+    - Mean rewards: ridge regression on all products of the cosines of context and item (`Simulator`), with the penalty that is best for the
+      last tenth of the train split. Contexts of visits are those of held-out ratings.
 
     Args:
         path: the file.
@@ -118,19 +118,20 @@ def fit_ratings(
 def _read(path: str | Path, progress: Progress) -> tuple[Array, Array, Array, Array]:
     """Users and items by number, int32[n], ratings float32[n], times float64[n]."""
     table = Table(path, COLUMNS, NAMES)
-    table.require(COLUMNS, "user, userId, item, movieId, rating, timestamp, ..., or no header and these four in this order")
+    table.require(
+        COLUMNS, "user, userId, item, movieId, rating, timestamp, ..., or no header and these four in this order"
+    )
     users: dict[str, int] = {}
     items: dict[str, int] = {}
-    parts: list[tuple[Array, ...]] = []
-    for chunk in table.chunks(COLUMNS, progress):
-        parts.append(
-            (
-                np.array([users.setdefault(name, len(users)) for name in chunk.cells["user"]], np.int32),
-                np.array([items.setdefault(name, len(items)) for name in chunk.cells["item"]], np.int32),
-                chunk.numbers("rating").astype(np.float32),
-                chunk.times("timestamp"),
-            )
+    parts = [
+        (
+            np.array([users.setdefault(name, len(users)) for name in chunk.cells["user"]], np.int32),
+            np.array([items.setdefault(name, len(items)) for name in chunk.cells["item"]], np.int32),
+            chunk.numbers("rating").astype(np.float32),
+            chunk.times("timestamp"),
         )
+        for chunk in table.chunks(COLUMNS, progress)
+    ]
     user, item, rating, time = (np.concatenate(column) for column in zip(*parts, strict=True))
     return user, item, rating, time
 
@@ -238,7 +239,7 @@ def _fit(
         like, item, user = ratings.like[where][mask], ratings.item[where][mask], ratings.user[where][mask]
         error, plain = (like - fitted(seen_by, fitted.items[item])) ** 2, (like - mean) ** 2
         ours, theirs = ours + error.sum(), theirs + plain.sum()
-        users, which = np.unique(user, return_inverse=True)
+        which = np.unique(user, return_inverse=True)[1]
         gain.append(np.stack([np.bincount(which, plain - error), np.bincount(which)], 1))
         every = max(-(-late // POOL), 1)
         pool.append(seen_by[-seen % every :: every])

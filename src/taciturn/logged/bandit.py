@@ -329,8 +329,8 @@ def evaluate(
         log: see `read_bandit`.
         policy: whatever `simulate` takes: a policy, its name, a function of observations, a saved model, ... It must not need the hidden
             truth.
-        estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other three for others; "all":
-            all that the log allows.
+        estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other three for others;
+            "all": all that the log allows.
         learn: share of the rows from which the policy learns before it is judged by others than replay, in [0, 1).
         draws: how often a policy that draws its actions is asked on a row, whose pi(a | x) is then the share of draws.
         lowest_propensity: with which the logging policy took any action; None: the lowest of the log. Intervals by betting rest on it.
@@ -343,8 +343,8 @@ def evaluate(
         A `Value` for each estimator.
 
     Raises:
-        ValueError: replay of a log that is not uniform; the policy takes the logged action in no row (empty overlap), needs the hidden truth
-            or cannot act here; an argument is out of range.
+        ValueError: replay of a log that is not uniform; the policy takes the logged action in no row (empty overlap), needs the hidden
+            truth or cannot act here; an argument is out of range.
     """
     allowed = ("auto", "all", *estimators.ESTIMATORS)
     choice("estimator", estimator, allowed)

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -318,7 +319,7 @@ def _app() -> Any:
         never rated is a guess: policies are compared in a world that is like the data, not on the data.
         """
         from taciturn.bench.progress import bar, stderr
-        from taciturn.bench.tables import estimate
+        from taciturn.bench.tables import estimate, privacy_text
         from taciturn.logged import fit_ratings
 
         integer("--seeds", seeds, at_least=1, at_most=2**63 - 1)
@@ -351,11 +352,15 @@ def _app() -> Any:
         print(
             f"recommender_v0, {family.title}, {seeds} seeds, {until:,} rounds: means and 95% intervals of rewards and regret"
         )
-        rows = [("policy", "expected reward", "", "regret", "", "shared")]
+        rows = [("policy", "expected reward", "", "regret", "", "shared", "epsilon" * (privacy is not None))]
         for name, values in metrics.items():
             cells = [_interval(estimate(np.array(values[key]))) for key in ("expected_reward", "regret")]
-            rows.append((name, *cells[0], *cells[1], f"{np.mean(values['shared']):.3f}"))
+            spent = privacy_text(np.array(values["epsilon_basic"])) if privacy is not None else ""
+            rows.append((name, *cells[0], *cells[1], f"{np.mean(values['shared']):.3f}", spent))
         _print_table(rows)
+        knowing = [name for name, actor in actors.items() if actor.needs_truth]
+        if knowing:
+            print(f"knows the hidden truth: {', '.join(knowing)}")
 
     @logged.command(
         "bandit",
@@ -544,7 +549,7 @@ def _interval(estimate: Any) -> tuple[str, str]:
     return f"{value:.4f}", "" if np.isnan(low) else f"[{low:.4f}, {high:.4f}]"
 
 
-def _print_table(rows: list[tuple[str, ...]]) -> None:
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  " + "  ".join(map(str.ljust, row, widths)).rstrip())

@@ -27,6 +27,7 @@ MOST_LEVELS = 1000
 MOST_CONTEXT_DIMS = 9
 ITEM_DIMS = 5
 PENALTY = 10.0  # of the model of rewards, in rows
+STEP = 100  # rows between two words on progress
 EQUAL = 1e-6  # by which equal propensities may differ, relatively
 
 
@@ -412,21 +413,23 @@ def _judged(
     progress: Progress,
 ) -> list[Value]:
     """IPS, SNIPS and DR on the rows after the first `taught`, from which the policy learns."""
-    seat = _Seat(log, actor, seed)
+    seat, told = _Seat(log, actor, seed), f"{actor!r}, taught and judged"
     for row in range(taught):
         obs, _ = seat.asks(row, row)
         seat.tells(obs, int(log.action[row]), bool(log.click[row]))
-        progress(row / len(log), f"{actor!r} learns")
+        if row % STEP == 0:
+            progress(row / len(log), told)
     model = _model(log, taught)
     rest = np.arange(taught, len(log))
     share, chosen = np.zeros(rest.size), np.zeros(rest.size)
-    for i, row in enumerate(rest):
+    for i, row in enumerate(range(taught, len(log))):
         predicted = model.of(log.catalogue.contexts[row])
         for _ in range(draws):
-            action = seat.asks(int(row), taught)[1]
+            action = seat.asks(row, taught)[1]
             share[i] += action == log.action[row]
             chosen[i] += predicted[action]
-        progress(row / len(log), f"{actor!r} is judged")
+        if row % STEP == 0:
+            progress(row / len(log), told)
     share, chosen = share / draws, chosen / draws
     if not share.any():
         raise ValueError(_no_overlap(log, actor, rest.size))
@@ -443,13 +446,15 @@ def _judged(
 
 def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints:
     """The rows that rejection replay keeps."""
-    seat, kept = _Seat(log, actor, seed), []
+    seat, told = _Seat(log, actor, seed), f"{actor!r} replays"
+    kept: list[int] = []
     for row in range(len(log)):
         obs, action = seat.asks(row, len(kept))
         if action == log.action[row]:
             kept.append(row)
             seat.tells(obs, action, bool(log.click[row]))
-        progress(row / len(log), f"{actor!r} replays")
+        if row % STEP == 0:
+            progress(row / len(log), told)
     if not kept:
         raise ValueError(_no_overlap(log, actor, len(log)))
     return np.array(kept, np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 from taciturn.envs.core import Array, integer, number
 from taciturn.envs.recommender.catalogue import HARMONICS, HeldOut, Simulator, cosines
 from taciturn.logged.reading import Progress, Table, nothing
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Bools, Floats
 
 __all__ = ["fit_ratings"]
 
@@ -34,10 +34,10 @@ POOL = 50_000  # contexts
 class _Ratings:
     """Ratings in the order of their users, and of each user's in that of their times."""
 
-    user: Ints
-    item: Ints
-    like: Bools
-    time: Floats
+    user: Array
+    item: Array
+    like: Array
+    time: Array
 
 
 def fit_ratings(

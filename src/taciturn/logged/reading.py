@@ -4,12 +4,12 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from taciturn.validation import Floats, shown
+from taciturn.validation import Array, Floats, shown
 
 __all__ = ["Chunk", "Progress", "Table", "nothing"]
 
@@ -36,7 +36,7 @@ class Chunk:
         self,
         column: str,
         wanted: str = "a finite number",
-        allowed: Callable[[Floats], Floats] = np.isfinite,
+        allowed: Callable[[Floats], Array] = np.isfinite,
     ) -> Floats:
         """A column as float64[rows]; ValueError, with the line, unless all of it is `allowed`."""
         cells = self.cells[column]
@@ -50,7 +50,7 @@ class Chunk:
         return found
 
     def times(self, column: str) -> Floats:
-        """A column of numbers, or of dates and times by ISO 8601, in seconds."""
+        """A column of numbers, or of dates and times by ISO 8601 (UTC if they do not say), in seconds."""
         cells = self.cells[column]
         try:
             found = np.array(cells, np.float64)
@@ -76,7 +76,8 @@ def _number(cell: str) -> float:
 
 def _time(cell: str) -> float:
     try:
-        return datetime.fromisoformat(cell.strip()).timestamp()
+        found = datetime.fromisoformat(cell.strip())
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except ValueError:
         return _number(cell)
 

@@ -5,12 +5,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
+from taciturn.envs.core.info import Info, LazyInfo
 from taciturn.envs.core.public import Fast, PublicView, fast_form
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
@@ -23,7 +25,6 @@ __all__ = [
 ]  # fmt: skip
 
 S = TypeVar("S")
-Info = dict[str, Any]
 Transition = tuple[S, dict[str, Array], Array, Array, Info]
 
 
@@ -145,8 +146,8 @@ class Population(ABC, Generic[S]):
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
         self._state: S | None = None
         self._nothing: Info | None = None
-        self._sent: list[Any] | None = None
-        self._spent: dict[str, Array] = {}
+        self._sent: list[int] | None = None
+        self._spent: Info = {}
         self._turn = 0
 
     # What a world writes.
@@ -170,7 +171,8 @@ class Population(ABC, Generic[S]):
         Returns:
             (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
             [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
-            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out.
+            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out. Few loops read infos, so one that
+            takes time to compute is a `LazyInfo` of what does not change later, such as states.
         """
 
     def empty_info(self) -> Info:
@@ -333,14 +335,24 @@ class Population(ABC, Generic[S]):
 
     def _told(self, info: Info, live: Array) -> Info:
         """The info of a step: what `transition` gave and what was spent, with all keys, and all masks, which hold where `live` bool[B]."""
+        if not isinstance(info, LazyInfo):
+            self._declared(info)
+        return LazyInfo(partial(self._all_told, info, live, self._spent_so_far()))
+
+    def _declared(self, info: Info) -> Info:
+        """The keys of infos, with their values where nothing is told; ValueError if `info` has others."""
         if self._nothing is None:
             self._nothing = {key: self._repeated(value) for key, value in self.empty_info().items()}
-        nothing = self._nothing
-        unknown = info.keys() - nothing.keys() - {f"_{key}" for key in nothing}
+        unknown = {key.removeprefix("_") for key in info} - self._nothing.keys()
         if unknown:
             raise ValueError(
                 f"empty_info of {self.name} must declare all keys of info, also {', '.join(sorted(unknown))}"
             )
+        return self._nothing
+
+    def _all_told(self, info: Info, live: Array, spent: Info) -> Info:
+        """The entries of `_told`; `spent` as it was when the step ended."""
+        nothing = self._declared(info)
         all_live, nobody = bool(live.all()), np.zeros_like(live)
         told: Info = {}
         masks: Info = {}
@@ -349,10 +361,8 @@ class Population(ABC, Generic[S]):
             mask = own if own is live else own & live
             told[key] = info[key] if mask is live and all_live else _picked(mask, info.get(key, none), none)
             masks[f"_{key}"] = mask
-        if self.channels:
-            spent = self._spent_so_far()
-            return told | spent | masks | dict.fromkeys((f"_{key}" for key in spent), live)
-        return told | masks
+        told |= {name: value.copy() for name, value in spent.items()}
+        return told | masks | dict.fromkeys((f"_{key}" for key in spent), live)
 
     def _repeated(self, value: Any) -> Any:
         """A value of `empty_info` for all replicas: [B], [B, K], or `{role: [B, N]}`."""
@@ -362,12 +372,12 @@ class Population(ABC, Generic[S]):
             }
         return np.broadcast_to(value, (self.num_envs, *np.shape(value)))
 
-    def _spent_so_far(self) -> dict[str, Array]:
+    def _spent_so_far(self) -> Info:
         """`spending` for an info, computed anew only if something has been sent since the last one."""
-        sent = [(c.everyone.sum(), 0 if c.each is None else c.each.sum()) for c in self.channels.values()]
+        sent = [channel.times for channel in self.channels.values()]
         if sent != self._sent:
-            self._sent, self._spent = sent, self.spending()
-        return {name: value.copy() for name, value in self._spent.items()}
+            self._sent, self._spent = sent, self.spending() if sent else {}
+        return self._spent
 
     def _agent_messages(self) -> Array:
         return np.sum([channel.messages() for channel in self.channels.values()], axis=0)

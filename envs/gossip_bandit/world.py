@@ -81,11 +81,12 @@ Version history
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select
+from taciturn.envs.core import Acts, Fast, Layout, LazyInfo, Role, Transition, World, preferences, select
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -97,6 +98,7 @@ from taciturn.envs.core.qualities import Instances, OptionParams
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
+from taciturn.privacy.base import Mechanism
 from taciturn.privacy.spending import basic_cost
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
 
@@ -309,7 +311,9 @@ class GossipBandit(SocialPopulation[State]):
             own = after.preference[np.arange(self.num_envs), state.ticker[:, 0]]
             reward = draw_signal(own, state.qualities, self.stream("rewards")) & happens
         new = self.schedule(after, np.where(happens, after.time, np.inf))
-        info = self.inform(state, new, option, signal, happens)
+        info = LazyInfo(
+            partial(self.inform, state, new, option, signal, happens, self.channels["preference"].config.mechanism)
+        )
         truncated = new.due > self.params.horizon
         return new, {"agent": reward[:, None].astype(np.float64)}, np.zeros(self.num_envs, np.bool_), truncated, info
 
@@ -319,7 +323,9 @@ class GossipBandit(SocialPopulation[State]):
         totals = {"popularity": popularity, "epsilon_per_requester": 0.0, "regret": 0.0, "all_zero": False}
         return {"time": 0.0} | events | totals
 
-    def inform(self, before: State, new: State, option: Ints, signal: Bools, happens: Bools) -> dict[str, Any]:
+    def inform(
+        self, before: State, new: State, option: Ints, signal: Bools, happens: Bools, mechanism: Mechanism | None
+    ) -> dict[str, Any]:
         """The info of a step; see the module's docstring."""
         n = self.params.num_agents
         pulls = happens & (option < self.params.num_options)
@@ -328,7 +334,7 @@ class GossipBandit(SocialPopulation[State]):
             "time": new.time, "option": option, "_option": pulls, "signal": signal.astype(np.int64), "_signal": pulls,
             "consensus": new.holders.argmax(1), "_consensus": agrees & ~agreed, "departure": before.holders.argmax(1),
             "_departure": agreed & ~agrees, "popularity": popularity(new.holders, n),
-            "epsilon_per_requester": self.basic_epsilon(new.requests.max(1)), "regret": self.regret(new),
+            "epsilon_per_requester": basic_cost(mechanism, new.requests.max(1)), "regret": self.regret(new),
             "all_zero": new.all_zero_ticks > before.all_zero_ticks,
         }  # fmt: skip
 

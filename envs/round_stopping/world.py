@@ -68,13 +68,13 @@ Version history
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, Population, Role, Transition, World
+from taciturn.envs.core import Layout, LazyInfo, Population, Role, Transition, World
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping.model import (
     Completions,
@@ -286,7 +286,7 @@ class RoundStopping(Population[State]):
         else:
             reward = np.where(closes, earned - p.price * (after.slots * p.slot_time + p.broadcast_time), 0.0)
             terminated = closes
-        info = self.step_info(after, new, closes, earned, complete)
+        info = LazyInfo(partial(self.step_info, after, new, closes, earned, complete))
         return new, {"server": reward[:, None]}, terminated, np.zeros(self.num_envs, np.bool_), info
 
     def empty_info(self) -> dict[str, Any]:

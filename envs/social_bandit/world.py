@@ -89,12 +89,12 @@ Version history
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
+from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, LazyInfo, Role, Transition, World, preferences, select
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import (
     InitialPreferences,
@@ -360,14 +360,18 @@ class SocialBandit(SocialPopulation[State]):
         self.record_popularity(state)
         new, reward = self.adopt(state, actions["agent"])
         new = self.disseminate(new)
-        info = {
-            "regret": regret(new.total_reward, new.time, new.qualities), "signals": new.signals,
-            "adopters": (new.preference < self.num_options).mean(1), "hops": new.hops, "slots": new.slots,
-        }  # fmt: skip
-        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
+        over, info = new.time >= self.params.horizon, LazyInfo(partial(self.inform, new))
+        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), over, info
 
     def empty_info(self) -> dict[str, Any]:
         return {"regret": 0.0, "signals": np.zeros(self.num_options), "adopters": 0.0, "hops": 0.0, "slots": 0}
+
+    def inform(self, state: State) -> dict[str, Any]:
+        """The info of a round after which the state is `state`."""
+        return {
+            "regret": regret(state.total_reward, state.time, state.qualities), "signals": state.signals,
+            "adopters": (state.preference < self.num_options).mean(1), "hops": state.hops, "slots": state.slots,
+        }  # fmt: skip
 
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -103,6 +104,22 @@ def everything_says_what_it_is(case: Case) -> None:
         assert " object at 0x" not in repr(thing), type(thing)
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 1500
+
+
+@world_check(over=dresses)
+def an_info_read_late_tells_what_it_would_have_told_at_once(case: Case, dress: str) -> None:
+    def infos(at_once: bool) -> list[Any]:
+        population, rng = dressed(case.population(2), case, dress), np.random.default_rng(0)
+        told: list[Any] = [population.reset(seed=0)[1]]
+        while not population.done.all():
+            told.append(population.step(chosen(population, draw(population, rng))).info)
+            if at_once:
+                told[-1] = deepcopy(dict(told[-1]))
+        population.channel_configs = {}
+        population.reset(seed=1, options={"horizon": shorter(population)})
+        return [dict(info) for info in told]
+
+    np.testing.assert_equal(infos(False), infos(True))
 
 
 @world_check()

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from taciturn.envs.core.channel import ChannelConfig
-from taciturn.envs.core.info import Info, LazyInfo
-from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin, latest, overlaid
+from taciturn.envs.core.info import Info, LazyInfo, latest, overlaid
+from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array, choice, integer

@@ -1,9 +1,13 @@
-"""The info of a step, computed only if somebody reads it: most loops never do."""
+"""The info of a step: computed only if somebody reads it, as most loops never do, and what is made of several of them."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-__all__ = ["Info", "LazyInfo"]
+import numpy as np
+
+from taciturn.validation import Array
+
+__all__ = ["Info", "LazyInfo", "latest", "masked", "overlaid", "picked"]
 
 Info = dict[str, Any]
 
@@ -67,3 +71,26 @@ for _name in (
     "__reversed__", "__ror__", "__setitem__", "clear", "items", "keys", "pop", "popitem", "setdefault", "update", "values",
 ):  # fmt: skip
     setattr(LazyInfo, _name, _reading(_name))
+
+
+def masked(info: Info, mask: Array) -> Info:
+    """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key` convention)."""
+    return {key: value & mask if key.startswith("_") else value for key, value in info.items()}
+
+
+def overlaid(where: Array, yes: Info, no: Info) -> Info:
+    """The info `yes` in the replicas that `where` bool[B] marks and the info `no`, of the same keys, in the others."""
+    return {key: picked(where, value, no[key]) for key, value in yes.items()}
+
+
+def latest(first: Info, then: Info) -> Info:
+    """What two steps in a row tell together: of each key the later value that has a meaning."""
+    told: Info = {key: picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
+    return told | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in told}
+
+
+def picked(where: Array, yes: Any, no: Any) -> Any:
+    """Values of an info, [B, ...] or by role, from `yes` or `no`."""
+    if isinstance(yes, Mapping):
+        return {role: picked(where, values, no[role]) for role, values in yes.items()}
+    return np.where(where.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)

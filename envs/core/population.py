@@ -4,7 +4,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -12,16 +12,16 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
-from taciturn.envs.core.info import Info, LazyInfo
+from taciturn.envs.core.info import Info, LazyInfo, picked
 from taciturn.envs.core.public import Fast, PublicView, fast_form
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.states import select
 from taciturn.privacy.composition import Method
 from taciturn.validation import MOST_NUMBERS, Array, array_of, integer, mapping, number, shown
 
 __all__ = [
-    "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "latest", "masked", "overlaid",
-    "select",
+    "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin",
 ]  # fmt: skip
 
 S = TypeVar("S")
@@ -49,38 +49,6 @@ class Step(NamedTuple):
     terminated: Array
     truncated: Array
     info: Info
-
-
-def select(mask: Array, yes: S, no: S) -> S:
-    """The state `yes` in the replicas that `mask` bool[B] marks and the state `no` in the others; neither is changed."""
-    picked: dict[str, Any] = {}
-    for field in fields(yes):  # type: ignore[arg-type]
-        a, b = getattr(yes, field.name), getattr(no, field.name)
-        picked[field.name] = a if a is b else np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-    return replace(yes, **picked)  # type: ignore[type-var]
-
-
-def masked(info: Info, mask: Array) -> Info:
-    """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key` convention)."""
-    return {key: value & mask if key.startswith("_") else value for key, value in info.items()}
-
-
-def overlaid(where: Array, yes: Info, no: Info) -> Info:
-    """The info `yes` in the replicas that `where` bool[B] marks and the info `no`, of the same keys, in the others."""
-    return {key: _picked(where, value, no[key]) for key, value in yes.items()}
-
-
-def latest(first: Info, then: Info) -> Info:
-    """What two steps in a row tell together: of each key the later value that has a meaning."""
-    told: Info = {key: _picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
-    return told | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in told}
-
-
-def _picked(where: Array, yes: Any, no: Any) -> Any:
-    """Values of an info, [B, ...] or by role, from `yes` or `no`."""
-    if isinstance(yes, Mapping):
-        return {role: _picked(where, values, no[role]) for role, values in yes.items()}
-    return np.where(where.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 class Population(ABC, Generic[S]):
@@ -359,7 +327,7 @@ class Population(ABC, Generic[S]):
         for key, none in nothing.items():
             own = info.get(f"_{key}", live) if key in info else nobody
             mask = own if own is live else own & live
-            told[key] = info[key] if mask is live and all_live else _picked(mask, info.get(key, none), none)
+            told[key] = info[key] if mask is live and all_live else picked(mask, info.get(key, none), none)
             masks[f"_{key}"] = mask
         told |= {name: value.copy() for name, value in spent.items()}
         return told | masks | dict.fromkeys((f"_{key}" for key in spent), live)
@@ -570,7 +538,7 @@ class Population(ABC, Generic[S]):
     def _running(self) -> tuple[S, Array]:
         """The state and the replicas that are done, bool[B]; raises ResetNeeded if all are."""
         frozen = self.terminated | self.truncated
-        if frozen.all():
+        if frozen.any() and frozen.all():
             raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
         return self.state, frozen
 

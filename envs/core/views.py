@@ -10,8 +10,8 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from taciturn.envs.core.info import Info, LazyInfo
-from taciturn.envs.core.population import Population, Step, latest, masked, overlaid
+from taciturn.envs.core.info import Info, LazyInfo, latest, masked, overlaid
+from taciturn.envs.core.population import Population, Step
 from taciturn.envs.core.render import RENDER_MODES, Renderer
 from taciturn.validation import Array, array_of, choice, mapping, shown
 

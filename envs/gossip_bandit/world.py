@@ -80,13 +80,13 @@ Version history
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, LazyInfo, Role, Transition, World, preferences, select
+from taciturn.envs.core import Acts, Fast, Layout, LazyInfo, Role, Transition, World, preferences, select, updated
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -219,7 +219,7 @@ def tick(state: State, option: Ints, signal: Bools, adopts: Bools, happens: Bool
     first = agrees & (state.agreed_on < 0)
     departs = agreed & (holders != state.holders).any(1)
     time = np.where(happens, state.due, state.time)
-    return replace(
+    return updated(
         state, preference=preference, holders=holders, time=time, ticks=state.ticks + happens, requests=requests,
         pulls=done_pulls, holder_ticks=state.holder_ticks + state.holders * happens[:, None],
         successes=state.successes + (pulls & signal), agreed_at=np.where(first, time, state.agreed_at),
@@ -273,7 +273,7 @@ class GossipBandit(SocialPopulation[State]):
         channel = self.channels["preference"]
         channel.live = channel.live & comes
         counts, received = self.ask(state)
-        return replace(
+        return updated(
             state, due=due, ticker=np.where(comes[:, None], ticker, state.ticker),
             counts=np.where(comes[:, None], counts, state.counts), received=np.where(comes, received, state.received),
         )  # fmt: skip
@@ -297,7 +297,7 @@ class GossipBandit(SocialPopulation[State]):
         signal = self.private(drawn[:, None], state.ticker)[:, 0]
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         all_zero_ticks = state.all_zero_ticks + (happens & all_zero(state, self.reply_law[1]))
-        return replace(after, all_zero_ticks=all_zero_ticks), option, signal
+        return updated(after, all_zero_ticks=all_zero_ticks), option, signal
 
     def record_popularity(self, state: State) -> None:
         self.history.record(state.time, lambda: popularity(state.holders, self.params.num_agents))
@@ -378,7 +378,7 @@ class GossipBandit(SocialPopulation[State]):
             state, ticks, until, forms["agent"], reply_sums(replies, *law) if noisy else None, one_peer=p.asks == "one",
             zeros=self.zeros, chance=int(law[1] * replies), streams=(clock, channel.rng, policy.rng, self.stream("pulls")),
         )  # fmt: skip
-        state = replace(state, **changes)
+        state = updated(state, **changes)
         channel.live = happens
         if p.asks == "all":
             channel.record(everyone=ticks)

@@ -83,14 +83,14 @@ Version history
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World, updated
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import drawing
 from taciturn.envs.recommender.catalogue import Catalogue
@@ -430,7 +430,7 @@ class Recommender(Population[State]):
         sums[replica, agent, cell, cluster] += likes
         shared = state.answered | self._consulted
         new = self.moved_on(
-            replace(
+            updated(
                 state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum(1),
                 expected_reward=state.expected_reward + mu.sum(1), regret=state.regret + (best - mu).sum(1),
                 shared=state.shared + shared.sum(1), time=state.time + 1,
@@ -451,8 +451,8 @@ class Recommender(Population[State]):
         self._consulted = np.zeros_like(self._consulted)
         before, now = self.params.available(state.time - 1), self.params.available(state.time)
         if (before == now).all():
-            return replace(state, contexts=contexts)
-        return replace(state, contexts=contexts, active=state.rank < now[:, None, None])
+            return updated(state, contexts=contexts)
+        return updated(state, contexts=contexts, active=state.rank < now[:, None, None])
 
     def show(self, cluster: Ints) -> None:
         """Everyone sees what is shown: what agents did not select through the channel passes it as it is."""
@@ -493,7 +493,7 @@ class Recommender(Population[State]):
         sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)
         counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
         means = np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)
-        return replace(state, answered=answered, counts=counts, means=means)
+        return updated(state, answered=answered, counts=counts, means=means)
 
     def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
         """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an answer as `shared`."""
@@ -567,7 +567,7 @@ class Recommender(Population[State]):
         np.add.at(counts, where, 1)
         np.add.at(sums, where, likes)
         mu, best = (values.sum((0, 2)) for values in self.mean_rewards(state, contexts, item))
-        new = replace(
+        new = updated(
             state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
             expected_reward=state.expected_reward + mu, regret=state.regret + best - mu,
             shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,

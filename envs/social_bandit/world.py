@@ -88,13 +88,25 @@ Version history
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, LazyInfo, Role, Transition, World, preferences, select
+from taciturn.envs.core import (
+    Acts,
+    ChannelConfig,
+    Fast,
+    Layout,
+    LazyInfo,
+    Role,
+    Transition,
+    World,
+    preferences,
+    select,
+    updated,
+)
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import (
     InitialPreferences,
@@ -302,7 +314,7 @@ class SocialBandit(SocialPopulation[State]):
         counts, received, hops, slots = (
             np.asarray(part[0])[None] if self.num_envs == 1 else np.stack(part) for part in zip(*spreads, strict=True)
         )
-        return replace(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
+        return updated(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
 
     def spread(self, vectors: Bools, origins: Ints) -> dissemination.Spread:
         """Spread copies of the bits [A, K] of the agents `origins` [A] of one society; `per_token` noise is added on arrival."""
@@ -381,7 +393,7 @@ class SocialBandit(SocialPopulation[State]):
         reward, signal = signals(state.preference), self.private(signals(option))
         adopts = np.where(signal, on_one, on_zero) == 1
         adopters = np.maximum((state.preference < self.num_options).sum(1), 1)
-        new = replace(
+        new = updated(
             state,
             preference=np.where(adopts, option, self.num_options),
             signals=phi,

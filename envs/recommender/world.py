@@ -83,7 +83,7 @@ Version history
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -370,7 +370,7 @@ class Recommender(Population[State]):
 
     def show_context(self, contexts: Floats, time: int) -> None:
         """Show these contexts [B, W, d] instead of those that were drawn, after `time` rounds: the users in a log."""
-        self._state = replace(self.state, contexts=contexts, time=np.full(self.num_envs, time))
+        self._state = updated(self.state, contexts=contexts, time=np.full(self.num_envs, time))
 
     def instance(self, state: State) -> dict[str, Floats]:
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}

@@ -62,7 +62,7 @@ def _reading(name: str) -> Callable[..., Any]:
                 _fill(info)
         return plain(self, *args, **named)
 
-    read.__name__, read.__doc__ = name, plain.__doc__
+    read.__name__ = name
     return read
 
 

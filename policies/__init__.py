@@ -46,6 +46,7 @@ from taciturn.policies.classic.social import (
     Voter,
 )
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
+from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
 from taciturn.policies.learned.shared import SharedPPO
 from taciturn.policies.learned.social import SocialQ
@@ -70,7 +71,7 @@ __all__ = [
     "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
     "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "Hedge", "IsolatedEpsilonGreedy", "IsolatedThompson",
     "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB",
-    "Mixture", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
+    "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
     "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "Random", "Replicator", "SharedPPO",
     "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
     "Truthful", "Uniform", "Voter", "WaitForAll", "Wintall",

@@ -61,13 +61,16 @@ class RankedRows(RowsVecEnv):
 
     def __init__(self, population: Population[Any], seed: int, options: tuple[str, ...]) -> None:
         super().__init__(population, seed)
-        self._ranking = Ranking(population.roles[self.role].layout, options)
+        self._ranking = Ranking(population.roles[self.role].layout, options, getattr(self.action_space, "n", None))
 
     def step_async(self, actions: Array) -> None:
         super().step_async(self._ranking.action(actions))
 
     def _flat(self, observation: Array) -> Array:
         return self._ranking.observation(super()._flat(observation), self.population.stream("ranking"))
+
+    def action_masks(self) -> Array:
+        return self._ranking.mask(super().action_masks())
 
 
 class TrainingMonitor(BaseCallback):

@@ -25,17 +25,20 @@ class Ranking:
     Args:
         layout: layout of the observations.
         fields: fields of the observation with one number per option.
+        num_actions: of a flat action space, None of another.
 
-    An action is a plan whose first number is the option, or, if flat, 4 option + (0 to 3). Option K, none, stays K.
+    An action is a plan whose first number is the option, or, if flat, 4 option + (0 to 3); option K, none, stays K. If there are 2 K
+    actions, they are the options and then the options with a request.
     """
 
-    def __init__(self, layout: Layout, fields: tuple[str, ...]) -> None:
+    def __init__(self, layout: Layout, fields: tuple[str, ...], num_actions: int | None = None) -> None:
         for name in fields:
             if name not in layout.slices:
                 raise ValueError(
                     f"options must be fields of the observation ({', '.join(layout.slices)}), not {name!r}"
                 )
         self._parts = [layout.slices[name] for name in fields]
+        self._requests = num_actions == 2 * layout.fields[fields[0]][0]
         self._order = np.zeros((0, 0), np.int64)
 
     def observation(self, obs: Array, rng: np.random.Generator) -> Array:
@@ -50,10 +53,21 @@ class Ranking:
 
     def action(self, action: Array) -> Array:
         """Actions [rows, ...] with ranks replaced by the world's indices, in the order of the last observation."""
+        if self._requests:
+            asks, rank = np.divmod(action, self._order.shape[1] - 1)
+            return asks * (self._order.shape[1] - 1) + np.take_along_axis(self._order, rank[:, None], 1)[:, 0]
         if action.ndim == 1:
             rank, rest = np.divmod(action, 4)
             return 4 * np.take_along_axis(self._order, rank[:, None], 1)[:, 0] + rest
         return np.concatenate([np.take_along_axis(self._order, action[:, :1], 1), action[:, 1:]], 1)
+
+    def mask(self, mask: Array) -> Array:
+        """The mask [rows, n] of actions by rank, from that of the world's actions, in the order of the last observation."""
+        every = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)
+        known = np.empty_like(mask)
+        for k in range(mask.shape[1]):
+            known[:, k] = np.take_along_axis(mask, self.action(every[:, k])[:, None], 1)[:, 0]
+        return known
 
 
 class ImmediateReward(SocialBandit):

@@ -1,10 +1,11 @@
 """A small neural bandit for `recommender_v0`: a network of contexts and items whose last layer is learned online."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, integer, number
+from taciturn.envs.core import PublicView, integer, number
 from taciturn.envs.recommender.rewards import ITEM_DIMS
 from taciturn.policies.base import Learner, Random
 from taciturn.policies.families.recommender import ItemPolicy
@@ -14,7 +15,14 @@ from taciturn.validation import Bools, Floats, Ints, missing_extra
 
 __all__ = ["NeuralBandit"]
 
-DEFAULTS: dict[str, Any] = {"steps": 1500, "hidden": 64, "features": 32, "learning_rate": 3e-3, "num_envs": 64, "rounds": 256}
+DEFAULTS: dict[str, Any] = {
+    "steps": 1500,
+    "hidden": 64,
+    "features": 32,
+    "learning_rate": 3e-3,
+    "num_envs": 64,
+    "rounds": 256,
+}
 WORLDS_FOR = 25  # steps of training for which the same practice worlds serve
 
 
@@ -82,7 +90,7 @@ class NeuralBandit(ItemPolicy, Learner):
         rng = torch.Generator().manual_seed(library_seed(self.seed))
         sizes = [dims + ITEM_DIMS, chosen["hidden"], chosen["features"]]
         p = {"prior": torch.zeros(sizes[-1]), "scale": torch.zeros(sizes[-1]), "noise": torch.tensor(0.4).log()}
-        for k, (wide, out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        for k, (wide, out) in enumerate(pairwise(sizes)):
             p[f"weight{k}"] = torch.randn(wide, out, generator=rng) * (2 / wide) ** 0.5
             p[f"bias{k}"] = torch.randn(out, generator=rng) * 0.5
         for x in p.values():
@@ -167,7 +175,7 @@ class NeuralBandit(ItemPolicy, Learner):
 
     @one_thread()
     def phi(self, contexts: Floats, of_items: Any) -> Floats:
-        """Features of items, of which `of_items` [..., n, hidden] is the part of the first layer, in contexts [..., d]: [..., n, features]."""
+        """Features [..., n, m] of items, of which `of_items` [..., n, hidden] is the part of the first layer, in contexts [..., d]."""
         import torch
 
         p = self._learned

@@ -121,7 +121,8 @@ class SharedPPO(PPOLearner):
                 f"SharedPPO was trained on {self._model.observation_space}, and {view.name} has other observations"
             )
         if options := self.settings(view)["options"]:
-            self._ranking = Ranking(view.roles[self.role].layout, options)
+            role = view.roles[self.role]
+            self._ranking = Ranking(role.layout, options, getattr(role.action_space, "n", None))
 
     def fit(self, view: PublicView) -> None:
         """Train in a practice world like `view`, with the same mechanisms on its channels."""
@@ -163,7 +164,10 @@ class SharedPPO(PPOLearner):
         if self._ranking is not None:
             flat = self._ranking.observation(flat, self.rng)
         flat = self._normal.normalize_obs(flat)
-        more = {} if mask is None else {"action_masks": mask.reshape(len(flat), -1)}
+        masks = None if mask is None else mask.reshape(len(flat), -1)
+        if self._ranking is not None and masks is not None:
+            masks = self._ranking.mask(masks)
+        more = {} if masks is None else {"action_masks": masks}
         policy = self._model.policy
         with torch.no_grad():
             law = policy.get_distribution(policy.obs_to_tensor(flat)[0], **more)

@@ -70,7 +70,8 @@ class RankedRows(RowsVecEnv):
         return self._ranking.observation(super()._flat(observation), self.population.stream("ranking"))
 
     def action_masks(self) -> Array:
-        return self._ranking.mask(super().action_masks())
+        masks = super().action_masks()
+        return masks if self.population.action_mask(self.role) is None else self._ranking.mask(masks)
 
 
 class TrainingMonitor(BaseCallback):

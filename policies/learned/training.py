@@ -63,11 +63,11 @@ class Ranking:
 
     def mask(self, mask: Array) -> Array:
         """The mask [rows, n] of actions by rank, from that of the world's actions, in the order of the last observation."""
-        every = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)
-        known = np.empty_like(mask)
-        for k in range(mask.shape[1]):
-            known[:, k] = np.take_along_axis(mask, self.action(every[:, k])[:, None], 1)[:, 0]
-        return known
+        if self._requests:
+            ranked = np.take_along_axis(mask.reshape(len(mask), 2, -1), self._order[:, None, :-1], 2)
+        else:
+            ranked = np.take_along_axis(mask.reshape(len(mask), -1, 4), self._order[:, :, None], 1)
+        return ranked.reshape(mask.shape)
 
 
 class ImmediateReward(SocialBandit):

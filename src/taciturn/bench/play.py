@@ -30,9 +30,9 @@ def learns(policy: str) -> bool:
 
 
 def config(
-    env: str, policy: str, policy_params: Config | None = None, privacy: str | None = None, **env_params: Any
-) -> Config:
-    """The configuration of a cell; `privacy` is the mechanism on the world's first channel, or "paper"."""
+    env: str, policy: str, policy_params: Config | None = None, privacy: str | Mapping[str, str] | None = None, **env_params: Any
+) -> Config:  # fmt: skip
+    """The configuration of a cell; `privacy` is the mechanism on the world's first channel, {channel: mechanism}, or "paper"."""
     found = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
     return found if privacy is None else found | {"privacy": privacy}
 
@@ -53,7 +53,7 @@ def play(
 
 def evaluate(
     cell: Cell, score: str, *, replicas: int = FRESH, record: Iterable[str] = (), until: float | None = None, points: int = 60,
-    progress: Progress | None = None,
+    also: Callable[[Run], Mapping[str, float]] | None = None, progress: Progress | None = None,
 ) -> Result:  # fmt: skip
     """Run a cell of a study with learners, in the streams of evaluation, which the cell's seed determines as well.
 
@@ -65,7 +65,10 @@ def evaluate(
         replicas = cell.config.get("replicas", FRESH)
     run = _run(cell, replicas, record, until, points, purpose="evaluation", progress=progress)
     found = _means(run)
-    return Result(found.metrics, {**found.curves, RUNS: (np.arange(replicas), run.metrics[score])})
+    return Result(
+        {**found.metrics, **(also(run) if also else {})},
+        {**found.curves, RUNS: (np.arange(replicas), run.metrics[score])},
+    )
 
 
 def _run(
@@ -83,8 +86,10 @@ def _run(
     names = list(record)
     times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
     spec = cell.config.get("privacy")
-    privacy = spec if spec in (None, "paper") else {next(iter(population.channels)): parse_mechanism(spec)}
-    return simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
+    if spec not in (None, "paper"):
+        given = spec if isinstance(spec, Mapping) else {next(iter(population.channels)): spec}
+        spec = {channel: parse_mechanism(text) for channel, text in given.items()}
+    return simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=spec)
 
 
 def _means(run: Run) -> Result:

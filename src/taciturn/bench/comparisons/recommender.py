@@ -1,0 +1,122 @@
+"""The social recommender: the paper's algorithms, textbook baselines, a neural bandit and masked PPO, on instances that none has met."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from taciturn.bench.figures import plot_scores
+from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, evaluate
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Study, Table, register
+from taciturn.bench.tables import mean_text, number, privacy_text, standard_tables
+from taciturn.policies import Random
+from taciturn.registry import make_world
+from taciturn.simulation import Run, simulate
+
+SHOP: Config = {"num_agents": 4, "graph": "complete", "num_items": 400, "repository": 200, "horizon": 500}
+SHARING = {"statistics": "TreeAggregation:2", "counts": "TreeAggregation:2"}
+ALL = SHARING | {"selection": "Exponential:20"}
+LEVELS: dict[str, dict[str, str]] = {"no noise": {}, "noise on sharing": SHARING, "noise on everything": ALL}
+PRIDO = tuple((name, {"threshold": threshold}, {}) for name in ("TPriDO", "DTPriDO") for threshold in (0.5, 2.0))
+BANDIT, PPO = ("NeuralBandit", {}, {}), ("SharedPPO", {}, {"actions": "cluster"})
+BASELINES = tuple((name, {}, {}) for name in ("LinUCB", "HOO", "ItemUCB1", "Random", "OracleItem"))
+ENTRIES: dict[str, tuple[tuple[str, Config, Config], ...]] = {
+    "no noise": (*PRIDO, *BASELINES, BANDIT, PPO),
+    "noise on sharing": (*PRIDO, PPO),
+    "noise on everything": (*PRIDO, BANDIT),
+}
+QUICK: dict[str, Config] = {"NeuralBandit": {"steps": 50}, "SharedPPO": {"steps": 20_000}}
+CHANNELS = {"sharing": ("statistics", "counts"), "selection": ("selection",)}
+DELTA = 1e-5
+
+
+@register
+class SocialRecommender(Study):
+    name = "social-recommender"
+    title = "Social recommender: learners against algorithms"
+    description = (
+        "4 service providers on a complete graph, each with 200 of 400 items, 500 rounds, and mean rewards of the family `peak`, drawn for "
+        "each run. There is no noise; or TreeAggregation(2) on `statistics` and `counts`; or that and Exponential(20) on `selection`. The "
+        "second is for those who share, the third for those who pass scores to the channel `selection`; what others show is not "
+        "protected there. Epsilons are the ledger's totals of a run at event level, by zCDP, for the agent that spent most, at delta = "
+        f"{DELTA:g}: of the answers of the third party, and of what is shown. T-PriDO and DT-PriDO ask where their own results are below "
+        "0.5, or always (threshold 2). LinUCB (hybrid), HOO, UCB1 and the neural bandit learn alone. PPO sees only what the third party "
+        "tells it of 8 clusters, chooses among these, and decides when to ask. Each run is set beside one of random play on the same "
+        "instance with the same contexts. Policies that do not learn play 10 seeds of as many runs. "
+        + HOW_LEARNERS_ARE_JUDGED
+        + " The settings of the two learners here are newer: `policies/learned/settings/recommender.yml` says how they were found. The "
+        "constants of all other policies are their defaults."
+    )
+    score = Score("regret", higher_is_better=False, label="regret per agent and round")
+    reference: ClassVar[Config] = {"policy": "Random"}
+    facets = ("level",)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        found = []
+        for level, entries in ENTRIES.items():
+            for policy, own, form in entries:
+                few = QUICK.get(policy, {}) if quick else {}
+                world = SHOP | form | ({"horizon": 100} if quick else {})
+                one = config("recommender_v0", policy, own | few, LEVELS[level], **world) | {"level": level}
+                found.append(one | {"replicas": 4} if quick else one)
+        return self.sweep(found, range(2 if quick else 10))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        replicas = cell.config.get("replicas", FRESH)
+
+        def also(run: Run) -> dict[str, float]:
+            # The same instances and contexts come up, whoever plays: they have streams of their own.
+            world = make_world(cell.config["env"]).population(
+                replicas, **cell.config["env_params"] | {"actions": "item"}
+            )
+            world.purpose = "evaluation"
+            chance = simulate(world, Random(), seed=cell.seed).metrics["regret"]
+            return spent(run) | {"worse_than_random": float((run.metrics["regret"] > chance).mean())}
+
+        return evaluate(cell, "regret", replicas=replicas, also=also, progress=progress)
+
+    def row_label(self, group: Group, results: Results) -> str:
+        asks = {0.5: " (asks below 0.5)", 2.0: " (always asks)"}
+        return str(group.config["policy"]) + asks.get(group.config["policy_params"].get("threshold"), "")
+
+    def tables(self, results: Results) -> list[Table]:
+        rows = [
+            [
+                str(group.config["level"]),
+                self.label(group, results),
+                mean_text(group.metrics["regret"]),
+                f"{group.mean('worse_than_random'):.0%}",
+                f"{group.mean('shared'):.0%}",
+                *(privacy_text(group.metrics[f"epsilon_{name}"]) for name in CHANNELS),
+                number(group.wall_seconds.mean()),
+            ]
+            for group in results
+        ]
+        columns = (
+            "level", "policy", "regret per agent and round", "runs worse than random", "rounds with an answer", "epsilon, sharing",
+            "epsilon, what is shown", "seconds",
+        )  # fmt: skip
+        note = (
+            "Means over trainings (policies that do not learn: over seeds), 95% intervals in brackets. A run is worse than random if its "
+            "regret is larger than that of random play on the same instance with the same contexts. Epsilon is the total of a run. "
+            "Seconds are those of a cell: a training, if there is one, and its runs."
+        )
+        return [
+            Table("Regret and what it costs", columns, rows, note, frozenset({0, 1})),
+            *standard_tables(self, results),
+        ]
+
+    def plots(self, results: Results) -> list[Plot]:
+        return [plot_scores(self, results)]
+
+
+def spent(run: Run) -> dict[str, float]:
+    """Mean over runs of the total epsilon, at event level, of the agent that spent most, by what the channels are for."""
+    if run.ledger is None:  # no channel has a mechanism
+        return {"epsilon_sharing": math.inf if run.metrics["shared"].any() else 0.0, "epsilon_selection": math.inf}
+    found = {}
+    for purpose, names in CHANNELS.items():
+        totals = [run.ledger.total(DELTA / len(names), "agent", "zcdp", unit="event", channel=name) for name in names]
+        found[f"epsilon_{purpose}"] = float(np.sum(totals, 0).max(1).mean())
+    return found

@@ -1,13 +1,16 @@
 """Text and pictures of the recommender."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from taciturn.envs.core.preferences import COLOURS
 from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.rewards import means
+from taciturn.validation import Floats, Ints
 
-__all__ = ["describe", "draw"]
+__all__ = ["Sketch", "describe", "draw", "draw_cells", "draw_items"]
 
 
 def describe(world: Any, replica: int = 0) -> str:
@@ -25,21 +28,85 @@ def _origin(world: Any) -> str:
     return f"  {family.title}" if isinstance(family, Catalogue) else ""
 
 
+@dataclass(frozen=True)
+class Sketch:
+    """What an agent knows, as far as pictures show it.
+
+    Attributes:
+        leaves: the clusters of items that it tells apart, int[L, 2]: the places of the first item and of the one after the last, in the
+            order of the codes of all items.
+        means: of their feedbacks in the cell of the context, float64[L], NaN without any.
+        cells: of its partition of the contexts, float64[C, 2, d]: their lower and upper corners.
+    """
+
+    leaves: Ints
+    means: Floats
+    cells: Floats
+
+
 def draw(world: Any, axes: Any, replica: int = 0) -> None:
-    """Draw the first agent's items by their first two features, coloured by their mean reward in the present context, which is hidden."""
-    s = world.state
-    own = np.flatnonzero(s.active[replica, 0])
+    """Draw the last round of the first agent: its items and what it knows of them, and where the context lies.
+
+    Left, its items in the order of the tree, by which clusters lie together: their mean rewards in the context, which are hidden, and
+    over each cluster that it tells apart the mean of the feedbacks in the cell of the context. Right, the cells of contexts, in their
+    first two dimensions.
+    """
+    s, origin = world.state, _origin(world)
+    regret = f"round {s.time[replica]}: regret {world.measure('regret')[replica]:.3f}; agent 0"
+    axes.set_axis_off()
+    axes.set_title(regret + origin, loc="left", fontsize="medium", wrap=True)
+    known = world.sketch(replica, 0, s.served[replica, 0])
+    draw_items(world, axes.inset_axes((0.07, 0.13, 0.5, 0.68)), known, replica)
+    draw_cells(world, axes.inset_axes((0.68, 0.13, 0.32, 0.68)), known, replica)
+
+
+def draw_items(world: Any, axes: Any, known: Sketch, replica: int = 0) -> None:
+    """The left part of `draw`."""
+    s, context = world.state, world.state.served[replica, 0]
+    order = s.codes[replica].argsort(kind="stable")
+    (places,) = np.nonzero(s.active[replica, 0, order])
+    items = order[places]
     one = {name: values[replica : replica + 1] for name, values in world.instance(s).items()}
-    items = s.items[replica, own]
-    context = np.broadcast_to(s.contexts[replica, 0], (1, len(own), s.contexts.shape[2]))
-    mu = means(world.params.family, context, items[None], one)[0]
-    dots = axes.scatter(items[:, 0], items[:, 1], c=mu, s=12, cmap="viridis", vmin=0, vmax=1)
-    best = mu.argmax()
-    axes.scatter(*items[best, :2], s=90, facecolors="none", edgecolors="#d1495b", linewidths=1.5)
-    axes.figure.colorbar(dots, ax=axes, label="mean reward")
-    axes.set_xlabel("first feature")
-    axes.set_ylabel("second feature")
-    axes.set_title(
-        f"round {s.time[replica]}: regret {world.measure('regret')[replica]:.3f}; agent 0{_origin(world)}",
-        fontsize="medium",
+    contexts = np.broadcast_to(context, (1, len(items), len(context)))
+    mu = means(world.params.family, contexts, s.items[replica, items][None], one)[0]
+    axes.plot(mu, ".", ms=2.5, color="#b9bec6", label="mean reward (hidden)", rasterized=True)
+    start, end = np.searchsorted(places, known.leaves.T)
+    axes.vlines(start[(start > 0) & (end > start)] - 0.5, 0, 1, color="#e3e6ea", linewidth=0.6, zorder=0)
+    told = ~np.isnan(known.means) & (end > start)
+    style = {"color": COLOURS[0], "linewidth": 2.0, "label": "mean of feedbacks, by cluster"}
+    axes.hlines(known.means[told], start[told] - 0.5, end[told] - 0.5, **style)
+    axes.plot(mu.argmax(), mu.max(), "*", ms=10, color=COLOURS[1], mec="#333", mew=0.6, label="best item")
+    (shown,) = np.nonzero(items == s.shown[replica, 0])
+    if shown.size:
+        axes.plot(shown, mu[shown], "o", ms=7, color="none", mec=COLOURS[5], mew=1.8, label="shown")
+    axes.set(
+        xlim=(-0.5, len(items) - 0.5), ylim=(-0.03, 1.03), xlabel="own items, in the order of the tree", ylabel="reward"
     )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, frameon=False, fontsize="small", borderaxespad=0.2
+    )
+
+
+def draw_cells(world: Any, axes: Any, known: Sketch, replica: int = 0) -> None:
+    """The right part of `draw`."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    context = world.state.served[replica, 0]
+    flat = len(context) == 1
+    low, high = (
+        known.cells[:, k] if not flat else np.pad(known.cells[:, k], ((0, 0), (0, 1)), constant_values=k)
+        for k in (0, 1)
+    )
+    here = ((known.cells[:, 0] <= context) & (context < known.cells[:, 1])).all(-1)
+    boxes = [Rectangle((a[0], a[1]), b[0] - a[0], b[1] - a[1]) for a, b in zip(low, high, strict=True)]
+    fill = np.where(here, "#d7e6f2", "#ffffff00")
+    axes.add_collection(PatchCollection(boxes, facecolors=fill, edgecolors="#8a929c", linewidths=0.6))
+    axes.plot(context[0], 0.5 if flat else context[1], "o", ms=5, color=COLOURS[5])
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="context, dimension 1")
+    axes.set_title(f"{len(known.cells)} cells of contexts", fontsize="small")
+    if flat:
+        axes.set_yticks([])
+    else:
+        axes.set_ylabel("dimension 2")

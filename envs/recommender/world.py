@@ -207,6 +207,8 @@ class State:
     matrix: Floats  # [B, 5, d + 1]
     centres: Floats  # [B, 8, d]: of the clusters of contexts
     contexts: Floats  # [B, W, d]: of the users to be served
+    served: Floats  # [B, W, d]: the contexts of the last round
+    shown: Ints  # [B, W]: what was shown in it, -1: nothing
     own_counts: Ints  # [B, W, cells, clusters]: feedbacks so far
     own_sums: Ints  # [B, W, cells, clusters]
     answered: Bools  # [B, W]
@@ -255,6 +257,7 @@ class Recommender(Population[State]):
         self._released: Bools = np.zeros((*shape, params.num_agents, self.cells, self.clusters), np.bool_)
         self._mask: tuple[Any, Array] | None = None
         self._ahead: tuple[Any, Ahead] | None = None
+        self._sketch: Callable[[int, int, Floats], drawing.Sketch] | None = None
 
     @property
     def clusters(self) -> int:
@@ -304,9 +307,10 @@ class Recommender(Population[State]):
 
     def public(self) -> dict[str, Any]:
         """`catalogue`; `neighbours` bool[W, W]; `consult` and `select`, by which policies ask the third party for statistics of their own
-        choice, and select by scores."""
+        choice, and select by scores; `draw_with`, by which they say what pictures show of what they know."""
         return {
             "catalogue": self.catalogue, "neighbours": self.neighbours, "consult": self.consult, "select": self.select,
+            "draw_with": self.draw_with,
         }  # fmt: skip
 
     def catalogue(self) -> tuple[Floats, Ints]:
@@ -315,6 +319,23 @@ class Recommender(Population[State]):
 
     def practice_params(self) -> Params:
         return replace(self.params, family="peak") if callable(self.params.family) else self.params
+
+    def draw_with(self, sketch: Callable[[int, int, Floats], drawing.Sketch] | None) -> None:
+        """Draw, until the next run, what `sketch` says that an agent knows: a function of the replica, the agent and its context [d]."""
+        self._sketch = sketch
+
+    def sketch(self, replica: int, agent: int, context: Floats) -> drawing.Sketch:
+        """What an agent knows, to be drawn: what the policy says, or else its own feedbacks by cluster in the cell of the context."""
+        if self._sketch is not None:
+            return self._sketch(replica, agent, context)
+        s, codes, cell = self.state, np.sort(self.state.codes[replica]), self.cell_of(context)
+        edges = np.searchsorted(codes, np.arange(self.clusters + 1) << (DEPTH - self.params.cluster_depth))
+        counts, sums = s.own_counts[replica, agent, cell], s.own_sums[replica, agent, cell]
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        low = np.array(list(np.ndindex(*(2,) * min(len(context), 2)))) / 2
+        low = np.pad(low, ((0, 0), (0, len(context) - low.shape[1])))
+        sides = np.where(np.arange(len(context)) < 2, 0.5, 1.0)
+        return drawing.Sketch(np.stack([edges[:-1], edges[1:]], 1), means, np.stack([low, low + sides], 1))
 
     # What is drawn.
 
@@ -338,9 +359,11 @@ class Recommender(Population[State]):
         own = np.zeros((size, w, self.cells, self.clusters), np.int64)
         told = np.zeros((size, w, self.clusters))
         centres = self.stream("context clusters").random((size, CONTEXT_CLUSTERS, d))
+        contexts = self.draw_contexts(centres, 1)[0]
         return State(
             items=items, codes=item_codes(items), rank=rank, active=rank < p.available(none)[:, None, None],
-            **draw_instance(p.family, size, d, self.stream("instance")), centres=centres, contexts=self.draw_contexts(centres, 1)[0],
+            **draw_instance(p.family, size, d, self.stream("instance")), centres=centres, contexts=contexts,
+            served=contexts, shown=np.full((size, w), -1),
             own_counts=own, own_sums=own, answered=np.zeros((size, w), np.bool_), counts=told, means=told,
             reward=zero, expected_reward=zero, regret=zero, shared=none, time=none,
         )  # fmt: skip
@@ -352,6 +375,7 @@ class Recommender(Population[State]):
                 ThirdParty(self.num_envs, self.params.num_agents),
                 np.zeros_like(self._released),
             )
+            self._sketch = None
         self.third_party.start(fresh, self.channels)
         self._released[fresh] = False
         self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
@@ -431,7 +455,8 @@ class Recommender(Population[State]):
         shared = state.answered | self._consulted
         new = self.moved_on(
             updated(
-                state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum(1),
+                state, served=state.contexts, shown=np.where(shows, item, -1), own_counts=counts, own_sums=sums,
+                reward=state.reward + likes.sum(1),
                 expected_reward=state.expected_reward + mu.sum(1), regret=state.regret + (best - mu).sum(1),
                 shared=state.shared + shared.sum(1), time=state.time + 1,
             ),
@@ -568,7 +593,7 @@ class Recommender(Population[State]):
         np.add.at(sums, where, likes)
         mu, best = (values.sum((0, 2)) for values in self.mean_rewards(state, contexts, item))
         new = updated(
-            state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
+            state, served=contexts[-1], shown=item[-1], own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
             expected_reward=state.expected_reward + mu, regret=state.regret + best - mu,
             shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,
         )  # fmt: skip

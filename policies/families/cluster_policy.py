@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView
+from taciturn.envs.recommender.drawing import Sketch
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, grid
 from taciturn.envs.recommender.rewards import means
@@ -63,6 +64,7 @@ class ClusterPolicy(Policy):
         statistics, counts = view.channels["statistics"], view.channels["counts"]
         self._exact = not any(c.mechanism or c.faulty for c in (statistics, counts))
         self._consult = view.consult
+        view.draw_with(self.sketch)
         self.prepare(np.ones(view.num_envs, np.bool_))
         law = view.channels["selection"].mechanism
         self._noisy_selection = law is not None and law.kind != "none"
@@ -76,6 +78,18 @@ class ClusterPolicy(Policy):
 
     def prepare(self, fresh: Bools) -> None:
         """Change what a run begins with, in the replicas `fresh` bool[B]."""
+
+    def sketch(self, replica: int, agent: int, context: Floats) -> Sketch:
+        """The leaves and cells of the model that an agent uses, and the means in the cell of a context [d], for pictures."""
+        tree = self._tree
+        model = self._model_of[[replica * self._shape[1] + agent]]
+        (leaves,) = tree.num_leaves[model]
+        row = tree.rows(model, tree.digits(grid(context[None])))
+        counts, sums = (
+            (table[row[0], :leaves] if row[0] >= 0 else np.zeros(leaves)) for table in (tree.counts, tree.sums)
+        )
+        bounds = np.stack([tree.leaf_lo[model[0], :leaves], tree.leaf_hi[model[0], :leaves]], 1)
+        return Sketch(bounds, np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), tree.boxes(int(model[0])))
 
     @property
     def tree(self) -> ClusterTree:

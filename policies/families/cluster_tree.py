@@ -289,6 +289,21 @@ class ClusterTree:
                 np.add.at(table, to, values)
                 np.subtract.at(table, gone, values)
 
+    def boxes(self, model: int) -> Floats:
+        """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records are among them."""
+        found, left = [], [(self.node_low[model], int(self.node_level[model]), model)]
+        while left:
+            low, level, node = left.pop()
+            if node < 0 or self.node_kids[node] < 0:
+                found.append((low, low + (1 << np.array(self.shifts(level)))))
+                continue
+            shifts, kids = np.array(self.shifts(level + 1)), self.kids[self.node_kids[node]]
+            for digit in range(self.width):
+                halved = np.where(np.arange(self.dims) == level % self.dims, digit, 0)
+                bits = halved if self.bisect else digit >> np.arange(self.dims) & 1
+                left.append((low + (bits << shifts), level + 1, int(kids[digit])))
+        return np.array(found) / 2.0**CONTEXT_BITS
+
     # What answers reveal.
 
     def streams(self, models: Ints, rows: Ints, width: int) -> Array:

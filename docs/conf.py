@@ -60,6 +60,15 @@ nitpick_ignore_regex = [
     ("py:(class|obj)", r"\w+|taciturn\..+\.([A-Z]|_\w+)"),
 ]
 
+# Pictures on the pages of worlds, `_static/<name>.png`, and their captions.
+PICTURES = {
+    "recommender": (
+        "T-PriDO's first agent, which always asks its neighbours, after 1 to 5,000 rounds (`examples/recommender_tree.py`). Above, the mean "
+        "rewards of its items in the context of the round, and the mean of the feedbacks that its model has of each cluster in the cell of "
+        "that context; below, the cells of its partition."
+    ),
+}
+
 SECTIONS = {
     "worlds": ("Worlds", "envs", "taciturn.envs", "*/*.py"),
     "policies": ("Policies", "policies", "taciturn.policies", "**/*.py"),
@@ -142,6 +151,8 @@ def make_pages() -> None:
             label = " ".join([last.replace("_", " ").capitalize(), *(f"({part.replace('_', ' ')})" for part in outer)])
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
             defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
+            if section == "worlds" and last in PICTURES:
+                code += f".. figure:: /_static/{last}.png\n\n   {PICTURES[last]}\n\n"
             text = heading(label, "=") + code + f".. automodule:: {module}\n" + "   :no-members:\n" * (not defines)
             pages[PAGES / section / f"{name}.rst"] = text
             rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")

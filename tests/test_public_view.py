@@ -36,7 +36,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(("EliminationSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})),
     "LearnedPulls": ("federated_bandit_v0", ARMS | {"horizon": 40}, {}),
     **dict.fromkeys(
-        ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "OracleItem"),
+        ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(("BestResponse", "FiniteBestResponse", "FictitiousPlay", "Hedge", "Mixture"), CROWD),
@@ -49,6 +49,7 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "SocialQ": {"steps": 2000, "num_envs": 4},
     "SharedPPO": {"steps": 256, "num_envs": 4},
     "LearnedElimination": {"steps": 256, "num_envs": 4},
+    "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
     "LearnedPulls": {"steps": 600, "num_envs": 4},
     "Mixture": {"parts": [(Truthful(), 1.0)]},
 }

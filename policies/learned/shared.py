@@ -122,7 +122,7 @@ class SharedPPO(PPOLearner):
             )
         if options := self.settings(view)["options"]:
             role = view.roles[self.role]
-            self._ranking = Ranking(role.layout, options, getattr(role.action_space, "n", None))
+            self._ranking = Ranking(role.layout, options, role.action_space)
 
     def fit(self, view: PublicView) -> None:
         """Train in a practice world like `view`, with the same mechanisms on its channels."""

@@ -61,7 +61,7 @@ class RankedRows(RowsVecEnv):
 
     def __init__(self, population: Population[Any], seed: int, options: tuple[str, ...]) -> None:
         super().__init__(population, seed)
-        self._ranking = Ranking(population.roles[self.role].layout, options, getattr(self.action_space, "n", None))
+        self._ranking = Ranking(population.roles[self.role].layout, options, self.action_space)
 
     def step_async(self, actions: Array) -> None:
         super().step_async(self._ranking.action(actions))

@@ -25,20 +25,22 @@ class Ranking:
     Args:
         layout: layout of the observations.
         fields: fields of the observation with one number per option.
-        num_actions: of a flat action space, None of another.
+        space: of the actions; None: plans.
 
     An action is a plan whose first number is the option, or, if flat, 4 option + (0 to 3); option K, none, stays K. If there are 2 K
-    actions, they are the options and then the options with a request.
+    actions, they are the options and then the options with a request. Actions of other spaces are not by option, and stay as they are.
     """
 
-    def __init__(self, layout: Layout, fields: tuple[str, ...], num_actions: int | None = None) -> None:
+    def __init__(self, layout: Layout, fields: tuple[str, ...], space: Any = None) -> None:
         for name in fields:
             if name not in layout.slices:
                 raise ValueError(
                     f"options must be fields of the observation ({', '.join(layout.slices)}), not {name!r}"
                 )
         self._parts = [layout.slices[name] for name in fields]
-        self._requests = num_actions == 2 * layout.fields[fields[0]][0]
+        options, count = layout.fields[fields[0]][0], getattr(space, "n", None)
+        self._requests = count == 2 * options
+        self._plans = space is None or hasattr(space, "nvec") or count == 4 * (options + 1)
         self._order = np.zeros((0, 0), np.int64)
 
     def observation(self, obs: Array, rng: np.random.Generator) -> Array:
@@ -56,6 +58,8 @@ class Ranking:
         if self._requests:
             asks, rank = np.divmod(action, self._order.shape[1] - 1)
             return asks * (self._order.shape[1] - 1) + np.take_along_axis(self._order, rank[:, None], 1)[:, 0]
+        if not self._plans:
+            return action
         if action.ndim == 1:
             rank, rest = np.divmod(action, 4)
             return 4 * np.take_along_axis(self._order, rank[:, None], 1)[:, 0] + rest
@@ -65,6 +69,8 @@ class Ranking:
         """The mask [rows, n] of actions by rank, from that of the world's actions, in the order of the last observation."""
         if self._requests:
             ranked = np.take_along_axis(mask.reshape(len(mask), 2, -1), self._order[:, None, :-1], 2)
+        elif not self._plans:
+            return mask
         else:
             ranked = np.take_along_axis(mask.reshape(len(mask), -1, 4), self._order[:, :, None], 1)
         return ranked.reshape(mask.shape)

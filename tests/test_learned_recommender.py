@@ -50,7 +50,7 @@ class Noted(NeuralBandit):
 
 def test_online_it_is_bayesian_linear_regression_on_the_last_layer() -> None:
     """Its mean is that of ridge regression towards the prior, written out from the raw records of each agent."""
-    policy = Noted(3, num_envs=4, rounds=20, explore=0.0, seed=1)
+    policy = Noted(3, hidden=16, features=8, num_envs=4, rounds=20, explore=0.0, seed=1)
     env = shop()
     taciturn.simulate(env, policy, seed=0)
     prior, scale = (np.asarray(policy._learned[name], np.float64) for name in ("prior", "scale"))  # type: ignore[index]
@@ -102,20 +102,24 @@ class Forgets(NeuralBandit):
         pass
 
 
-def regrets(policy: Any, **params: Any) -> Array:
-    """Of 20 runs on instances that no training has met."""
-    env = shop(20, num_items=200, repository=100, horizon=80, **params)
-    return np.asarray(taciturn.simulate(env, policy, seed=9).metrics["regret"])
+@pytest.fixture(scope="module")
+def trained() -> NeuralBandit:
+    return NeuralBandit(150, hidden=32, features=16, num_envs=16, rounds=128, learning_rate=0.01, seed=2).train(shop())
 
 
-def test_practice_helps_and_so_does_what_is_learned_online() -> None:
-    """Over 20 paired runs, by t-tests at 1e-4."""
-    trained = NeuralBandit(150, num_envs=32, rounds=128, seed=2).train(shop())
-    assert trained.history[-1] < 0.95 * trained.history[0]
+def regrets(policy: Any, **how: Any) -> Array:
+    """Of 40 runs on instances that no training has met."""
+    env = shop(40, num_agents=1, graph="none", num_items=100, repository=100, horizon=60)
+    return np.asarray(taciturn.simulate(env, policy, seed=9, **how).metrics["regret"])
+
+
+def test_what_it_learns_in_practice_and_online_helps(trained: NeuralBandit) -> None:
+    """In practice errors fall, always on worlds that it has not met; online regret is smaller over 40 paired runs, by t-tests at 1e-4."""
+    assert np.mean(trained.history[1:]) < 0.9 * trained.history[0]
     online = regrets(trained)
     forgets = Forgets()
     forgets._learned = trained._learned
-    for worse in (forgets, NeuralBandit(0, seed=2), Random()):
+    for worse in (forgets, Random()):
         assert stats.ttest_rel(regrets(worse), online, alternative="greater").pvalue < ALARM
 
 
@@ -144,13 +148,11 @@ def test_bad_parameters(bad: dict[str, float]) -> None:
         NeuralBandit(**bad)  # type: ignore[arg-type]
 
 
-def test_its_scores_pass_the_mechanism_on_selections() -> None:
-    """All that it shows is charged, once a round, and noise makes it choose worse; by a t-test over 20 runs at 1e-4."""
-    trained = NeuralBandit(50, num_envs=16, rounds=64).train(shop())
+def test_its_scores_pass_the_mechanism_on_selections(trained: NeuralBandit) -> None:
+    """All that it shows is charged, once a round, and noise makes it choose worse; by a t-test over 40 runs at 1e-4."""
     run = taciturn.simulate(shop(), trained, seed=0, privacy={"selection": Exponential(0.5)})
     np.testing.assert_array_equal(run.ledger.total(0, "agent", "basic", unit="event", channel="selection"), 0.5 * 40)
-    env = shop(20, num_items=200, repository=100, horizon=80)
-    noisy = taciturn.simulate(env, trained, seed=9, privacy={"selection": Exponential(0.1)}).metrics["regret"]
+    noisy = regrets(trained, privacy={"selection": Exponential(0.1)})
     assert stats.ttest_rel(noisy, regrets(trained), alternative="greater").pvalue < ALARM
 
 
@@ -203,11 +205,19 @@ def test_runs_are_set_beside_random_play_on_the_same_instance() -> None:
     study = load_studies()["social-recommender"]
     chance, best = (study.run(cell(name, "no noise")).metrics for name in ("Random", "OracleItem"))
     assert chance["worse_than_random"] == best["worse_than_random"] == best["regret"] == 0
-    assert chance["regret"] > 0
-    # Random play on clusters has the same instances, but is not random play on items.
-    one = cell("SharedPPO", "no noise", steps=20_000)
-    blind = Cell(one.study, one.config | {"policy": "Random", "policy_params": {}}, 0)
-    assert 0 < study.run(blind).metrics["worse_than_random"] < 1
+    one = cell("ItemUCB1", "no noise")
+    found, regret, worlds = study.run(one), {}, []
+    for name, form in (("ItemUCB1", "item"), ("Random", "item"), ("Random", "cluster")):
+        env = recommender_v0.population(4, **one.config["env_params"] | {"actions": form})
+        env.purpose = "evaluation"
+        regret[name, form] = taciturn.simulate(env, name, seed=0).metrics["regret"]
+        worlds.append(env.state)
+    worse = (regret["ItemUCB1", "item"] > regret["Random", "item"]).mean()
+    assert found.metrics["worse_than_random"] == worse
+    assert 0 < worse < 1
+    for other in worlds[1:]:
+        for field in ("items", "active", "served", "phases"):
+            np.testing.assert_array_equal(getattr(worlds[0], field), getattr(other, field))
 
 
 def test_epsilons_of_the_study_are_totals_of_runs() -> None:

@@ -26,7 +26,7 @@ ENTRIES: dict[str, tuple[tuple[str, Config, Config], ...]] = {
     "noise on sharing": (*PRIDO, PPO),
     "noise on everything": (*PRIDO, BANDIT),
 }
-QUICK: dict[str, Config] = {"NeuralBandit": {"steps": 50}, "SharedPPO": {"steps": 20_000}}
+QUICK: dict[str, Config] = {"NeuralBandit": {"steps": 25}, "SharedPPO": {"steps": 8_000}}
 CHANNELS = {"sharing": ("statistics", "counts"), "selection": ("selection",)}
 DELTA = 1e-5
 

@@ -77,7 +77,7 @@ def test_online_it_is_bayesian_linear_regression_on_the_last_layer() -> None:
 
 
 def test_it_draws_from_the_posterior() -> None:
-    """Scores of one item over 2,000 replicas of the same state, before any record: their mean and variance, by z and chi-square at 1e-4."""
+    """Scores of one item over 2,000 replicas of the same state: their mean and variance, by z and chi-square at 1e-4."""
     policy = NeuralBandit(0, explore=2.0, features=4, hidden=8)
     env = recommender_v0.population(2000, num_agents=1, num_items=2, repository=2, horizon=5, graph="none")
     env.reset(seed=0)
@@ -86,9 +86,10 @@ def test_it_draws_from_the_posterior() -> None:
     policy.best = lambda index: drawn.append(index) or np.zeros(index.shape[:2], np.int64)  # type: ignore[method-assign, func-returns-value]
     contexts = np.full((2000, 1, 2), 0.3)
     policy._of_items = policy._of_items[:1].expand(2000, -1, -1)
+    policy._precision[:] = precision = np.array([[9.0, 5, 3, 1], [5, 8, 2, 0], [3, 2, 3, 0], [1, 0, 0, 1]])
     policy.choose(contexts)
     (phi,) = whole_network(policy, contexts[0], env.state.items[0, :1])
-    variance = (2.0 * 0.4) ** 2 * (phi**2).sum()  # the untrained prior: mean 0, and precision 1 in units of the noise's
+    variance = (2.0 * 0.4) ** 2 * phi @ np.linalg.solve(precision, phi)  # 0.4: the noise of an untrained one, whose mean is 0
     z = drawn[0][:, 0, 0] / np.sqrt(variance)
     assert stats.norm.sf(abs(z.mean()) * np.sqrt(2000)) > ALARM
     assert stats.chi2.sf((z**2).sum(), 2000) > ALARM

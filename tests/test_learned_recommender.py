@@ -89,7 +89,9 @@ def test_it_draws_from_the_posterior() -> None:
     policy._precision[:] = precision = np.array([[9.0, 5, 3, 1], [5, 8, 2, 0], [3, 2, 3, 0], [1, 0, 0, 1]])
     policy.choose(contexts)
     (phi,) = whole_network(policy, contexts[0], env.state.items[0, :1])
-    variance = (2.0 * 0.4) ** 2 * phi @ np.linalg.solve(precision, phi)  # 0.4: the noise of an untrained one, whose mean is 0
+    variance = (
+        (2.0 * 0.4) ** 2 * phi @ np.linalg.solve(precision, phi)
+    )  # 0.4: the noise of an untrained one, whose mean is 0
     z = drawn[0][:, 0, 0] / np.sqrt(variance)
     assert stats.norm.sf(abs(z.mean()) * np.sqrt(2000)) > ALARM
     assert stats.chi2.sf((z**2).sum(), 2000) > ALARM
@@ -223,7 +225,9 @@ def test_runs_are_set_beside_random_play_on_the_same_instance() -> None:
 
 def test_epsilons_of_the_study_are_totals_of_runs() -> None:
     study = load_studies()["social-recommender"]
-    open_, private = (study.run(cell("TPriDO", level, threshold=2.0)).metrics for level in ("no noise", "noise on everything"))
+    open_, private = (
+        study.run(cell("TPriDO", level, threshold=2.0)).metrics for level in ("no noise", "noise on everything")
+    )
     assert open_["epsilon_sharing"] == open_["epsilon_selection"] == np.inf
     assert private["epsilon_selection"] == pytest.approx(20 * 30)
     assert 4 <= private["epsilon_sharing"] < np.inf
@@ -245,7 +249,9 @@ def test_a_sketch_shows_the_model_of_the_agent(bisect: bool) -> None:
     known = env.sketch(b, w, context)
     assert len(known.cells) > 4
     assert len(known.leaves) > 4
-    np.testing.assert_array_equal(np.concatenate([np.arange(*leaf) for leaf in sorted(known.leaves.tolist())]), np.arange(200))
+    np.testing.assert_array_equal(
+        np.concatenate([np.arange(*leaf) for leaf in sorted(known.leaves.tolist())]), np.arange(200)
+    )
     assert np.prod(known.cells[:, 1] - known.cells[:, 0], -1).sum() == 1
     places = np.random.default_rng(0).random((1000, 2))
     inside = ((known.cells[:, None, 0] <= places) & (places < known.cells[:, None, 1])).all(-1)

@@ -36,7 +36,14 @@ def ask(population: Any, policy: Any, **how: Any) -> Any:
 
 
 def test_some_studies_have_learners() -> None:
-    names = {"agents", "social-learners", "federated-bandit-learners", "round-stopping", "federated-training", "social-recommender"}
+    names = {
+        "agents",
+        "social-learners",
+        "federated-bandit-learners",
+        "round-stopping",
+        "federated-training",
+        "social-recommender",
+    }
     assert {name for name, _ in LEARNED} == names
 
 

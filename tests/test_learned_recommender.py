@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
 from scipy import stats
 
 import taciturn
@@ -64,7 +65,7 @@ def test_online_it_is_bayesian_linear_regression_on_the_last_layer() -> None:
         def mean(n: int, phi: Floats = phi, y: Floats = y) -> Floats:
             """After n records."""
             weights = np.diag(np.exp(scale)) + phi[:n].T @ phi[:n]
-            return np.linalg.solve(weights, np.exp(scale) * prior + phi[:n].T @ y[:n])
+            return np.asarray(np.linalg.solve(weights, np.exp(scale) * prior + phi[:n].T @ y[:n]), np.float64)
 
         mine = np.linalg.solve(policy._precision[b, w], policy._weighted[b, w])
         np.testing.assert_allclose(mine, mean(40), rtol=0, atol=1e-4)
@@ -83,7 +84,12 @@ def test_it_draws_from_the_posterior() -> None:
     env.reset(seed=0)
     policy.reset(env, env.stream("policy"))
     drawn = []
-    policy.best = lambda index: drawn.append(index) or np.zeros(index.shape[:2], np.int64)  # type: ignore[method-assign, func-returns-value]
+
+    def best(index: Floats) -> Ints:
+        drawn.append(index)
+        return np.zeros(index.shape[:2], np.int64)
+
+    policy.best = best  # type: ignore[method-assign]
     contexts = np.full((2000, 1, 2), 0.3)
     policy._of_items = policy._of_items[:1].expand(2000, -1, -1)
     policy._precision[:] = precision = np.array([[9.0, 5, 3, 1], [5, 8, 2, 0], [3, 2, 3, 0], [1, 0, 0, 1]])
@@ -164,9 +170,7 @@ def test_its_scores_pass_the_mechanism_on_selections(trained: NeuralBandit) -> N
 
 def test_options_with_requests_and_masks_by_rank() -> None:
     """Three options, sorted by the first field; action 3 + k asks as well. What is masked follows its option."""
-    space = recommender_v0.population(1, cluster_depth=1, actions="cluster").roles["agent"].action_space
-    with_requests = type(space)(6)
-    ranking = Ranking(Layout(means=(3, 0, 1), counts=(3, 0, 9)), ("means", "counts"), with_requests)
+    ranking = Ranking(Layout(means=(3, 0, 1), counts=(3, 0, 9)), ("means", "counts"), Discrete(6))
     obs = np.array([[0.2, 0.7, 0.5, 1, 2, 3], [0.9, 0.1, 0.4, 4, 5, 6]], np.float32)
     seen = ranking.observation(obs, np.random.default_rng(0))
     np.testing.assert_array_equal(seen[:, 3:], [[2, 3, 1], [4, 6, 5]])
@@ -174,7 +178,7 @@ def test_options_with_requests_and_masks_by_rank() -> None:
         np.testing.assert_array_equal(ranking.action(np.array(action)), world)
     mask = np.array([[1, 0, 1, 1, 0, 1], [0, 1, 1, 0, 1, 1]], np.int8)
     np.testing.assert_array_equal(ranking.mask(mask), [[0, 1, 1, 0, 1, 1], [0, 1, 1, 0, 1, 1]])
-    other = Ranking(Layout(means=(3, 0, 1)), ("means",), type(space)(10))
+    other = Ranking(Layout(means=(3, 0, 1)), ("means",), Discrete(10))
     other.observation(obs[:, :3], np.random.default_rng(0))
     np.testing.assert_array_equal(other.action(np.array([9, 4])), [9, 4])  # not by option
 
@@ -302,7 +306,8 @@ def test_the_picture_marks_what_was_shown_in_the_context_that_was_served(dims: i
     np.testing.assert_array_equal(env.state.served[1, 0], last[0])
     axes = Figure().add_subplot()
     env.draw(axes, 1)
-    left, right = axes.child_axes
+    panels: list[Any] = list(axes.child_axes)
+    left, right = panels
     marks = {line.get_label(): line for line in left.get_lines()}
     one = {name: values[1:2] for name, values in env.instance(env.state).items()}
     mu = means("peak", last[0][None, None], env.state.items[1, last[1]][None, None], one)[0, 0]

@@ -18,10 +18,14 @@ SHOP: Config = {"num_agents": 4, "graph": "complete", "num_items": 400, "reposit
 SHARING = {"statistics": "TreeAggregation:2", "counts": "TreeAggregation:2"}
 ALL = SHARING | {"selection": "Exponential:20"}
 LEVELS: dict[str, dict[str, str]] = {"no noise": {}, "noise on sharing": SHARING, "noise on everything": ALL}
-PRIDO = tuple((name, {"threshold": threshold}, {}) for name in ("TPriDO", "DTPriDO") for threshold in (0.5, 2.0))
-BANDIT, PPO = ("NeuralBandit", {}, {}), ("SharedPPO", {}, {"actions": "cluster"})
-BASELINES = tuple((name, {}, {}) for name in ("LinUCB", "HOO", "ItemUCB1", "Random", "OracleItem"))
-ENTRIES: dict[str, tuple[tuple[str, Config, Config], ...]] = {
+Entry = tuple[str, Config, Config]  # a policy, its parameters, and what differs in its form of the world
+PRIDO: tuple[Entry, ...] = tuple(
+    (name, {"threshold": threshold}, {}) for name in ("TPriDO", "DTPriDO") for threshold in (0.5, 2.0)
+)
+BANDIT: Entry = ("NeuralBandit", {}, {})
+PPO: Entry = ("SharedPPO", {}, {"actions": "cluster"})
+BASELINES: tuple[Entry, ...] = tuple((name, {}, {}) for name in ("LinUCB", "HOO", "ItemUCB1", "Random", "OracleItem"))
+ENTRIES: dict[str, tuple[Entry, ...]] = {
     "no noise": (*PRIDO, *BASELINES, BANDIT, PPO),
     "noise on sharing": (*PRIDO, PPO),
     "noise on everything": (*PRIDO, BANDIT),

@@ -64,8 +64,8 @@ nitpick_ignore_regex = [
 PICTURES = {
     "recommender": (
         "T-PriDO's first agent, which always asks its neighbours, after 1 to 5,000 rounds (`examples/recommender_tree.py`). Above, the "
-        "mean rewards of its items in the context of the round, and the mean of the feedbacks that its model has of each cluster in the cell of "
-        "that context; below, the cells of its partition."
+        "mean rewards of its items in the context of the round, and the mean of the feedbacks that its model has of each cluster in the "
+        "cell of that context; below, the cells of its partition."
     ),
 }
 

@@ -245,7 +245,7 @@ def test_epsilons_of_the_study_are_totals_of_runs() -> None:
 @pytest.mark.parametrize("bisect", [False, True])
 def test_a_sketch_shows_the_model_of_the_agent(bisect: bool) -> None:
     """Leaves partition the items, cells the contexts, and means are those of the closed neighbourhood's records, counted again."""
-    env = shop(2, num_agents=3, graph="complete", num_items=200, repository=200, context_dim=3, horizon=400)
+    env = shop(2, num_agents=3, graph="complete", num_items=200, repository=200, context_dim=6, horizon=100)
     policy = TPriDO(2.0, rate=2.0, bisect=bisect)
     taciturn.simulate(env, policy, seed=1)
     tree, (b, w) = policy.tree, (1, 2)
@@ -257,16 +257,16 @@ def test_a_sketch_shows_the_model_of_the_agent(bisect: bool) -> None:
         np.concatenate([np.arange(*leaf) for leaf in sorted(known.leaves.tolist())]), np.arange(200)
     )
     assert np.prod(known.cells[:, 1] - known.cells[:, 0], -1).sum() == 1
-    places = np.random.default_rng(0).random((1000, 3))
+    places = np.random.default_rng(0).random((1000, 6))
     inside = ((known.cells[:, None, 0] <= places) & (places < known.cells[:, None, 1])).all(-1)
     assert (inside.sum(0) == 1).all()
     low, high = known.cells[((known.cells[:, 0] <= context) & (context < known.cells[:, 1])).all(-1)][0]
     actors = b * 3 + np.arange(3)
-    contexts = tree.log_steps[actors, :400] / 2.0**16
+    contexts = tree.log_steps[actors, :100] / 2.0**16
     here = ((low <= contexts) & (contexts < high)).all(-1)
     for (first, last), mean in zip(known.leaves, known.means, strict=True):
-        of_leaf = here & (tree.log_place[actors, :400] >= first) & (tree.log_place[actors, :400] < last)
-        likes = tree.log_likes[actors, :400][of_leaf]
+        of_leaf = here & (tree.log_place[actors, :100] >= first) & (tree.log_place[actors, :100] < last)
+        likes = tree.log_likes[actors, :100][of_leaf]
         np.testing.assert_equal(mean, likes.mean() if likes.size else np.nan)
 
 

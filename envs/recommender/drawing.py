@@ -7,6 +7,7 @@ import numpy as np
 
 from taciturn.envs.core.preferences import COLOURS
 from taciturn.envs.recommender.catalogue import Catalogue
+from taciturn.envs.recommender.geometry import CONTEXT_BITS
 from taciturn.envs.recommender.rewards import means
 from taciturn.validation import Floats, Ints
 
@@ -99,7 +100,8 @@ def draw_cells(world: Any, axes: Any, known: Sketch, replica: int = 0) -> None:
         known.cells[:, k] if not flat else np.pad(known.cells[:, k], ((0, 0), (0, 1)), constant_values=k)
         for k in (0, 1)
     )
-    here = ((known.cells[:, 0] <= context) & (context < known.cells[:, 1])).all(-1)
+    inside = np.minimum(context, 1 - 2.0**-CONTEXT_BITS)  # the last cell holds its upper edge
+    here = ((known.cells[:, 0] <= inside) & (inside < known.cells[:, 1])).all(-1)
     boxes = [Rectangle((a[0], a[1]), b[0] - a[0], b[1] - a[1]) for a, b in zip(low, high, strict=True)]
     fill = np.where(here, "#d7e6f2", "#ffffff00")
     axes.add_collection(PatchCollection(boxes, facecolors=fill, edgecolors="#8a929c", linewidths=0.6))

@@ -15,14 +15,6 @@ from taciturn.validation import Bools, Floats, Ints, missing_extra
 
 __all__ = ["NeuralBandit"]
 
-DEFAULTS: dict[str, Any] = {
-    "steps": 1500,
-    "hidden": 64,
-    "features": 32,
-    "learning_rate": 3e-3,
-    "num_envs": 64,
-    "rounds": 256,
-}
 WORLDS_FOR = 25  # steps of training for which the same practice worlds serve
 
 
@@ -79,7 +71,7 @@ class NeuralBandit(ItemPolicy, Learner):
 
     def settings(self) -> dict[str, Any]:
         """The settings of training."""
-        return DEFAULTS | tuned("recommender", "NeuralBandit") | self.given
+        return tuned("recommender", "NeuralBandit") | self.given
 
     @one_thread()
     def fit(self, view: PublicView) -> None:

@@ -459,6 +459,22 @@ def test_blocks_give_the_bits_of_steps(name: str, compiled: bool, monkeypatch: p
         np.testing.assert_array_equal(*(getattr(state, field) for state in states))
 
 
+@pytest.mark.parametrize("name", ["OracleItem", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming"])
+def test_blocks_of_items_give_the_bits_of_steps(name: str) -> None:
+    found = []
+    for fast in (True, False):
+        env, policy = small(2, horizon=80, growth=[(30, 0.3)]), getattr(policies, name)()
+        again = [taciturn.simulate(env, policy, seed=seed, until=[20, 80], record=["regret"], fast=fast) for seed in (1, 2)]
+        found.append(([run.metrics for run in again], [run.trace["regret"] for run in again], env.state))
+    for one, other in zip(*(runs for runs, _, _ in found), strict=True):
+        assert one.keys() == other.keys()
+        for metric, values in one.items():
+            np.testing.assert_allclose(values, other[metric], rtol=1e-9, err_msg=metric)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-9)
+    for field in ("contexts", "own_counts", "own_sums", "active", "time"):
+        np.testing.assert_array_equal(*(getattr(state, field) for _, _, state in found))
+
+
 # What sharing and noise do, on replicas that share all luck. Each comparison errs with probability 1e-4 if there is no difference.
 
 
@@ -526,7 +542,7 @@ def test_linucb_is_one_ridge_regression(kind: str) -> None:
     design = np.array(rows)
     inverse = np.linalg.inv(design.T @ design + 0.7 * np.eye(design.shape[1]))
     context = rng.random(1)
-    mean, variance = policy.predict(0, 0, context, np.arange(6))
+    mean, variance = policy.predict(0, 0, context)
     for each in range(6):  # the last was never shown
         row = columns(context, each)
         assert mean[each] == pytest.approx(row @ inverse @ design.T @ likes, rel=1e-9, abs=1e-12)

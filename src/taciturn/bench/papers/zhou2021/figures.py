@@ -51,10 +51,11 @@ class Recommendations(PaperStudy):
             "regret_before": regret[arrival], "regret_after": regret[later],
             "half_regret": regret[len(times) // 2 - 1],
         }  # fmt: skip
-        if privacy:
+        if run.ledger is not None:
             (channel,) = privacy
             level = float(cell.config["privacy"][channel].partition(":")[2])
-            metrics["charged_over_epsilon"] = float(run.metrics["epsilon_basic"][0]) / level
+            charged = run.ledger.total(channel=channel, by="max", method="basic", unit="event", delta=0.0)
+            metrics["charged_over_epsilon"] = float(charged[0]) / level
         return Result(metrics, {"regret": (run.times, regret)})
 
     def row_label(self, group: Group, results: Results) -> str:
@@ -133,7 +134,7 @@ class PrivacyStudy(Recommendations):
     name = "zhou2021-10"
     title = "Zhou et al. 2021, Figures 10 and 11, Table 3: privacy"
     description = (
-        "8 agents on a star, NT = 0.5, 200 rounds, because runs with noise are played by single steps. TreeAggregation on the statistics "
+        f"8 agents on a star, NT = 0.5, {settings.NOISY_ROUNDS} rounds, because runs with noise are played by single steps. TreeAggregation on the statistics "
         "that agents ask for, with the scale that its epsilon needs; counts are released as they are, as in the paper. Also with agents "
         "that always ask, and with the exponential mechanism on what is shown."
     )

@@ -69,7 +69,12 @@ def main() -> None:
         print(f"{name}: {json.dumps(best)}, regret {min(scores)}, {methods[name]['cpu_seconds']} s", flush=True)
     budget = {"configurations": CONFIGURATIONS, "runs": RUNS, "rounds": ROUNDS, "families": list(FAMILIES)}
     seeds = [TUNING_SEEDS[run] for run in range(RUNS)]
-    found = {"command": "python benchmarks/recommender_tuning.py", "seeds": seeds, "budget": budget, "policies": methods}
+    found = {
+        "command": "python benchmarks/recommender_tuning.py",
+        "seeds": seeds,
+        "budget": budget,
+        "policies": methods,
+    }
     record("recommender_tuning", found, ("taciturn", "numpy", "numba"))
 
 

@@ -459,12 +459,16 @@ def test_blocks_give_the_bits_of_steps(name: str, compiled: bool, monkeypatch: p
         np.testing.assert_array_equal(*(getattr(state, field) for state in states))
 
 
-@pytest.mark.parametrize("name", ["OracleItem", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming"])
+@pytest.mark.parametrize(
+    "name", ["OracleItem", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming"]
+)
 def test_blocks_of_items_give_the_bits_of_steps(name: str) -> None:
     found = []
     for fast in (True, False):
         env, policy = small(2, horizon=80, growth=[(30, 0.3)]), getattr(policies, name)()
-        again = [taciturn.simulate(env, policy, seed=seed, until=[20, 80], record=["regret"], fast=fast) for seed in (1, 2)]
+        again = [
+            taciturn.simulate(env, policy, seed=seed, until=[20, 80], record=["regret"], fast=fast) for seed in (1, 2)
+        ]
         found.append(([run.metrics for run in again], [run.trace["regret"] for run in again], env.state))
     for one, other in zip(*(runs for runs, _, _ in found), strict=True):
         assert one.keys() == other.keys()

@@ -31,7 +31,9 @@ class Recommendations(PaperStudy):
     def settings(self, quick: bool) -> list[Config]:
         if not quick:
             return list(self.configs)
-        return [shorter(one, self.quick_rounds) for one in self.configs if WORLDS[0].items() <= one["env_params"].items()]
+        return [
+            shorter(one, self.quick_rounds) for one in self.configs if WORLDS[0].items() <= one["env_params"].items()
+        ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         params, own = cell.config["env_params"], cell.config["policy_params"]
@@ -85,8 +87,8 @@ class AlgorithmsStudy(Recommendations):
     title = "Zhou et al. 2021, Tables 1 and 2, Figures 6 and 7: algorithms"
     description = (
         "8 agents on a star with 2,000 of 4,000 items each, 1,000 rounds, NT = 0.5, without privacy but for GaussLinUCB, which has epsilon "
-        "= 1 for its whole run. The paper has 70,000 rounds; its Poo-Loc is HCT here, the base of POO, without a search for its smoothness. "
-        "UCB1 is ItemUCB1. HOO and ContextualZooming are not in the paper. Every policy was tuned on the same budget."
+        "= 1 for its whole run. The paper has 70,000 rounds; its Poo-Loc is HCT here, the base of POO, without a search for its "
+        "smoothness. UCB1 is ItemUCB1. HOO and ContextualZooming are not in the paper. Every policy was tuned on the same budget."
     )
     figures = ("zhou2021/table-1", "zhou2021/table-2", "zhou2021/6", "zhou2021/7")
     claims = claims.ALGORITHMS
@@ -97,7 +99,9 @@ class AlgorithmsStudy(Recommendations):
 class GridsStudy(Recommendations):
     name = "zhou2021-grid"
     title = "Zhou et al. 2021, Table 1: the grid of DSC"
-    description = "DSC with 1, 2, 4 and 8 cells in each dimension of contexts, beside ACR and T-PriDO, in the setting of Table 1."
+    description = (
+        "DSC with 1, 2, 4 and 8 cells in each dimension of contexts, beside ACR and T-PriDO, in the setting of Table 1."
+    )
     figures = ("zhou2021/grid",)
     claims = claims.GRIDS
     configs = tuple(
@@ -118,7 +122,9 @@ class GridsStudy(Recommendations):
 class NetworksStudy(Recommendations):
     name = "zhou2021-8"
     title = "Zhou et al. 2021, Figures 8 and 9: networks"
-    description = "T-PriDO with NT = 0.5 and 40 agents on a complete graph, a star, a ring, and on their own; without privacy."
+    description = (
+        "T-PriDO with NT = 0.5 and 40 agents on a complete graph, a star, a ring, and on their own; without privacy."
+    )
     figures = ("zhou2021/8", "zhou2021/9")
     claims = claims.NETWORKS
     color = "env_params.graph"
@@ -134,9 +140,9 @@ class PrivacyStudy(Recommendations):
     name = "zhou2021-10"
     title = "Zhou et al. 2021, Figures 10 and 11, Table 3: privacy"
     description = (
-        f"8 agents on a star, NT = 0.5, {settings.NOISY_ROUNDS} rounds, because runs with noise are played by single steps. TreeAggregation on the statistics "
-        "that agents ask for, with the scale that its epsilon needs; counts are released as they are, as in the paper. Also with agents "
-        "that always ask, and with the exponential mechanism on what is shown."
+        f"8 agents on a star, NT = 0.5, {settings.NOISY_ROUNDS} rounds, because runs with noise are played by single steps. "
+        "TreeAggregation on the statistics that agents ask for, with the scale that its epsilon needs; counts are released as they are, "
+        "as in the paper. Also with agents that always ask, and with the exponential mechanism on what is shown."
     )
     figures = ("zhou2021/10", "zhou2021/11", "zhou2021/table-3")
     claims = claims.PRIVACY
@@ -153,7 +159,7 @@ class PrivacyStudy(Recommendations):
 
     def row_label(self, group: Group, results: Results) -> str:
         always = ", always asks" if group.config["policy_params"].get("threshold") == settings.ALWAYS else ""
-        law = next(iter(group.config.get("privacy", {"": "no privacy"}).values()))
+        law = next(iter(group.config["privacy"].values()), "no privacy")
         return f"{group.config['policy']}{always}, {law.replace('TreeAggregation:', 'epsilon ').replace(':', ' ')}"
 
 
@@ -162,8 +168,8 @@ class GrowthStudy(Recommendations):
     name = "zhou2021-12"
     title = "Zhou et al. 2021, Figures 12 and 13: increasing data"
     description = (
-        "T-PriDO and DT-PriDO with NT = 0.5 and 40 agents on a star, without privacy. 28.6% of each repository arrive at 4/7 of the run, as in "
-        "the paper."
+        "T-PriDO and DT-PriDO with NT = 0.5 and 40 agents on a star, without privacy. 28.6% of each repository arrive at 4/7 of the run, "
+        "as in the paper."
     )
     figures = ("zhou2021/12", "zhou2021/13")
     claims = claims.GROWTH
@@ -174,7 +180,7 @@ class GrowthStudy(Recommendations):
 class ThresholdsStudy(Recommendations):
     name = "zhou2021-14"
     title = "Zhou et al. 2021, Figure 14: NT"
-    description = "T-PriDO with 40 agents on a star, without privacy; agents ask if their own mean is below NT: never with 0, always with 1.1."
+    description = "T-PriDO, 40 agents on a star, no privacy. Agents ask if their own mean is below NT: never with 0, always with 1.1."
     figures = ("zhou2021/14",)
     claims = claims.THRESHOLD_CLAIMS
     color = "policy_params.threshold"

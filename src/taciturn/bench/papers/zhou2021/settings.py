@@ -35,6 +35,13 @@ TUNED: dict[str, Config] = {
     "DTPriDO": {"xi": 0.2, "psi": 0.15, "rate": 20.0},
     "DSC": {"level": 0, "xi": 0.05},
     "ACR": {"xi": 0.05, "rate": 5.0, "power": 3.0},
+    "LinUCB": {"kind": "shared", "alpha": 1.0},
+    "GaussLinUCB": {"alpha": 0.03, "shift": 1.0},
+    "HCT": {"nu": 0.3, "rho": 0.85, "c": 0.1},
+    "HOO": {"nu": 0.3, "rho": 0.85},
+    "ContextualZooming": {"width": 1.0, "scale": 1.0, "most": 100},
+    "ItemUCB1": {"width": 0.01},
+    "DUCB": {"width": 0.01},
 }
 
 
@@ -71,12 +78,14 @@ def on_graph(world: Config, graph: str) -> Config:
     return setting(world, "TPriDO", num_agents=MANY, graph=graph)
 
 
-def private(world: Config, policy: str, epsilon: float | None, *, always: bool = False, on: str = "statistics") -> Config:
+def private(
+    world: Config, policy: str, epsilon: float | None, *, always: bool = False, on: str = "statistics"
+) -> Config:
     """Figures 10 and 11, Table 3: epsilon on a channel; None: no privacy. `always`: agents always ask."""
     law = "TreeAggregation" if on == "statistics" else "Exponential"
     return setting(
         world, policy, {"threshold": ALWAYS} if always else None, horizon=NOISY_ROUNDS,
-        privacy=None if epsilon is None else {on: f"{law}:{epsilon:g}"},
+        privacy={} if epsilon is None else {on: f"{law}:{epsilon:g}"},
     )  # fmt: skip
 
 

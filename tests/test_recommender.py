@@ -15,7 +15,18 @@ from taciturn import policies
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.recommender import geometry, rewards
-from taciturn.policies import ACR, DSC, DTPriDO, GaussLinUCB, LinUCB, OracleItem, Policy, Random, TPriDO
+from taciturn.policies import (
+    ACR,
+    DSC,
+    ContextualZooming,
+    DTPriDO,
+    GaussLinUCB,
+    LinUCB,
+    OracleItem,
+    Policy,
+    Random,
+    TPriDO,
+)
 from taciturn.policies.families import cluster_policy
 from taciturn.policies.families.optimistic_tree import OptimisticTree
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
@@ -587,6 +598,38 @@ def test_private_linear_bandits_add_the_noise_that_they_state() -> None:
     used = np.abs(policy._blocks[0, 0]).sum((1, 2)) > 0
     assert np.flatnonzero(used).tolist() == [0, 2, 3]
     np.testing.assert_array_equal(policy._blocks, np.swapaxes(policy._blocks, -1, -2))
+
+
+class ZoomsByDefinition(ContextualZooming):
+    """Compares every choice with one that computes what belongs to which ball, and all indices, afresh."""
+
+    choices = 0
+
+    def choose(self, contexts: Array) -> Array:
+        items = super().choose(contexts)
+        for b, w in np.ndindex(items.shape):
+            n = self._balls[b, w]
+            centres, radius = self._centres[b, w, :n], self._radius[b, w, :n]
+            own = np.flatnonzero(self._have[b, w])
+            points = np.concatenate([np.tile(contexts[b, w], (own.size, 1)), self._items[b, own]], 1)
+            inside = self.scale * np.abs(points[:, None] - centres).max(-1) <= radius
+            belongs = np.where(inside, radius, np.inf).argmin(1)
+            mean = self._sums[b, w, :n] / np.maximum(self._counts[b, w, :n], 1)
+            bound = mean + radius + self.confidence(self._counts[b, w, :n])
+            apart = self.scale * np.abs(centres[:, None] - centres).max(-1)
+            index = radius + (bound + apart).min(1)
+            relevant = np.unique(belongs)
+            best = relevant[index[relevant].argmax()]
+            assert self._chosen[b, w] == best
+            assert belongs[own == items[b, w]] == best
+            self.choices += int(n > 3)
+        return items
+
+
+def test_contextual_zooming_by_definition() -> None:
+    policy = ZoomsByDefinition(0.3)
+    taciturn.simulate(small(2, horizon=150), policy, seed=2)
+    assert policy.choices > 300
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ __all__ = ["table"]
 
 Floats = NDArray[np.float64]
 REPEATS = 1000
-MANY = 4000  # of what the intervals are meant for
+MANY = 16_000  # of what the intervals are meant for
 RUNS = (3, 4, 5, 7, 10, 15, 20)
 GRID = (np.arange(100_000) + 0.5) / 100_000
 

@@ -63,6 +63,7 @@ nitpick_ignore_regex = [
 SECTIONS = {
     "worlds": ("Worlds", "envs", "taciturn.envs", "*/*.py"),
     "policies": ("Policies", "policies", "taciturn.policies", "**/*.py"),
+    "logged": ("Logged data", "src/taciturn/logged", "taciturn.logged", "*.py"),
     "privacy": ("Privacy", "src/taciturn/privacy", "taciturn.privacy", "*.py"),
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
     "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),

@@ -15,10 +15,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taciturn import cli
+from taciturn import cli, simulate
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
+from taciturn.envs import recommender_v0
+from taciturn.logged import evaluate, fit_ratings, read_bandit
+from taciturn.policies import LinUCB
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
 
 DEEP = "[" * 2000 + "]" * 2000
@@ -197,6 +200,17 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["reproduce", "li2020"], ["figure", "li2020", "li2022"]),
         (["reproduce", "3.2"], ["figure", "3.2", "jiang2020/3.2"]),
         (["report", "nothing-here"], ["nothing-here"]),
+        (["logged", "ratings", "nothing-here.csv", "--policy", "Random"], ["nothing-here.csv"]),
+        (["logged", "ratings", "nothing-here.csv", "--policy", "Rndom"], ["Rndom", "Random"]),
+        (["logged", "bandit", "nothing-here.csv", "--policy", "Random"], ["nothing-here.csv"]),
+        (["logged", "bandit", "nothing-here.csv", "--policy", ","], ["--policy", "','"]),
+        (
+            ["logged", "bandit", "x.csv", "--policy", "Random,LinUCB", "--set", "policy.alpha=1"],
+            ["policy.alpha", "LinUCB"],
+        ),
+        (["logged", "bandit", "x.csv", "--policy", "Random", "--set", "num_agents=1"], ["--set", "num_agents"]),
+        (["logged", "bandit", "x.csv", "--policy", "LinUCB", "--set", "policy.alpha=-1"], ["alpha", "-1"]),
+        (["logged", "bandits", "x.csv"], ["bandits"]),
         (["benhc"], ["benhc"]),
     ],
 )
@@ -219,6 +233,51 @@ def test_several_roles(run: Run) -> None:
     code, _, err = run("run", "elicitation", "--policy", "Wintall")
     assert code == 1
     assert err == "taciturn: --policy must name one for each role, platform=NAME,individual=NAME, not 'Wintall'\n"
+
+
+def test_logged_ratings_end_to_end(run: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.integers(20)},{rng.integers(8)},{rng.integers(1, 6)},{time}" for time in range(300)]
+    (tmp_path / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *rows]), encoding="utf-8")
+    words = ["logged", "ratings", "ratings.csv", "--policy", "Random,LinUCB", "--set", "policy.LinUCB.kind=shared"]
+    words += ["--set", "num_agents=2", "--seeds", "3", "--until", "10"]
+    code, out, err = run(*words, "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["rewards"] == "simulator fitted to ratings.csv"
+    assert found["held_out"]["rows"] == 60
+    assert [len(one["regret"]) for one in found["policies"].values()] == [3, 3]
+    world = recommender_v0.population(family=fit_ratings("ratings.csv"), num_agents=2)
+    mine = [simulate(world, LinUCB("shared"), seed=seed, until=10).metrics["regret"][0] for seed in range(3)]
+    assert found["policies"]["LinUCB"]["regret"] == pytest.approx(mine)
+    code, out, _ = run(*words)
+    assert code == 0
+    assert out.count("simulator fitted to ratings.csv") == 2
+    assert "60 held-out ratings" in out
+    assert f"  {np.mean(mine):.4f}" in out
+    code, _, err = run(*words, "--set", "num_items=9")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "num_items" in err
+
+
+def test_logged_bandit_end_to_end(run: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    action, click = rng.integers(0, 3, 200), rng.integers(0, 2, 200)
+    rows = [f"a{a},{c},{1 / 3!r},{rng.random()}" for a, c in zip(action, click, strict=True)]
+    (tmp_path / "log.csv").write_text("\n".join(["item_id,click,propensity_score,context", *rows]), encoding="utf-8")
+    words = ["logged", "bandit", "log.csv", "--policy", "Random,LinUCB", "--set", "policy.LinUCB.kind=disjoint"]
+    code, out, err = run(*words, "--estimator", "all", "--json")
+    found = json.loads(out)
+    assert (code, err, found["uniform"]) == (0, "", True)
+    mine = evaluate(read_bandit("log.csv"), LinUCB("disjoint"), estimator="all")
+    assert found["policies"]["LinUCB"] == json.loads(json.dumps([vars(one) for one in mine]))
+    code, out, _ = run(*words)
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()[3:]] == [["Random", "replay"], ["LinUCB", "replay"]]
+    assert f"{mine[0].value:.4f}" in out
+    code, _, err = run("logged", "bandit", "log.csv", "--policy", "OracleItem")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "hidden truth" in err
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

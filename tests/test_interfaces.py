@@ -1,7 +1,9 @@
 """What the interfaces do beyond what `taciturn.testing.interfaces` checks of every world: info, seats, parameters, masks."""
 
+import copy
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +18,7 @@ import worlds as tiny
 from cases import CASES, MADE, ONE_ROLE, OTHERS, SMALL
 
 from taciturn import registry
-from taciturn.envs.core import AECView, Array, ParallelView, Seat, SingleEnv, World
+from taciturn.envs.core import AECView, Array, LazyInfo, ParallelView, Seat, SingleEnv, World
 from taciturn.policies import PPCL
 from taciturn.testing.cases import by_agent, draw
 from taciturn.wrappers import (
@@ -53,6 +55,39 @@ class Secretive(tiny.Consensus):
         return {"time": 0}
 
 
+def test_a_lazy_info_is_a_dict_that_is_computed_once_when_it_is_read() -> None:
+    entries: dict[str, Any] = {"a": 1, "b": [2]}
+    computed: list[int] = []
+
+    def compute() -> dict[str, Any]:
+        computed.append(1)
+        return dict(entries)
+
+    def make() -> LazyInfo:
+        return LazyInfo(compute, {"a", "b"})
+
+    reads: list[Callable[[Any], Any]] = [
+        dict, lambda x: {**x}, lambda x: x | {}, lambda x: {} | x, copy.copy, copy.deepcopy, LazyInfo.copy,
+        lambda x: pickle.loads(pickle.dumps(x)), lambda x: json.loads(json.dumps(x)), lambda x: (lambda **y: y)(**x),
+        lambda x: eval(repr(x)), lambda x: dict(x.items()), lambda x: {key: x[key] for key in x},
+        lambda x: dict(zip(x, x.values(), strict=True)), lambda x: x | {"a": 1}, lambda x: {"a": 0} | x,
+    ]  # fmt: skip
+    for i, read in enumerate(reads):
+        assert read(make()) == entries
+        assert len(computed) == i + 1
+    info = make()
+    assert info.get("c", 3) == 3
+    assert len(computed) == len(reads)
+    assert (info.get("a"), info.pop("a"), dict(info)) == (1, 1, {"b": [2]})
+    info = make()
+    info["c"] = 3
+    info |= {"d": 4}
+    assert info == {"a": 1, "b": [2], "c": 3, "d": 4}
+    assert make() == make() == entries == make()
+    assert make() != {}
+    assert (len(make()), bool(make()), "a" in make(), "c" in make(), list(make())) == (2, True, True, False, ["a", "b"])
+
+
 def test_what_a_turn_leaves_out_is_filled_in_and_what_is_not_declared_is_refused() -> None:
     population = World(Forgetful, tiny.Params).population(2)
     population.reset(seed=0)
@@ -63,9 +98,7 @@ def test_what_a_turn_leaves_out_is_filled_in_and_what_is_not_declared_is_refused
         assert info["time"].tolist() == [time if told else 0] * 2
     secretive = World(Secretive, tiny.Params).population()
     secretive.reset(seed=0)
-    with pytest.raises(
-        ValueError, match="empty_info of consensus must declare all keys of info, also _votes, luck, votes"
-    ):
+    with pytest.raises(ValueError, match="empty_info of consensus must declare all keys of info, also luck, votes"):
         secretive.step(np.zeros((1, 4), np.int64))
 
 

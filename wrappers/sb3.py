@@ -1,12 +1,14 @@
 """A population as a Stable-Baselines3 VecEnv, in which every agent of every replica is one row."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import cache, partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Population, picture
+from taciturn.envs.core.info import Info, LazyInfo
 from taciturn.envs.core.views import effective_actions
 from taciturn.validation import Array, missing_extra
 
@@ -47,6 +49,7 @@ class RowsVecEnv(VecEnv):
         super().__init__(population.num_envs * self.rows, role.layout.space(), role.action_space)
         self._shape = (population.num_envs, self.rows)
         self._actions: Array = np.zeros(0)
+        self._keys: Set[str] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.rows} rows a replica of {self.population!r}>"
@@ -114,16 +117,27 @@ class RowsVecEnv(VecEnv):
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False for _ in self._get_indices(indices)]
 
-    def _infos(self, info: dict[str, Any], truncated: Array) -> list[dict[str, Any]]:
-        """The infos of all rows; the rows of a replica share one dict."""
+    def _infos(self, info: Info, truncated: Array) -> list[Info]:
+        """The infos of all rows; the rows of a replica share one."""
+        if self._keys is None:
+            self._keys = {key for key in info if key[0] != "_"} | {"TimeLimit.truncated"}
+        by_replica = cache(partial(self._by_replica, info, truncated))
+
+        def one(replica: int) -> Info:
+            return by_replica()[replica]
+
+        replicas = [LazyInfo(partial(one, i), self._keys) for i in range(self.population.num_envs)]
+        return [told for told in replicas for _ in range(self.rows)]
+
+    def _by_replica(self, info: Info, truncated: Array) -> list[Info]:
+        """The entries of `_infos` by replica."""
         info = info | {"TimeLimit.truncated": truncated}
         columns = {
             key: values.tolist() if values.ndim == 1 else list(values)
             for key, values in info.items()
             if key[0] != "_" and not isinstance(values, dict)
         }
-        replicas = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        return [one for one in replicas for _ in range(self.rows)]
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     def _flat(self, observation: Array) -> Array:
         return observation.reshape(self.num_envs, -1)

@@ -2,6 +2,7 @@
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
 from taciturn.envs.core.controlled import Controlled, Played, Seat
+from taciturn.envs.core.info import LazyInfo
 from taciturn.envs.core.population import (
     Acts,
     NotPrivate,
@@ -11,18 +12,19 @@ from taciturn.envs.core.population import (
     Transition,
     as_policies,
     begin,
-    select,
 )
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.states import select, updated
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
-    "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout", "NotPrivate",
-    "ParallelView", "Played", "Population", "PublicView", "Role", "Rollout", "Seat", "SingleEnv", "Step", "Streams", "Transition",
-    "VectorView", "World", "as_policies", "begin", "choice", "integer", "join", "number", "picture", "select", "vector",
+    "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout", "LazyInfo",
+    "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Role", "Rollout", "Seat", "SingleEnv", "Step", "Streams",
+    "Transition", "VectorView", "World", "as_policies", "begin", "choice", "integer", "join", "number", "picture", "select",
+    "updated", "vector",
 ]  # fmt: skip

@@ -115,6 +115,7 @@ class Channel:
     Attributes:
         everyone: int64[B], messages that every agent sent.
         each: int64[B, N] or None, further messages of single agents (None until some send and others do not).
+        times: how often these counts have changed.
         live: bool[B], replicas that are not done; only their messages count.
         stopped: bool[B], replicas that a budget ends with this step.
     """
@@ -130,6 +131,7 @@ class Channel:
         self.silence_tells = self._silence_tells = silence_tells
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
+        self.times = 0
         self.live: Array = np.zeros(0, np.bool_)
         self.stopped: Array = np.zeros(0, np.bool_)
         self.config = ChannelConfig()
@@ -180,6 +182,7 @@ class Channel:
 
     def reset(self, num_envs: int, where: Array | None = None) -> None:
         """Forget the counts of the replicas that `where` bool[B] marks (default: of all)."""
+        self.times += 1
         if where is None:
             self.everyone, self.each, self.live = np.zeros(num_envs, np.int64), None, np.ones(num_envs, np.bool_)
             self.stopped = np.zeros(num_envs, np.bool_)
@@ -331,7 +334,7 @@ class Channel:
                 )
             y, delivered = self.send(messages())
             return y.sum(1), delivered.sum(1)
-        self.everyone += self.live
+        self._count(None, (len(self.live), self.num_senders))
         if mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), self.live)
         if zeros is not None:
@@ -362,6 +365,7 @@ class Channel:
         """
         if self.config.mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), everyone, each if charged is None else charged)
+        self.times += 1
         if everyone is not None:
             self.everyone += everyone
         if each is not None:
@@ -373,6 +377,7 @@ class Channel:
             if self.config.mechanism is not None:
                 self.ledger.charge(self.name, NoPrivacy().loss(), each=each)
             self.each = each.copy() if self.each is None else self.each + each
+            self.times += 1
 
     def messages(self) -> Array:
         """The number of messages that each agent has sent so far, int64[B, N], read-only."""
@@ -395,6 +400,7 @@ class Channel:
         return who
 
     def _count(self, senders: Array | None, shape: tuple[int, int]) -> None:
+        self.times += 1
         if senders is None:
             self.everyone += self.live
             return

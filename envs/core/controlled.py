@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from taciturn.envs.core.channel import ChannelConfig
-from taciturn.envs.core.population import Acts, Info, Population, Rollout, Step, begin, latest, overlaid
+from taciturn.envs.core.info import Info, LazyInfo, latest, overlaid
+from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array, choice, integer
@@ -163,7 +165,8 @@ class Controlled(Played):
         inner, reward = self.inner, 0.0
         while self.role not in inner.turn and not inner.done.all():
             step = self._rollout.play()
-            reward, info = reward + step.reward.get(self.role, 0.0), latest(info, step.info)
+            reward += step.reward.get(self.role, 0.0)
+            info = LazyInfo(partial(latest, info, step.info))
         self._keep_up()
         return reward, info
 

@@ -4,26 +4,27 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
+from taciturn.envs.core.info import Info, LazyInfo, picked
 from taciturn.envs.core.public import Fast, PublicView, fast_form
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.states import select
 from taciturn.privacy.composition import Method
 from taciturn.validation import MOST_NUMBERS, Array, array_of, integer, mapping, number, shown
 
 __all__ = [
-    "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin", "latest", "masked", "overlaid",
-    "select",
+    "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin",
 ]  # fmt: skip
 
 S = TypeVar("S")
-Info = dict[str, Any]
 Transition = tuple[S, dict[str, Array], Array, Array, Info]
 
 
@@ -48,38 +49,6 @@ class Step(NamedTuple):
     terminated: Array
     truncated: Array
     info: Info
-
-
-def select(mask: Array, yes: S, no: S) -> S:
-    """The state `yes` in the replicas that `mask` bool[B] marks and the state `no` in the others; neither is changed."""
-    picked: dict[str, Any] = {}
-    for field in fields(yes):  # type: ignore[arg-type]
-        a, b = getattr(yes, field.name), getattr(no, field.name)
-        picked[field.name] = a if a is b else np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-    return replace(yes, **picked)  # type: ignore[type-var]
-
-
-def masked(info: Info, mask: Array) -> Info:
-    """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key` convention)."""
-    return {key: value & mask if key.startswith("_") else value for key, value in info.items()}
-
-
-def overlaid(where: Array, yes: Info, no: Info) -> Info:
-    """The info `yes` in the replicas that `where` bool[B] marks and the info `no`, of the same keys, in the others."""
-    return {key: _picked(where, value, no[key]) for key, value in yes.items()}
-
-
-def latest(first: Info, then: Info) -> Info:
-    """What two steps in a row tell together: of each key the later value that has a meaning."""
-    told: Info = {key: _picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
-    return told | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in told}
-
-
-def _picked(where: Array, yes: Any, no: Any) -> Any:
-    """Values of an info, [B, ...] or by role, from `yes` or `no`."""
-    if isinstance(yes, Mapping):
-        return {role: _picked(where, values, no[role]) for role, values in yes.items()}
-    return np.where(where.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 class Population(ABC, Generic[S]):
@@ -145,8 +114,8 @@ class Population(ABC, Generic[S]):
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
         self._state: S | None = None
         self._nothing: Info | None = None
-        self._sent: list[Any] | None = None
-        self._spent: dict[str, Array] = {}
+        self._sent: list[int] | None = None
+        self._spent: Info = {}
         self._turn = 0
 
     # What a world writes.
@@ -170,7 +139,8 @@ class Population(ABC, Generic[S]):
         Returns:
             (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
             [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
-            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out.
+            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out. Few loops read infos, so one that
+            takes time to compute is a `LazyInfo` of what does not change later, such as states.
         """
 
     def empty_info(self) -> Info:
@@ -333,26 +303,34 @@ class Population(ABC, Generic[S]):
 
     def _told(self, info: Info, live: Array) -> Info:
         """The info of a step: what `transition` gave and what was spent, with all keys, and all masks, which hold where `live` bool[B]."""
+        if not isinstance(info, LazyInfo):
+            self._declared(info)
+        return LazyInfo(partial(self._all_told, info, live, self._spent_so_far()))
+
+    def _declared(self, info: Info) -> Info:
+        """The keys of infos, with their values where nothing is told; ValueError if `info` has others."""
         if self._nothing is None:
             self._nothing = {key: self._repeated(value) for key, value in self.empty_info().items()}
-        nothing = self._nothing
-        unknown = info.keys() - nothing.keys() - {f"_{key}" for key in nothing}
+        unknown = {key.removeprefix("_") for key in info} - self._nothing.keys()
         if unknown:
             raise ValueError(
                 f"empty_info of {self.name} must declare all keys of info, also {', '.join(sorted(unknown))}"
             )
+        return self._nothing
+
+    def _all_told(self, info: Info, live: Array, spent: Info) -> Info:
+        """The entries of `_told`; `spent` as it was when the step ended."""
+        nothing = self._declared(info)
         all_live, nobody = bool(live.all()), np.zeros_like(live)
         told: Info = {}
         masks: Info = {}
         for key, none in nothing.items():
             own = info.get(f"_{key}", live) if key in info else nobody
             mask = own if own is live else own & live
-            told[key] = info[key] if mask is live and all_live else _picked(mask, info.get(key, none), none)
+            told[key] = info[key] if mask is live and all_live else picked(mask, info.get(key, none), none)
             masks[f"_{key}"] = mask
-        if self.channels:
-            spent = self._spent_so_far()
-            return told | spent | masks | dict.fromkeys((f"_{key}" for key in spent), live)
-        return told | masks
+        told |= {name: value.copy() for name, value in spent.items()}
+        return told | masks | dict.fromkeys((f"_{key}" for key in spent), live)
 
     def _repeated(self, value: Any) -> Any:
         """A value of `empty_info` for all replicas: [B], [B, K], or `{role: [B, N]}`."""
@@ -362,12 +340,12 @@ class Population(ABC, Generic[S]):
             }
         return np.broadcast_to(value, (self.num_envs, *np.shape(value)))
 
-    def _spent_so_far(self) -> dict[str, Array]:
+    def _spent_so_far(self) -> Info:
         """`spending` for an info, computed anew only if something has been sent since the last one."""
-        sent = [(c.everyone.sum(), 0 if c.each is None else c.each.sum()) for c in self.channels.values()]
+        sent = [channel.times for channel in self.channels.values()]
         if sent != self._sent:
-            self._sent, self._spent = sent, self.spending()
-        return {name: value.copy() for name, value in self._spent.items()}
+            self._sent, self._spent = sent, self.spending() if sent else {}
+        return self._spent
 
     def _agent_messages(self) -> Array:
         return np.sum([channel.messages() for channel in self.channels.values()], axis=0)
@@ -560,7 +538,7 @@ class Population(ABC, Generic[S]):
     def _running(self) -> tuple[S, Array]:
         """The state and the replicas that are done, bool[B]; raises ResetNeeded if all are."""
         frozen = self.terminated | self.truncated
-        if frozen.all():
+        if frozen.any() and frozen.all():
             raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
         return self.state, frozen
 

@@ -1,6 +1,7 @@
 """The standard interfaces: thin views of a `Population`, each written once for all worlds."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,8 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from taciturn.envs.core.population import Info, Population, Step, latest, masked, overlaid
+from taciturn.envs.core.info import Info, LazyInfo, latest, masked, overlaid
+from taciturn.envs.core.population import Population, Step
 from taciturn.envs.core.render import RENDER_MODES, Renderer
 from taciturn.validation import Array, array_of, choice, mapping, shown
 
@@ -83,13 +85,13 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         observation, info = self.population.reset(seed=seed, options=options)
         super().reset(seed=seed)  # only now, since what is refused changes nothing
         self._renderer.update()
-        return observation[0, 0], _one(info) | self._mask()
+        return observation[0, 0], self._told(info)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         step = self.population.step(array_of("action", action)[None, None])
         self._renderer.update()
-        info = _one(step.info) | self._mask()
-        return step.observation[0, 0], float(step.reward[0, 0]), bool(step.terminated[0]), bool(step.truncated[0]), info
+        reward, terminated, truncated = step.reward[0, 0], step.terminated[0], step.truncated[0]
+        return step.observation[0, 0], float(reward), bool(terminated), bool(truncated), self._told(step.info)
 
     @property
     def action_masks(self) -> Callable[[], Array]:
@@ -102,9 +104,10 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
             raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
         return lambda: effective_actions(self.population, self.role)[0]
 
-    def _mask(self) -> Info:
+    def _told(self, info: Info) -> Info:
         mask = self.population.action_mask(self.role)
-        return {} if mask is None else {"action_mask": mask[0, 0].astype(np.int8)}
+        own: Info = {} if mask is None else {"action_mask": mask[0, 0].astype(np.int8)}
+        return LazyInfo(lambda: _one(info) | own)
 
 
 class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
@@ -147,7 +150,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         observation, info = self.population.reset(seed=seed, options=options, where=where)
         super().reset(seed=seed)
         self._ended = self.population.done.copy()
-        return observation[:, 0], _whole(info) | self._mask()
+        return observation[:, 0], self._told(info)
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
         population, actions = self.population, array_of("actions", actions)
@@ -162,17 +165,20 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 f"replicas {ended} are done: reset(options={{'reset_mask': ...}}) them first"
             )
         observation, reward, terminated, truncated, info = population.step(actions)
-        info = _whole(info)
         self._ended = ended = terminated | truncated
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
             final: Array = np.full(self.num_envs, None, dtype=object)
             for i in np.flatnonzero(ended):
                 final[i] = observation[i, 0]
-            last = {"final_obs": final, "final_info": masked(info | self._mask(), ended)}
+            last = {"final_obs": final, "final_info": masked(_whole(info) | self._mask(), ended)}
             observation, begun = population.reset(where=ended)
-            info = overlaid(ended, _whole(begun), info) | last | {f"_{key}": ended for key in last}
+            told = (
+                overlaid(ended, _whole(begun), _whole(info)) | last | {f"_{key}": ended for key in last} | self._mask()
+            )
             self._ended = np.zeros(self.num_envs, np.bool_)
-        return observation[:, 0], reward[:, 0], terminated, truncated, info | self._mask()
+        else:
+            told = self._told(info)
+        return observation[:, 0], reward[:, 0], terminated, truncated, told
 
     def _step_after_end(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
         """Reset the replicas that ended in the last step, ignoring their actions, and step the others."""
@@ -189,7 +195,11 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
             observation, begun = population.reset(where=fresh)
             info = overlaid(fresh, begun, info)
         self._ended = population.done.copy()
-        return observation[:, 0], reward[:, 0], terminated & ~fresh, truncated & ~fresh, _whole(info) | self._mask()
+        return observation[:, 0], reward[:, 0], terminated & ~fresh, truncated & ~fresh, self._told(info)
+
+    def _told(self, info: Info) -> Info:
+        mask = self._mask()
+        return LazyInfo(lambda: _whole(info) | mask)
 
     def _mask(self) -> Info:
         mask = self.population.action_mask(self.role)
@@ -270,9 +280,15 @@ class _Agents(_OneReplica):
 
         Where few act at a time, `acting` says whether the agent acts next; if nothing is given by role, those who do not share one dict.
         """
-        common = _one(info)
         acting = {role: self.population.acting(role) for role in self._of}
         masks = {role: self.population.action_mask(role) for role in self._of}
+        return LazyInfo(partial(self._by_agent, info, self.population.turn, acting, masks))
+
+    def _by_agent(
+        self, info: Info, turn: tuple[str, ...], acting: dict[str, Array | None], masks: dict[str, Array | None]
+    ) -> dict[str, Info]:
+        """The entries of `_infos`: `turn`, `acting` and `masks` are as they were when the step ended."""
+        common = _one(info)
         few = [role for role, rows in acting.items() if rows is not None]
         if few:
             common["acting"] = False
@@ -281,7 +297,7 @@ class _Agents(_OneReplica):
             infos = dict.fromkeys(self.possible_agents, common)
         else:
             infos = {agent: common.copy() for agent in self.possible_agents}
-        for role in self.population.turn if few else ():
+        for role in turn if few else ():
             rows = acting[role]
             for i in range(len(self._of[role])) if rows is None else rows[0]:
                 infos[self._of[role][i]] = infos[self._of[role][i]] | {"acting": True}
@@ -372,7 +388,7 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         rewards: dict[str, Array] = {}
         for turn in (self.population.turns or ())[:-1]:
             step, earned = self._play({role: actions[role] for role in turn})
-            info = latest(step.info, info)
+            info = LazyInfo(partial(latest, step.info, info))
             for role, more in earned.items():
                 rewards[role] = rewards[role] + more if role in rewards else more
         return rewards, info
@@ -459,6 +475,14 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         self.agents.remove(agent)
         if self.agents:
             self.agent_selection = self.agents[0]
+
+    def last(self, observe: bool = True) -> tuple[Array | None, float, bool, bool, Info]:
+        """See PettingZoo."""
+        agent, infos = self.agent_selection, self.infos
+        done = self.terminations[agent], self.truncations[agent]
+        # What is told of a buried agent goes with it.
+        info = infos[agent] if any(done) else LazyInfo(lambda: infos[agent])
+        return self.observe(agent) if observe else None, self._cumulative_rewards[agent], *done, info
 
     def observe(self, agent: str) -> Array:
         if agent in self._shown:

@@ -101,7 +101,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World, updated
 from taciturn.envs.core.qualities import repeated
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import drawing, payments
@@ -352,7 +352,7 @@ class Elicitation(Population[State]):
         fields = self.announcements.decode(action)
         same = np.array_equal(fields["target"], state.target)
         bound = state.bound if same else self.bounds(state.theta, fields["target"])
-        return replace(state, **fields, bound=bound)
+        return updated(state, **fields, bound=bound)
 
     def reference(self, state: State) -> Floats:
         """Shares of all past reports and one more of each, [B, x]."""
@@ -417,7 +417,7 @@ class Elicitation(Population[State]):
         totals = {name: values.sum(1) for name, values in by_agent.items()}
         new, reward, outcome = self.settle(state, counts, prizes, totals, np.where(joins, budget, -1.0))
         if self.params.show_reports:
-            new = replace(new, reports=np.where(delivered, received, -1))
+            new = updated(new, reports=np.where(delivered, received, -1))
         shown = {"data": data, "budgets": new.budget.copy(), "levels": levels, "payments": paid, "costs": costs}
         info = outcome | {"theta": state.theta.copy(), "tie": prizes.tie}
         info |= {name: {"individual": values} for name, values in shown.items()}
@@ -454,7 +454,7 @@ class Elicitation(Population[State]):
             "level": totals["levels"] / n, "participation": joined / n, "utility": (paid - totals["cost"]) / n,
             "degenerate": prizes.degenerate, "paid": paid,
         }  # fmt: skip
-        new = replace(
+        new = updated(
             state, counts=counts, past=state.past + counts, paid=paid, degenerate=prizes.degenerate, winner=prizes.winner,
             budget=budget, campaign=state.campaign + 1, sums=state.sums + np.stack([summed[name] for name in SUMS], -1),
         )  # fmt: skip

@@ -61,7 +61,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Fast, Layout, Role, Transition, World
+from taciturn.envs.core import Fast, Layout, LazyInfo, Role, Transition, World
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.model import State as BanditState
 from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
@@ -162,7 +162,8 @@ class ArmElimination(FederatedBandit):
         missing = (each * (1 - epoch_mean(state, new))).sum(-1)
         reward = -(p.num_agents * missing + cost) / (p.num_agents * self.params.horizon)
         nobody = np.zeros(self.num_envs, np.bool_)
-        info = self.inform(new) | {"slots": slots, "pulls": pulls}
+        neighbour = self.neighbour_messages
+        info = LazyInfo(lambda: self.inform(new, neighbour) | {"slots": slots, "pulls": pulls})
         return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.params.horizon, info
 
     def empty_info(self) -> dict[str, Any]:

@@ -4,13 +4,14 @@ Shapes: B replicas, M agents, K arms. Equation 3 of the paper defines differenti
 theorems; the schedule of the algorithms is in `taciturn.policies.reference.arm_elimination`.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
 
 from taciturn.envs.core.preferences import led_by_wrong
 from taciturn.envs.core.qualities import repeated
+from taciturn.envs.core.states import updated
 from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 
 __all__ = [
@@ -58,7 +59,7 @@ S = TypeVar("S", bound=State)
 def own_copy(state: S, communicates: bool = True) -> S:
     """A copy that may be written to; unless it `communicates`, the arrays that only communication changes are shared."""
     shared = ("quality",) if communicates else ("quality", *COMMUNICATED)
-    return replace(state, **{f.name: getattr(state, f.name).copy() for f in fields(state) if f.name not in shared})
+    return updated(state, **{f.name: getattr(state, f.name).copy() for f in fields(state) if f.name not in shared})
 
 
 # Arm means.

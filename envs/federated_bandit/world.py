@@ -98,13 +98,13 @@ Version history
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, LazyInfo, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import fast_form
 from taciturn.envs.federated_bandit import drawing, model
@@ -377,7 +377,8 @@ class FederatedBandit(Population[State]):
         new.time[:] += 1
         reward = drawn - self.communicate(new, asks, np.ones(self.num_envs, np.int64))
         nobody = np.zeros(self.num_envs, np.bool_)
-        return new, {"agent": reward}, nobody, new.time >= self.params.horizon, self.inform(new)
+        info = LazyInfo(partial(self.inform, new, self.neighbour_messages))
+        return new, {"agent": reward}, nobody, new.time >= self.params.horizon, info
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         self._state = jump(self, forms["agent"].plan, policies["agent"], until)
@@ -396,17 +397,18 @@ class FederatedBandit(Population[State]):
         mask[:, :, arms:] = self.may_upload(state)[:, :, None]
         return mask
 
-    def transmissions(self, state: State) -> dict[str, Ints]:
-        """Messages over links so far by kind, int64[B] each."""
+    def transmissions(self, state: State, neighbour: Ints | None = None) -> dict[str, Ints]:
+        """Messages over links so far by kind, int64[B] each; `neighbour` of that kind (None: those until now)."""
         receivers = self.params.num_agents if self.params.hybrid or not self.params.components else 0
         server = {"upload": state.uploads.copy(), "broadcast": state.rounds * receivers}
         elapsed = self.traffic.elapsed(state.phase_left)
         rounds = {kind: state.rounds * total[-1] + total[elapsed] for kind, total in self.traffic.sent.items()}
-        return server | {"neighbour": self.neighbour_messages} | rounds
+        return server | {"neighbour": self.neighbour_messages if neighbour is None else neighbour} | rounds
 
-    def cost(self, state: State) -> tuple[Ints, Floats]:
-        """(Messages over links but for broadcasts, int64[B]; their cost by equation 2 of Li & Song, float64[B])."""
-        p, kinds = self.params, self.transmissions(state)
+    def cost(self, state: State, kinds: dict[str, Ints] | None = None) -> tuple[Ints, Floats]:
+        """(Messages over links but for broadcasts, int64[B]; their cost by equation 2 of Li & Song, float64[B]); `kinds` are the
+        `transmissions` so far."""
+        p, kinds = self.params, self.transmissions(state) if kinds is None else kinds
         between = sum(count for kind, count in kinds.items() if kind not in ("upload", "broadcast"))
         cost = model.communication_cost(state.uploads, np.asarray(between), p.server_link_cost, p.agent_link_cost)
         return state.uploads + between, cost
@@ -428,11 +430,13 @@ class FederatedBandit(Population[State]):
         reals = dict.fromkeys(("regret", "local_regret", "cost"), 0.0)
         return reals | dict.fromkeys(counts, 0) | {"last_round": np.zeros(self.params.arms, np.int64)}
 
-    def inform(self, state: State) -> dict[str, Any]:
-        transmissions, cost = self.cost(state)
+    def inform(self, state: State, neighbour: Ints) -> dict[str, Any]:
+        """The info of a step after which the state is `state`, and `neighbour` int64[B] messages have gone to neighbours."""
+        kinds = self.transmissions(state, neighbour)
+        transmissions, cost = self.cost(state, kinds)
         return {
             "regret": regret(state), "local_regret": model.local_regret(state), "cost": cost, "transmissions": transmissions,
-            **self.transmissions(state), "rounds": state.rounds, "phase": (state.phase_left > 0).astype(np.int64),
+            **kinds, "rounds": state.rounds, "phase": (state.phase_left > 0).astype(np.int64),
             "active_arms": self.playing(state).sum(-1), "last_round": state.last_round,
         }  # fmt: skip
 

@@ -72,7 +72,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, Transition, World
+from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, Transition, World, updated
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition
 from taciturn.envs.federated_training.reward_curve import (
@@ -205,7 +205,7 @@ class FederatedTraining(RoundStopping):
         parameters, loss, accuracy = state.parameters.copy(), state.loss.copy(), state.accuracy.copy()
         parameters[who] = federated_average(parameters[who], updates[who], (delivered * sizes)[who])
         loss[who], accuracy[who] = self.classifier.evaluate(parameters[who], self.data.test_x, self.data.test_y)
-        return replace(state, parameters=parameters, loss=loss, accuracy=accuracy), state.loss - loss
+        return updated(state, parameters=parameters, loss=loss, accuracy=accuracy), state.loss - loss
 
     def transition(self, state: round_stopping.State, actions: dict[str, Array]) -> Transition[round_stopping.State]:
         new, reward, terminated, truncated, info = super().transition(state, actions)

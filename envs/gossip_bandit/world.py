@@ -80,12 +80,13 @@ Version history
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select
+from taciturn.envs.core import Acts, Fast, Layout, LazyInfo, Role, Transition, World, preferences, select, updated
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -97,6 +98,7 @@ from taciturn.envs.core.qualities import Instances, OptionParams
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
+from taciturn.privacy.base import Mechanism
 from taciturn.privacy.spending import basic_cost
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
 
@@ -217,7 +219,7 @@ def tick(state: State, option: Ints, signal: Bools, adopts: Bools, happens: Bool
     first = agrees & (state.agreed_on < 0)
     departs = agreed & (holders != state.holders).any(1)
     time = np.where(happens, state.due, state.time)
-    return replace(
+    return updated(
         state, preference=preference, holders=holders, time=time, ticks=state.ticks + happens, requests=requests,
         pulls=done_pulls, holder_ticks=state.holder_ticks + state.holders * happens[:, None],
         successes=state.successes + (pulls & signal), agreed_at=np.where(first, time, state.agreed_at),
@@ -271,7 +273,7 @@ class GossipBandit(SocialPopulation[State]):
         channel = self.channels["preference"]
         channel.live = channel.live & comes
         counts, received = self.ask(state)
-        return replace(
+        return updated(
             state, due=due, ticker=np.where(comes[:, None], ticker, state.ticker),
             counts=np.where(comes[:, None], counts, state.counts), received=np.where(comes, received, state.received),
         )  # fmt: skip
@@ -295,7 +297,7 @@ class GossipBandit(SocialPopulation[State]):
         signal = self.private(drawn[:, None], state.ticker)[:, 0]
         after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
         all_zero_ticks = state.all_zero_ticks + (happens & all_zero(state, self.reply_law[1]))
-        return replace(after, all_zero_ticks=all_zero_ticks), option, signal
+        return updated(after, all_zero_ticks=all_zero_ticks), option, signal
 
     def record_popularity(self, state: State) -> None:
         self.history.record(state.time, lambda: popularity(state.holders, self.params.num_agents))
@@ -309,7 +311,9 @@ class GossipBandit(SocialPopulation[State]):
             own = after.preference[np.arange(self.num_envs), state.ticker[:, 0]]
             reward = draw_signal(own, state.qualities, self.stream("rewards")) & happens
         new = self.schedule(after, np.where(happens, after.time, np.inf))
-        info = self.inform(state, new, option, signal, happens)
+        info = LazyInfo(
+            partial(self.inform, state, new, option, signal, happens, self.channels["preference"].config.mechanism)
+        )
         truncated = new.due > self.params.horizon
         return new, {"agent": reward[:, None].astype(np.float64)}, np.zeros(self.num_envs, np.bool_), truncated, info
 
@@ -319,7 +323,9 @@ class GossipBandit(SocialPopulation[State]):
         totals = {"popularity": popularity, "epsilon_per_requester": 0.0, "regret": 0.0, "all_zero": False}
         return {"time": 0.0} | events | totals
 
-    def inform(self, before: State, new: State, option: Ints, signal: Bools, happens: Bools) -> dict[str, Any]:
+    def inform(
+        self, before: State, new: State, option: Ints, signal: Bools, happens: Bools, mechanism: Mechanism | None
+    ) -> dict[str, Any]:
         """The info of a step; see the module's docstring."""
         n = self.params.num_agents
         pulls = happens & (option < self.params.num_options)
@@ -328,7 +334,7 @@ class GossipBandit(SocialPopulation[State]):
             "time": new.time, "option": option, "_option": pulls, "signal": signal.astype(np.int64), "_signal": pulls,
             "consensus": new.holders.argmax(1), "_consensus": agrees & ~agreed, "departure": before.holders.argmax(1),
             "_departure": agreed & ~agrees, "popularity": popularity(new.holders, n),
-            "epsilon_per_requester": self.basic_epsilon(new.requests.max(1)), "regret": self.regret(new),
+            "epsilon_per_requester": basic_cost(mechanism, new.requests.max(1)), "regret": self.regret(new),
             "all_zero": new.all_zero_ticks > before.all_zero_ticks,
         }  # fmt: skip
 
@@ -372,7 +378,7 @@ class GossipBandit(SocialPopulation[State]):
             state, ticks, until, forms["agent"], reply_sums(replies, *law) if noisy else None, one_peer=p.asks == "one",
             zeros=self.zeros, chance=int(law[1] * replies), streams=(clock, channel.rng, policy.rng, self.stream("pulls")),
         )  # fmt: skip
-        state = replace(state, **changes)
+        state = updated(state, **changes)
         channel.live = happens
         if p.asks == "all":
             channel.record(everyone=ticks)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.rewards import means
 
 __all__ = ["describe", "draw"]
@@ -15,7 +16,13 @@ def describe(world: Any, replica: int = 0) -> str:
     told = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
     items = s.active[replica].sum(1)
     at_hand = f"{items.min()}" if items.min() == items.max() else f"{items.min()} to {items.max()}"
-    return f"round {s.time[replica]:5d}  {told}  items at hand {at_hand}"
+    return f"round {s.time[replica]:5d}  {told}  items at hand {at_hand}{_origin(world)}"
+
+
+def _origin(world: Any) -> str:
+    """What mean rewards were fitted to, so that nobody takes them for those of the users in the data."""
+    family = world.params.family
+    return f"  {family.title}" if isinstance(family, Catalogue) else ""
 
 
 def draw(world: Any, axes: Any, replica: int = 0) -> None:
@@ -33,5 +40,6 @@ def draw(world: Any, axes: Any, replica: int = 0) -> None:
     axes.set_xlabel("first feature")
     axes.set_ylabel("second feature")
     axes.set_title(
-        f"round {s.time[replica]}: regret {world.measure('regret')[replica]:.3f}; agent 0", fontsize="medium"
+        f"round {s.time[replica]}: regret {world.measure('regret')[replica]:.3f}; agent 0{_origin(world)}",
+        fontsize="medium",
     )

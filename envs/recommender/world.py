@@ -55,11 +55,13 @@ Privacy channels
 Arguments
     - num_agents: W >= 1.
     - graph: who are neighbours: "none", or anything that `taciturn.envs.core.graph.Graph.of` reads, connected or not.
-    - context_dim: d, 1 to 9.
+    - context_dim: d, 1 to 9; None: 2, or that of `family`.
     - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with values in [0, 1]; see
-      `taciturn.envs.recommender.rewards`. Whatever is random about it is drawn at each reset.
-    - num_items: size of the catalogue, K.
-    - repository: number of items of an agent, drawn from the catalogue.
+      `taciturn.envs.recommender.rewards`. Whatever is random about it is drawn at each reset. Or a simulator fitted to ratings
+      (`taciturn.logged.fit_ratings`), which brings its own catalogue, and contexts of users that visits are drawn from; learners practise
+      in `peak` worlds of the same size then.
+    - num_items: size of the catalogue, K; None: 4,000, or that of `family`.
+    - repository: number of items of an agent, drawn from the catalogue; None: half of it.
     - homogeneous: whether all agents have the same items.
     - growth: [(round, fraction), ...]: this fraction of each repository arrives only at the beginning of that round (counted from 0).
     - cluster_depth: D, 1 to 8.
@@ -88,9 +90,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World, updated
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import drawing
+from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
 from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
@@ -120,10 +123,10 @@ class Params:
 
     num_agents: int = 8
     graph: Any = "star"
-    context_dim: int = 2
+    context_dim: Any = None
     family: Any = "peak"
-    num_items: int = 4000
-    repository: int = 2000
+    num_items: Any = None
+    repository: Any = None
     homogeneous: bool = False
     growth: Any = ()
     cluster_depth: int = 3
@@ -132,6 +135,7 @@ class Params:
 
     def __post_init__(self) -> None:
         agents = integer("num_agents", self.num_agents, at_least=1, at_most=MOST_NUMBERS)
+        self._complete()
         integer("context_dim", self.context_dim, at_least=1, at_most=MOST_DIMS)
         if not callable(self.family):
             choice("family", self.family, FAMILIES)
@@ -145,6 +149,19 @@ class Params:
         integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
         object.__setattr__(self, "growth", read_growth(self.growth))
         _ = self.network
+
+    def _complete(self) -> None:
+        """Set the sizes that were not given; ValueError if one differs from that of the catalogue that `family` brings."""
+        brought = isinstance(self.family, Catalogue)
+        sizes = (self.family.contexts.shape[1], len(self.family.items)) if brought else (2, 4000)
+        for name, size in zip(("context_dim", "num_items"), sizes, strict=True):
+            given = getattr(self, name)
+            if given is None:
+                object.__setattr__(self, name, size)
+            elif brought and given != size:
+                raise ValueError(f"{name} must be that of family, which is {size}, not {shown(given)}")
+        if self.repository is None and isinstance(self.num_items, int | np.integer):
+            object.__setattr__(self, "repository", (self.num_items + 1) // 2)
 
     @cached_property
     def network(self) -> Graph:
@@ -296,16 +313,22 @@ class Recommender(Population[State]):
         """The items [B, K, 5] and their codes [B, K] in the present runs."""
         return self.state.items, self.state.codes
 
+    def practice_params(self) -> Params:
+        return replace(self.params, family="peak") if callable(self.params.family) else self.params
+
     # What is drawn.
 
     def initial(self) -> State:
         p, size, rng = self.params, self.num_envs, self.stream("catalogue")
         k, d, w = p.num_items, p.context_dim, p.num_agents
         self.begin_run(self.channels["statistics"].live)
-        items = _clipped_clusters(
-            (size, k, ITEM_DIMS), rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)), ITEM_SPREAD, ITEM_UNIFORM,
-            rng.random((size, k)), rng.standard_normal((size, k, ITEM_DIMS)), rng.random((size, k, ITEM_DIMS)),
-        )  # fmt: skip
+        if isinstance(p.family, Catalogue):
+            items = np.repeat(p.family.items[None], size, 0)
+        else:
+            items = _clipped_clusters(
+                (size, k, ITEM_DIMS), rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)), ITEM_SPREAD, ITEM_UNIFORM,
+                rng.random((size, k)), rng.standard_normal((size, k, ITEM_DIMS)), rng.random((size, k, ITEM_DIMS)),
+            )  # fmt: skip
         order = self.stream("repositories").random((size, 1 if p.homogeneous else w, k)).argsort(-1)
         rank = np.empty(order.shape, np.int32)
         places = np.where(np.arange(k) < p.repository, np.arange(k), NEVER).astype(np.int32)
@@ -337,11 +360,17 @@ class Recommender(Population[State]):
         """The contexts of the next users, [rounds, B, W, d], from streams of their own."""
         p, size = self.params, (rounds, self.num_envs, self.params.num_agents)
         which = self.stream("contexts").random(size)
+        if isinstance(p.family, Catalogue):
+            return p.family.contexts[(which * len(p.family.contexts)).astype(np.int64)]
         noise = self.stream("contexts/normal").standard_normal((*size, p.context_dim))
         anywhere = self.stream("contexts/uniform").random((*size, p.context_dim))
         by_replica = [np.swapaxes(part, 0, 1) for part in (which, noise, anywhere)]
         shape = (self.num_envs, rounds, p.num_agents, p.context_dim)
         return np.swapaxes(_clipped_clusters(shape, centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, *by_replica), 0, 1)
+
+    def show_context(self, contexts: Floats, time: int) -> None:
+        """Show these contexts [B, W, d] instead of those that were drawn, after `time` rounds: the users in a log."""
+        self._state = updated(self.state, contexts=contexts, time=np.full(self.num_envs, time))
 
     def instance(self, state: State) -> dict[str, Floats]:
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
@@ -401,7 +430,7 @@ class Recommender(Population[State]):
         sums[replica, agent, cell, cluster] += likes
         shared = state.answered | self._consulted
         new = self.moved_on(
-            replace(
+            updated(
                 state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum(1),
                 expected_reward=state.expected_reward + mu.sum(1), regret=state.regret + (best - mu).sum(1),
                 shared=state.shared + shared.sum(1), time=state.time + 1,
@@ -422,8 +451,8 @@ class Recommender(Population[State]):
         self._consulted = np.zeros_like(self._consulted)
         before, now = self.params.available(state.time - 1), self.params.available(state.time)
         if (before == now).all():
-            return replace(state, contexts=contexts)
-        return replace(state, contexts=contexts, active=state.rank < now[:, None, None])
+            return updated(state, contexts=contexts)
+        return updated(state, contexts=contexts, active=state.rank < now[:, None, None])
 
     def show(self, cluster: Ints) -> None:
         """Everyone sees what is shown: what agents did not select through the channel passes it as it is."""
@@ -464,7 +493,7 @@ class Recommender(Population[State]):
         sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)
         counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
         means = np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)
-        return replace(state, answered=answered, counts=counts, means=means)
+        return updated(state, answered=answered, counts=counts, means=means)
 
     def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
         """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an answer as `shared`."""
@@ -537,7 +566,7 @@ class Recommender(Population[State]):
         np.add.at(counts, where, 1)
         np.add.at(sums, where, likes)
         mu, best = (values.sum((0, 2)) for values in self.mean_rewards(state, contexts, item))
-        new = replace(
+        new = updated(
             state, own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
             expected_reward=state.expected_reward + mu, regret=state.regret + best - mu,
             shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,

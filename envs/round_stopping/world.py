@@ -67,14 +67,14 @@ Version history
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, Population, Role, Transition, World
+from taciturn.envs.core import Layout, LazyInfo, Population, Role, Transition, World, updated
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping.model import (
     Completions,
@@ -239,7 +239,7 @@ class RoundStopping(Population[State]):
             received, queued, slots, upload = pareto_event(state, p, self.stream("uploads"))
             slots, upload = np.where(waits, slots, state.slots), np.where(waits, upload, state.upload)
         total = state.total_slots + (slots - state.slots)
-        return replace(
+        return updated(
             state, received=np.where(waits, received, state.received), queued=np.where(waits, queued, state.queued),
             slots=slots, total_slots=total, upload=upload, clock=state.rounds * p.broadcast_time + total * p.slot_time,
         )  # fmt: skip
@@ -258,7 +258,7 @@ class RoundStopping(Population[State]):
             return array
 
         rounds = state.rounds[who] + 1
-        return replace(
+        return updated(
             state, received=put(state.received, 0), queued=put(state.queued, 0), slots=put(state.slots, 0.0),
             rounds=put(state.rounds, rounds), updates=put(state.updates, state.updates[who] + state.received[who]),
             closed_slots=put(state.closed_slots, state.closed_slots[who] + state.slots[who]),
@@ -276,17 +276,19 @@ class RoundStopping(Population[State]):
         ends = ~waits | complete
         session = p.objective != "lagrangian"
         closes = ends & (after.clock + p.broadcast_time <= limit) if session else ends
-        after, earned = self.aggregate(after, closes)
-        new = self.close(after, closes, earned)
+        earned, new = np.zeros(self.num_envs), after
+        if closes.any():
+            after, earned = self.aggregate(after, closes)
+            new = self.close(after, closes, earned)
         if session:
             # The session ends when no further round can close within the horizon.
             terminated = (new.clock + min(p.slot_time, p.broadcast_time) > limit) | (ends & ~closes)
-            new = replace(new, clock=np.where(terminated, p.horizon, new.clock))
+            new = updated(new, clock=np.where(terminated, p.horizon, new.clock))
             reward = earned - p.price * (new.clock - state.clock)
         else:
             reward = np.where(closes, earned - p.price * (after.slots * p.slot_time + p.broadcast_time), 0.0)
             terminated = closes
-        info = self.step_info(after, new, closes, earned, complete)
+        info = LazyInfo(partial(self.step_info, after, new, closes, earned, complete))
         return new, {"server": reward[:, None]}, terminated, np.zeros(self.num_envs, np.bool_), info
 
     def empty_info(self) -> dict[str, Any]:

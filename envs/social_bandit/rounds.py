@@ -1,12 +1,13 @@
 """The fast form of the social bandit: rounds of agents that follow a `SocialRule`, drawn for all agents at once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from taciturn.envs.core.preferences import count_holders
 from taciturn.envs.core.public import Fast
+from taciturn.envs.core.states import updated
 from taciturn.envs.social_bandit.dissemination import pick_tokens
 from taciturn.validation import Bools, Floats, Ints
 
@@ -62,7 +63,7 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
         adopts = rng.random(p.num_agents) < adoption[b, option]
         preference[b, adopts] = option[adopts]
     share = holders / np.maximum(holders.sum(1, keepdims=True), 1)
-    return replace(
+    return updated(
         state, preference=preference, signals=phi.astype(np.float64),
         total_reward=state.total_reward + (share * phi).sum(1),
         expected_reward=state.expected_reward + np.vecdot(share, state.qualities),

@@ -88,13 +88,25 @@ Version history
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, ChannelConfig, Fast, Layout, Role, Transition, World, preferences, select
+from taciturn.envs.core import (
+    Acts,
+    ChannelConfig,
+    Fast,
+    Layout,
+    LazyInfo,
+    Role,
+    Transition,
+    World,
+    preferences,
+    select,
+    updated,
+)
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import (
     InitialPreferences,
@@ -302,7 +314,7 @@ class SocialBandit(SocialPopulation[State]):
         counts, received, hops, slots = (
             np.asarray(part[0])[None] if self.num_envs == 1 else np.stack(part) for part in zip(*spreads, strict=True)
         )
-        return replace(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
+        return updated(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
 
     def spread(self, vectors: Bools, origins: Ints) -> dissemination.Spread:
         """Spread copies of the bits [A, K] of the agents `origins` [A] of one society; `per_token` noise is added on arrival."""
@@ -360,14 +372,18 @@ class SocialBandit(SocialPopulation[State]):
         self.record_popularity(state)
         new, reward = self.adopt(state, actions["agent"])
         new = self.disseminate(new)
-        info = {
-            "regret": regret(new.total_reward, new.time, new.qualities), "signals": new.signals,
-            "adopters": (new.preference < self.num_options).mean(1), "hops": new.hops, "slots": new.slots,
-        }  # fmt: skip
-        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), new.time >= self.params.horizon, info
+        over, info = new.time >= self.params.horizon, LazyInfo(partial(self.inform, new))
+        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), over, info
 
     def empty_info(self) -> dict[str, Any]:
         return {"regret": 0.0, "signals": np.zeros(self.num_options), "adopters": 0.0, "hops": 0.0, "slots": 0}
+
+    def inform(self, state: State) -> dict[str, Any]:
+        """The info of a round after which the state is `state`."""
+        return {
+            "regret": regret(state.total_reward, state.time, state.qualities), "signals": state.signals,
+            "adopters": (state.preference < self.num_options).mean(1), "hops": state.hops, "slots": state.slots,
+        }  # fmt: skip
 
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
@@ -377,7 +393,7 @@ class SocialBandit(SocialPopulation[State]):
         reward, signal = signals(state.preference), self.private(signals(option))
         adopts = np.where(signal, on_one, on_zero) == 1
         adopters = np.maximum((state.preference < self.num_options).sum(1), 1)
-        new = replace(
+        new = updated(
             state,
             preference=np.where(adopts, option, self.num_options),
             signals=phi,

@@ -2,11 +2,12 @@
 
 import math
 import pickle
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 import taciturn
 from taciturn.envs.core import Array, ChannelConfig, Controlled, Played, Population, Rollout, Seat
@@ -39,7 +40,11 @@ def begun(case: Case, num_envs: int = 2) -> Population[Any]:
 def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
     """Actions of one role, made wrong in every way."""
     out = [actions[:, :0], actions[:1], actions[..., None], actions.tolist()[0], None, "wait", {"agent": actions}]
-    outside = np.array([np.nan, np.inf, -np.inf] if isinstance(space, Box) else [-1, 10**6])
+    if isinstance(space, Box):
+        outside = np.array([np.nan, np.inf, -np.inf])
+    else:
+        assert isinstance(space, Discrete | MultiDiscrete)
+        outside = np.array([-1, int(np.max(space.n if isinstance(space, Discrete) else space.nvec)), 10**6])
     for value in [*outside, 0.5 + 1j, np.nan]:
         wrong = actions.astype(np.result_type(actions, value))
         wrong[-1, -1] = value
@@ -103,6 +108,22 @@ def everything_says_what_it_is(case: Case) -> None:
         assert " object at 0x" not in repr(thing), type(thing)
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 1500
+
+
+@world_check(over=dresses)
+def an_info_read_late_tells_what_it_would_have_told_at_once(case: Case, dress: str) -> None:
+    def infos(at_once: bool) -> list[Any]:
+        population, rng = dressed(case.population(2), case, dress), np.random.default_rng(0)
+        told: list[Any] = [population.reset(seed=0)[1]]
+        while not population.done.all():
+            told.append(population.step(chosen(population, draw(population, rng))).info)
+            if at_once:
+                told[-1] = deepcopy(dict(told[-1]))
+        population.channel_configs = {}
+        population.reset(seed=1, options={"horizon": shorter(population)})
+        return [dict(info) for info in told]
+
+    np.testing.assert_equal(infos(False), infos(True))
 
 
 @world_check()

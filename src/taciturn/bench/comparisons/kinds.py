@@ -49,27 +49,27 @@ STOPPING: dict[str, Any] = {
 ISOLATED: tuple[Entry, ...] = (("IsolatedUCB", {}), ("IsolatedThompson", {}))
 COPYING: tuple[Entry, ...] = (("Voter", {}), ("FollowMajority", {}), ("CopyOnReward", {}))
 FIELDS: dict[str, Field] = {
-    "round_stopping_v0": Field({}, "rate", 1, 100_000, **STOPPING),
-    "federated_training_v0": Field({}, "test_loss", 1, 60_000, **STOPPING),
+    "round_stopping_v0": Field({}, "rate", 1, 50_000, **STOPPING),
+    "federated_training_v0": Field({}, "test_loss", 1, 30_000, **STOPPING),
     "federated_bandit_v0": Field(
-        {"num_agents": 5, "num_arms": 5, "horizon": 1000}, "regret_per_agent", 2, 200_000,
+        {"num_agents": 5, "num_arms": 5, "horizon": 1000}, "regret_per_agent", 2, 60_000,
         tuple((name, {}) for name in ("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "Fed2UCB")),
         (("CDPMAB", {}), ("SingleAgent", {})), (("LearnedPulls", {}),),
     ),
-    "arm_elimination_v0": Field({}, "regret_per_agent", 1, 60_000, (), (("EliminationSchedule", {}),), (("LearnedElimination", {}),)),
+    "arm_elimination_v0": Field({}, "regret_per_agent", 1, 20_000, (), (("EliminationSchedule", {}),), (("LearnedElimination", {}),)),
     "gossip_bandit_v0": Field(
-        {"num_agents": 20, "horizon": 20.0}, "popularity_regret", 2, 100_000, COPYING + ISOLATED, (("PPCL", {}),), (("SharedPPO", {}),),
+        {"num_agents": 20, "horizon": 20.0}, "popularity_regret", 2, 40_000, COPYING + ISOLATED, (("PPCL", {}),), (("SharedPPO", {}),),
     ),
     "social_bandit_v0": Field(
-        {"num_agents": 20, "horizon": 50}, "pseudo_regret", 1, 300_000, COPYING + ISOLATED,
+        {"num_agents": 20, "horizon": 50}, "pseudo_regret", 1, 60_000, COPYING + ISOLATED,
         (("PrivateSocialLearning", {}), ("Replicator", {})), (("SharedPPO", {}),),
     ),
     "recommender_v0": Field(
-        {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 100_000,
+        {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 30_000,
         (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {})), (("SharedPPO", {}),), {"actions": "cluster"},
     ),
     "elicitation_v0": Field(
-        {"num_individuals": 50}, "loss", 1, 40_000,
+        {"num_individuals": 50}, "loss", 1, 20_000,
         (("FlatRate", {}), ("OutputAgreement", {}), ("PeerTruthSerum", {}), ("PostedPrice", {})),
         (("Wintall", {}),), (("SharedPPO", {}),),
     ),

@@ -179,11 +179,12 @@ class PrivacyStudy(Regret):
     name = "tao2023-4"
     title = "Tao et al. 2023, Figure 4: privacy per message"
     description = (
-        "M = 20, g(N) = ln² N, 10,000 rounds. epsilon is per message; the tables give the largest loss of any agent over all rounds (zCDP, "
-        "delta = 1e-5)."
+        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; the tables give the largest loss of any agent over all "
+        "rounds (zCDP, delta = 1e-5)."
     )
     figures = ("tao2023/4",)
     claims = claims.FIGURE_4
+    seeds = (3, 3)
     facets = ("env_params.num_agents",)
     shown = ("ε",)
 
@@ -202,6 +203,7 @@ class VariantsStudy(Regret):
     )
     figures = ("tao2023/variants",)
     claims = claims.VARIANTS
+    seeds = (3, 3)
     facets = ("env_params.horizon",)
 
     def played(self, quick: bool) -> list[Config]:

@@ -1,0 +1,109 @@
+"""Catalogues from data, as the parameter `family` of the recommender: its items and contexts, and mean rewards fitted to ratings."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from taciturn.validation import Array, Floats, shown
+
+__all__ = ["HARMONICS", "Catalogue", "HeldOut", "Simulator", "cosines"]
+
+HARMONICS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Items and contexts that were not drawn, but come from data.
+
+    Attributes:
+        items: their features, float64[K, 5] in [0, 1].
+        contexts: of the users that come, float64[n, d] in [0, 1], 1 <= d <= 9; each is as likely as the others.
+        source: what the data are, for titles.
+
+    Raises:
+        ValueError: arrays of other shapes, or with values outside [0, 1].
+    """
+
+    items: Floats = field(repr=False)
+    contexts: Floats = field(repr=False)
+    source: str
+
+    def __post_init__(self) -> None:
+        for name, wide in (("items", (5, 5)), ("contexts", (1, 9))):
+            given = np.asarray(getattr(self, name), np.float64)
+            fits = given.ndim == 2 and len(given) > 0 and wide[0] <= given.shape[1] <= wide[1]
+            if not fits or not ((given >= 0) & (given <= 1)).all():
+                dims = "5" if name == "items" else "1 to 9"
+                raise ValueError(f"{name} must be rows of {dims} numbers in [0, 1], not {shown(given)}")
+            # In single precision, as observations show them.
+            object.__setattr__(self, name, given.astype(np.float32).astype(np.float64))
+
+    @property
+    def title(self) -> str:
+        """What mean rewards are, for whoever looks at results."""
+        return f"items and contexts of {self.source}"
+
+    def __call__(self, contexts: Floats, items: Floats) -> Floats:
+        """Mean rewards, see `taciturn.envs.recommender.rewards.means`; a log alone has none."""
+        raise ValueError(f"family must have mean rewards to be played, and {self.source} is only a log")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How well a simulator predicts what it was not fitted to.
+
+    Attributes:
+        rows: number of held-out ratings.
+        users: of these.
+        error: mean squared error of its mean rewards, in units of reward squared.
+        mean_error: the same of the predictor that knows only the mean of the train split.
+        low, high: 95% interval of `mean_error - error`, with users as clusters.
+    """
+
+    rows: int
+    users: int
+    error: float
+    mean_error: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        gain = self.mean_error - self.error
+        text = (
+            f"squared error on {self.rows:,} held-out ratings {self.error:.4f}, of the mean alone {self.mean_error:.4f}; "
+            f"gain {gain:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        )
+        return text if self.low > 0 else f"{text}, so that it is not shown to know more than the mean"
+
+
+def cosines(x: Array) -> Floats:
+    """(1, cos(pi x_1), cos(2 pi x_1), ..., cos(HARMONICS pi x_d)) of points [..., d] in [0, 1]^d, float64[..., 1 + HARMONICS d]."""
+    waves = np.cos(np.pi * np.arange(1, HARMONICS + 1) * x[..., None])
+    return np.concatenate([np.ones((*x.shape[:-1], 1)), waves.reshape(*x.shape[:-1], HARMONICS * x.shape[-1])], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator(Catalogue):
+    """A simulator fitted to ratings: mu(c, x) = cosines(c)' `weights` cosines(x), clipped to [0, 1].
+
+    Mean rewards are Lipschitz in context and item. `taciturn.logged.fit_ratings` makes one.
+
+    Attributes:
+        weights: float64[1 + HARMONICS d, 1 + HARMONICS 5].
+        held_out: its error on ratings that it was not fitted to.
+    """
+
+    weights: Floats = field(repr=False)
+    held_out: HeldOut
+
+    @property
+    def title(self) -> str:
+        return f"simulator fitted to {self.source}"
+
+    def __repr__(self) -> str:
+        (items, _), (_, dims) = self.items.shape, self.contexts.shape
+        return f"<{self.title}: {items:,} items, contexts of {dims} dimensions; {self.held_out}>"
+
+    def __call__(self, contexts: Floats, items: Floats) -> Floats:
+        found: Floats = np.einsum("...q,...q->...", cosines(contexts) @ self.weights, cosines(items))
+        return np.clip(found, 0, 1)

@@ -1,0 +1,518 @@
+"""Logs of a bandit in the shape of the Open Bandit Dataset, and what a policy of the recommender would have earned in its place."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taciturn.agents import bring
+from taciturn.envs import recommender_v0
+from taciturn.envs.core import begin, choice, integer, number
+from taciturn.envs.recommender.catalogue import Catalogue
+from taciturn.logged import estimators
+from taciturn.logged.estimators import Terms
+from taciturn.logged.reading import Chunk, Progress, Table, nothing
+from taciturn.validation import Array, Bools, Floats, Ints, shown
+
+__all__ = ["BanditLog", "Value", "evaluate", "read_bandit"]
+
+NAMES = {
+    "action": "action", "item_id": "action", "click": "click", "reward": "click", "propensity_score": "propensity",
+    "propensity": "propensity",
+    "pscore": "propensity", "position": "position", "timestamp": "timestamp",
+}  # fmt: skip
+CONTEXT_PREFIXES = ("context", "user_feature", "user-item_affinity")
+MOST_LEVELS = 1000
+MOST_CONTEXT_DIMS = 9
+ITEM_DIMS = 5
+PENALTY = 10.0  # of the model of rewards, in rows
+STEP = 100  # rows between two words on progress
+EQUAL = 1e-6  # by which equal propensities may differ, relatively
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BanditLog:
+    """Rows that a policy has logged, in the order of their times.
+
+    Attributes:
+        catalogue: the actions as items, and the contexts float64[n, d] of the rows.
+        names: of the actions, as the log has them.
+        action: int64[n], which of them was logged.
+        click: bool[n].
+        propensity: float64[n] in (0, 1].
+        positions: `{position: rows}`; empty if the log has none.
+    """
+
+    catalogue: Catalogue
+    names: list[str]
+    action: Ints
+    click: Bools
+    propensity: Floats
+    positions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every row has the propensity of a uniform choice among the actions."""
+        return bool(np.allclose(self.propensity * len(self.names), 1.0, rtol=EQUAL, atol=0))
+
+    def __len__(self) -> int:
+        return self.action.size
+
+    def __repr__(self) -> str:
+        p = self.propensity
+        spread = f"{p.min():.4g} (uniform)" if self.uniform else f"{p.min():.4g} to {p.max():.4g}"
+        shown_at = f", positions {', '.join(self.positions)}" if self.positions else ""
+        return (
+            f"<{self.catalogue.source}: {len(self):,} rows, {len(self.names)} actions, contexts of {self.catalogue.contexts.shape[1]} "
+            f"dimensions{shown_at}, propensities {spread}, {self.click.mean():.4g} clicks a row>"
+        )
+
+
+def read_bandit(
+    path: str | Path,
+    *,
+    context: list[str] | None = None,
+    context_dim: int = 5,
+    items: str | Path | None = None,
+    position: str | None = None,
+    sort: bool = False,
+    progress: Progress = nothing,
+) -> BanditLog:
+    """Read a log of a bandit, a row for each round, with a header.
+
+    Columns: `action` (or `item_id`), `click` (0 or 1; or `reward`), `propensity_score` (or `propensity`, `pscore`), and the context; where
+    there are any, `position` and `timestamp`, by which rows must be in order. A column without a name, an index, is ignored.
+
+    Contexts are the numbers of their columns, and 0 or 1 for each of the texts in columns of text: as they are if there are at most
+    `context_dim` numbers and no text, else that many principal components of them, in either case scaled to [0, 1]. Scaling looks at
+    the contexts of all rows, but at no click.
+
+    Args:
+        path: the file.
+        context: names of the context columns, others are ignored; None: those whose name begins with `context`, `user_feature` or
+            `user-item_affinity`, and then no other column may be there.
+        context_dim: the largest dimension of contexts, 1 to 9.
+        items: a file of item features, `item_id` and columns of numbers, whose principal components become the five item features. Without
+            it, items lie at arbitrary different points, and what a policy learns of one says nothing about another.
+        position: keep only rows with this position; None: all rows, whose positions are not shown to the policy.
+        sort: sort rows by `timestamp` instead of refusing a file that is out of order.
+        progress: told how far it is.
+
+    Raises:
+        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside (0, 1]
+            (the message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
+        OSError: a file cannot be read.
+    """
+    integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)
+    table = Table(path, (), NAMES)
+    table.require(("action", "click", "propensity"), "also called item_id; reward; propensity_score, pscore")
+    own = _context_columns(table, context)
+    optional = [name for name in ("position", "timestamp") if name in table.columns]
+    for name, asked in (("position", position is not None), ("timestamp", sort)):
+        if asked:
+            table.require((name,), "which --position and --sort need")
+    known: dict[str, int] = {}
+    texts: dict[str, dict[str, int]] = {}
+    parts: list[tuple[Array, ...]] = []
+    places: list[Array] = []
+    before = -np.inf
+    for chunk in table.chunks([*dict.fromkeys(["action", "click", "propensity", *optional, *own])], progress):
+        if not parts:
+            texts = {name: {} for name in own if _is_text(chunk.cells[name])}
+        time = chunk.times("timestamp") if "timestamp" in optional else np.zeros(len(chunk.lines))
+        if not sort:
+            back = np.flatnonzero(np.diff(time, prepend=before) < 0)
+            if back.size:
+                wanted = "at least that of the row before (or ask for rows to be sorted by it)"
+                chunk.refuse(int(back[0]), "timestamp", wanted)
+            before = time[-1]
+        for column in ("action", *texts):
+            if "" in chunk.cells[column]:
+                chunk.refuse(chunk.cells[column].index(""), column, "given")
+        parts.append(
+            (
+                np.array([known.setdefault(name, len(known)) for name in chunk.cells["action"]], np.int64),
+                chunk.numbers("click", "0 or 1", lambda x: (x == 0) | (x == 1)) > 0,
+                chunk.numbers("propensity", "a number > 0 and <= 1", lambda x: (x > 0) & (x <= 1)),
+                time,
+                _raw_contexts(chunk, own, texts),
+            )
+        )
+        if "position" in optional:
+            places.append(np.array(chunk.cells["position"]))
+    action, click, propensity, time, raw = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(time, kind="stable") if sort else np.arange(time.size)
+    at = np.concatenate(places) if places else None
+    if position is not None and at is not None:
+        order = order[at[order] == str(position)]
+        if not order.size:
+            raise ValueError(f"position must be one of {', '.join(np.unique(at))}, which {path} has, not {position!r}")
+    positions = (
+        {} if at is None else {str(k): int(v) for k, v in zip(*np.unique(at[order], return_counts=True), strict=True)}
+    )
+    if len(known) < 2:
+        raise ValueError(
+            f"{path}: there must be at least 2 actions to choose from, and there is only {next(iter(known))!r}"
+        )
+    names = list(known)
+    features = _spread_out(len(names)) if items is None else _item_features(items, names)
+    contexts = _unit(raw[order], [len(texts[name]) if name in texts else 0 for name in own], context_dim)
+    catalogue = Catalogue(features, contexts, Path(path).name)
+    return BanditLog(catalogue, names, action[order], click[order], propensity[order], positions)
+
+
+def _context_columns(table: Table, asked: list[str] | None) -> list[str]:
+    if asked is not None:
+        table.require(asked, "named as context")
+        return list(dict.fromkeys(asked))
+    rest = [name for name in table.columns if name and name not in NAMES.values()]
+    unknown = [name for name in rest if not name.lower().startswith(CONTEXT_PREFIXES)]
+    if unknown:
+        raise ValueError(
+            f"{table.path}, line 1: column {unknown[0]!r} is unknown; name the context columns (--context), and others are ignored"
+        )
+    return rest
+
+
+def _is_text(cells: tuple[str, ...]) -> bool:
+    """Whether fewer than half of the cells are numbers; where more are, the others are mistakes, which are told later."""
+    return 2 * sum(_reads(cell) for cell in cells) < len(cells)
+
+
+def _reads(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _raw_contexts(chunk: Chunk, columns: list[str], texts: dict[str, dict[str, int]]) -> Array:
+    """The numbers of the columns, and the places of their texts in the order of appearance, float32[rows, columns]."""
+    found = np.zeros((len(chunk.lines), len(columns)), np.float32)
+    for i, name in enumerate(columns):
+        if name not in texts:
+            found[:, i] = chunk.numbers(name)
+            continue
+        levels = texts[name]
+        found[:, i] = [levels.setdefault(cell, len(levels)) for cell in chunk.cells[name]]
+        if len(levels) > MOST_LEVELS:
+            raise ValueError(
+                f"{chunk.path}: column {name!r} must have at most {MOST_LEVELS} different texts to be a context, and has more"
+            )
+    return found
+
+
+def _unit(raw: Array, levels: list[int], dims: int) -> Floats:
+    """Contexts [n, d] in [0, 1] from `_raw_contexts`, where a column of text has `levels` texts, and one of numbers 0."""
+    if not levels:
+        return np.full((len(raw), 1), 0.5)
+    if not any(levels) and len(levels) <= dims:
+        return _scaled(raw.astype(np.float64))
+    # Rows at a time, because a column of text is as many columns as it has texts.
+    blocks = [slice(i, i + 20_000) for i in range(0, len(raw), 20_000)]
+    wide = sum(max(level, 1) for level in levels)
+    count, sums, products = len(raw), np.zeros(wide), np.zeros((wide, wide))
+    number_columns = np.repeat([not level for level in levels], [max(level, 1) for level in levels])
+    middle = _one_hot(raw[blocks[0]], levels).mean(0)
+    for where in blocks:
+        rows = _one_hot(raw[where], levels) - middle
+        sums, products = sums + rows.sum(0), products + rows.T @ rows
+    shift = sums / count
+    covariance = products / count - np.outer(shift, shift)
+    scale = np.where(number_columns, 1 / np.sqrt(np.maximum(np.diag(covariance), 1e-12)), 1.0)
+    size, vectors = np.linalg.eigh(covariance * np.outer(scale, scale))
+    kept = [i for i in np.argsort(-size)[:dims] if size[i] > 1e-9] or [int(np.argmax(size))]
+    turn = vectors[:, kept] * np.sign(vectors[np.abs(vectors[:, kept]).argmax(0), kept])
+    return _scaled(
+        np.concatenate([((_one_hot(raw[where], levels) - middle - shift) * scale) @ turn for where in blocks])
+    )
+
+
+def _one_hot(raw: Array, levels: list[int]) -> Floats:
+    parts = [
+        np.equal.outer(raw[:, i], np.arange(level)).astype(np.float64)
+        if level
+        else raw[:, i : i + 1].astype(np.float64)
+        for i, level in enumerate(levels)
+    ]
+    return np.concatenate(parts, 1)
+
+
+def _scaled(x: Floats) -> Floats:
+    """Each column in [0, 1]; 0.5 if it is constant."""
+    low, high = x.min(0), x.max(0)
+    return np.where(high > low, (x - low) / np.where(high > low, high - low, 1.0), 0.5)
+
+
+def _spread_out(num_items: int) -> Floats:
+    """Different points in [0, 1]^5: multiples of the powers of a root of x^6 = x + 1, modulo 1 (the additive recurrence R_5)."""
+    root = 1.0
+    for _ in range(60):
+        root = (1 + root) ** (1 / (ITEM_DIMS + 1))
+    return np.asarray((0.5 + np.arange(1, num_items + 1)[:, None] * root ** -np.arange(1.0, ITEM_DIMS + 1)) % 1)
+
+
+def _item_features(path: str | Path, names: list[str]) -> Floats:
+    table = Table(path, (), {"item_id": "item_id", "action": "item_id", "item": "item_id"})
+    table.require(("item_id",), "also called action or item")
+    columns = [name for name in table.columns if name and name != "item_id"]
+    if not columns:
+        raise ValueError(f"{path}, line 1: there must be columns of item features beside item_id")
+    rows: dict[str, Array] = {}
+    texts: dict[str, dict[str, int]] = {}
+    for chunk in table.chunks(["item_id", *columns]):
+        if not rows:
+            texts = {name: {} for name in columns if _is_text(chunk.cells[name])}
+        rows.update(zip(chunk.cells["item_id"], _raw_contexts(chunk, columns, texts), strict=True))
+    missing = [name for name in names if name not in rows]
+    if missing:
+        raise ValueError(
+            f"{path}: there must be a row for every action of the log, and there is none for {shown(missing[0])}"
+        )
+    raw = np.array([rows[name] for name in names])
+    found = _unit(raw, [len(texts[name]) if name in texts else 0 for name in columns], ITEM_DIMS)
+    return np.concatenate([found, np.full((len(names), ITEM_DIMS - found.shape[1]), 0.5)], 1)
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a policy would earn a round, by one estimator.
+
+    Attributes:
+        estimator: "replay", "ips", "snips" or "dr".
+        value: the estimate, in clicks a round. That of IPS and DR can lie outside [0, 1], and its interval is cut to it.
+        low, high: its interval.
+        rows: on which the policy was judged.
+        matches: of them, those whose logged action the policy chose.
+        effective: effective sample size, (sum w)^2 / sum w^2; of replay the number of matches.
+        mean_weight: mean of the weights w, about 1 unless the policy takes actions that the log never does.
+    """
+
+    estimator: str
+    value: float
+    low: float
+    high: float
+    rows: int
+    matches: int
+    effective: float
+    mean_weight: float
+
+
+def evaluate(
+    log: BanditLog,
+    policy: Any,
+    *,
+    estimator: str = "auto",
+    learn: float = 0.5,
+    draws: int = 1,
+    lowest_propensity: float | None = None,
+    interval: str = "betting",
+    level: float = 0.95,
+    seed: int = 0,
+    progress: Progress = nothing,
+) -> list[Value]:
+    """Estimate what a policy of `recommender_v0` would have earned in place of the one that wrote a log.
+
+    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those whose action is its
+    own, as if it had been there; its value is that of the rounds in which it learns. The other estimators judge the policy that the first
+    part of the rows has taught, with the actions and clicks that were logged, and that does not learn from the rest: their value is that of
+    a fixed policy. DR's model of clicks, a ridge regression on (1, 2c - 1) for each action, comes from the first part too.
+
+    The policy sees a recommender with one agent, whose catalogue are the actions.
+
+    Args:
+        log: see `read_bandit`.
+        policy: whatever `simulate` takes: a policy, its name, a function of observations, a saved model, ... It must not need the hidden
+            truth.
+        estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other three for others;
+            "all": all that the log allows.
+        learn: share of the rows from which the policy learns before it is judged by others than replay, in [0, 1).
+        draws: how often a policy that draws its actions is asked on a row, whose pi(a | x) is then the share of draws.
+        lowest_propensity: with which the logging policy took any action; None: the lowest of the log. Intervals by betting rest on it.
+        interval: "betting" or "student"; see `estimators.interval`.
+        level: of the intervals.
+        seed: determines the draws of the policy.
+        progress: told how far it is.
+
+    Returns:
+        A `Value` for each estimator.
+
+    Raises:
+        ValueError: replay of a log that is not uniform; the policy takes the logged action in no row (empty overlap), needs the hidden
+            truth or cannot act here; an argument is out of range.
+    """
+    allowed = ("auto", "all", *estimators.ESTIMATORS)
+    choice("estimator", estimator, allowed)
+    choice("interval", interval, estimators.INTERVALS)
+    number("level", level, above=0, below=1)
+    number("learn", learn, at_least=0, below=1)
+    integer("draws", draws, at_least=1)
+    smallest = float(log.propensity.min())
+    lowest = (
+        smallest
+        if lowest_propensity is None
+        else number("lowest_propensity", lowest_propensity, above=0, at_most=smallest)
+    )
+    if estimator == "replay" and not log.uniform:
+        raise ValueError(
+            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source}, whose propensities are {log.propensity.min():g} to "
+            f"{log.propensity.max():g}: replay needs a log of uniformly drawn actions, each with {1 / len(log.names):g}"
+        )
+    off_policy = ["ips", "snips", "dr"]
+    wanted = {"auto": ["replay"] if log.uniform else off_policy, "all": ["replay"] * log.uniform + off_policy}.get(
+        estimator, [estimator]
+    )
+    taught = int(learn * len(log))
+    if "dr" in wanted and not taught:
+        raise ValueError(f"learn must be > 0 for the estimator 'dr', whose model it makes, not {learn:g}")
+    actor = bring(policy)
+    found = []
+    if "replay" in wanted:
+        matched = _replayed(log, actor, seed, progress)
+        terms = estimators.replay(log.click[matched].astype(np.float64))
+        found.append(
+            _value(
+                "replay",
+                terms,
+                interval,
+                level,
+                len(log),
+                matched.size,
+                float(matched.size),
+                matched.size * len(log.names) / len(log),
+            )
+        )
+    others = [name for name in wanted if name != "replay"]
+    if others:
+        found += _judged(log, actor, others, taught, draws, lowest, interval, level, seed, progress)
+    return found
+
+
+def _value(
+    name: str, terms: Terms, kind: str, level: float, rows: int, matches: int, effective: float, weight: float
+) -> Value:
+    return Value(name, terms.value, *estimators.interval(terms, kind, level), rows, matches, effective, weight)
+
+
+def _judged(
+    log: BanditLog,
+    actor: Any,
+    names: list[str],
+    taught: int,
+    draws: int,
+    lowest: float,
+    kind: str,
+    level: float,
+    seed: int,
+    progress: Progress,
+) -> list[Value]:
+    """IPS, SNIPS and DR on the rows after the first `taught`, from which the policy learns."""
+    seat, told = _Seat(log, actor, seed), f"{actor!r}, taught and judged"
+    for row in range(taught):
+        obs, _ = seat.asks(row, row)
+        seat.tells(obs, int(log.action[row]), bool(log.click[row]))
+        if row % STEP == 0:
+            progress(row / len(log), told)
+    model = _model(log, taught)
+    rest = np.arange(taught, len(log))
+    share, chosen = np.zeros(rest.size), np.zeros(rest.size)
+    for i, row in enumerate(range(taught, len(log))):
+        predicted = model.of(log.catalogue.contexts[row])
+        for _ in range(draws):
+            action = seat.asks(row, taught)[1]
+            share[i] += action == log.action[row]
+            chosen[i] += predicted[action]
+        if row % STEP == 0:
+            progress(row / len(log), told)
+    share, chosen = share / draws, chosen / draws
+    if not share.any():
+        raise ValueError(_no_overlap(log, actor, rest.size))
+    weight, reward, largest = share / log.propensity[rest], log.click[rest].astype(np.float64), 1 / lowest
+    logged = np.array([model.of(log.catalogue.contexts[row])[log.action[row]] for row in rest])
+    terms = {
+        "ips": lambda: estimators.ips(weight, reward, largest),
+        "snips": lambda: estimators.snips(weight, reward, largest),
+        "dr": lambda: estimators.dr(weight, reward, largest, logged, chosen, model.cap),
+    }
+    size, matches = estimators.effective_size(weight), int((share > 0).sum())
+    return [_value(name, terms[name](), kind, level, rest.size, matches, size, float(weight.mean())) for name in names]
+
+
+def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints:
+    """The rows that rejection replay keeps."""
+    seat, told = _Seat(log, actor, seed), f"{actor!r} replays"
+    kept: list[int] = []
+    for row in range(len(log)):
+        obs, action = seat.asks(row, len(kept))
+        if action == log.action[row]:
+            kept.append(row)
+            seat.tells(obs, action, bool(log.click[row]))
+        if row % STEP == 0:
+            progress(row / len(log), told)
+    if not kept:
+        raise ValueError(_no_overlap(log, actor, len(log)))
+    return np.array(kept, np.int64)
+
+
+def _no_overlap(log: BanditLog, actor: Any, rows: int) -> str:
+    return f"{actor!r} takes the logged action in none of {rows:,} rows of {log.catalogue.source}, so that nothing can be estimated"
+
+
+class _Seat:
+    """The place of one agent in a recommender whose users are the rows of a log."""
+
+    def __init__(self, log: BanditLog, policy: Any, seed: int) -> None:
+        if getattr(policy, "needs_truth", False):
+            raise ValueError(f"policy must not need the hidden truth, which a log does not have, and {policy!r} does")
+        self._log, self._policy = log, policy
+        self._world: Any = recommender_v0.population(
+            1, num_agents=1, graph="none", family=log.catalogue, repository=len(log.names), horizon=min(len(log), 2**24)
+        )
+        self._world.reset(seed=seed)
+        begin(self._world, {"agent": policy})
+
+    def asks(self, row: int, time: int) -> tuple[Array, int]:
+        """What the policy sees and does on a row after `time` rounds."""
+        world = self._world
+        contexts = self._log.catalogue.contexts[row][None, None]
+        world.show_context(contexts, time)
+        obs = world.observe()
+        action = np.asarray(self._policy.act(obs, world.action_mask("agent")))
+        if action.shape != (1, 1) or not world.roles["agent"].action_space.contains(np.int64(action[0, 0])):
+            raise ValueError(
+                f"policy must act with a number in 0 ... {2 * len(self._log.names) - 1}, not {shown(action)}"
+            )
+        return obs, int(action[0, 0]) % len(self._log.names)
+
+    def tells(self, obs: Array, action: int, click: bool) -> None:
+        self._policy.update(obs, np.array([[action]]), np.array([[float(click)]]), np.zeros(1, np.bool_))
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Mean rewards of actions: coefficients [K, d + 1] of (1, 2c - 1), between 0 and `cap`."""
+
+    coefficients: Floats
+    cap: float
+
+    def of(self, context: Floats) -> Floats:
+        return np.clip(self.coefficients[:, 0] + self.coefficients[:, 1:] @ (2 * context - 1), 0, self.cap)
+
+
+def _model(log: BanditLog, rows: int) -> _Model:
+    """Of each action a ridge regression of clicks, less their mean, in the first rows; the cap is the largest prediction there."""
+    contexts = log.catalogue.contexts[:rows]
+    x = np.concatenate([np.ones((rows, 1)), 2 * contexts - 1], 1)
+    mean = float(log.click[:rows].mean()) if rows else 0.0
+    coefficients = np.zeros((len(log.names), 1 + log.catalogue.contexts.shape[1]))
+    largest = mean
+    for action in range(len(log.names)):
+        own = x[log.action[:rows] == action]
+        clicks = log.click[:rows][log.action[:rows] == action] - mean
+        fitted = np.linalg.solve(own.T @ own + PENALTY * np.eye(x.shape[1]), own.T @ clicks)
+        fitted[0] += mean
+        coefficients[action] = fitted
+        largest = max(largest, float((own @ fitted).max(initial=0.0)))
+    return _Model(coefficients, min(largest, 1.0))

@@ -253,7 +253,7 @@ def connectivity(world: Config) -> Claim:
     graphs = {name: on_graph(world, name) for name in ("ring", "star", "complete")}
     return falling(
         f"Figures 8 and 9: regret falls with connectivity ({named(world)})", "falls", tuple(graphs), tuple(graphs.values()), REGRET,
-        lambda r: f"{values(r, graphs)}. An agent on a ring hears of two others, and one at the rim of a star of one",
+        lambda r: f"{values(r, graphs)}. An agent on a ring hears of two, and one at the rim of a star only of its centre, which has most",
     )  # fmt: skip
 
 

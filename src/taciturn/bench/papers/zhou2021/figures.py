@@ -60,6 +60,9 @@ class Recommendations(PaperStudy):
             metrics["charged_over_epsilon"] = float(charged[0]) / level
         return Result(metrics, {"regret": (run.times, regret)})
 
+    def panels(self, results: Results) -> list[tuple[str, Results]]:
+        return [(settings.named(part.groups[0].config["env_params"]), part) for _, part in super().panels(results)]
+
     def row_label(self, group: Group, results: Results) -> str:
         own = group.config["policy_params"]
         if group.config["policy"] == "TPriDO" and group.config["env_params"]["graph"] == "none":

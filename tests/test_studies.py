@@ -28,8 +28,8 @@ STUDIES = {
 
 def test_every_study_is_found() -> None:
     papers = {name.partition("-")[0] for name, study in STUDIES.items() if study.figures}
-    assert papers == {"chen2021", "jiang2020", "li2022", "tao2023"}
-    assert len(STUDIES) == 33
+    assert papers == {"chen2021", "jiang2020", "li2022", "tao2023", "zhou2021"}
+    assert len(STUDIES) == 39
     for name, study in STUDIES.items():
         assert all(figure.startswith(name.partition("-")[0] + "/") for figure in study.figures)
 
@@ -80,6 +80,7 @@ def first(name: str, **entries: object) -> Cell:
         first("chen2021-6", policy=LIMIT),
         first("federated-bandit", policy="UCB1"),
         first("tao2023-fast"),
+        first("zhou2021-10", policy="DTPriDO", privacy={"statistics": "TreeAggregation:2"}),
         first("jiang2020-2", cost="quadratic", num_individuals=100),
         first("jiang2020-2-crowd", payment="WINTALL-20"),
         first("elicitation", crowd="mixed", platform="PeerTruthSerum"),

@@ -21,6 +21,7 @@ def table() -> str:
     bandit, stopping, view = (load(name) for name in ("federated_bandit", "array_step", "parallel_view"))
     social_round = social["round_10000_agents_20_options_ms"]["median"]
     lean = stopping["100 lean environments"]["array_is_times_faster"]
+    shop = load("recommender")
     campaign = 1000 * elicitation["campaign_of_100000_individuals_4_values"]["seconds"]
     cdpmab = bandit["run_ms_per_replica"]["CDPMAB"]
     rows = [
@@ -50,6 +51,11 @@ def table() -> str:
             f"a PettingZoo step of {view['agents']:,} agents who vote",
             f"{view['parallel_view_ms_per_step']:.1f} ms",
             f"{view['times_faster']:.1f} times that of a loop over dicts",
+        ),
+        (
+            f"recommender, T-PriDO, {shop['agents']} agents, {shop['rounds']:,} rounds: a round of an agent",
+            f"{shop['compiled_us']:.0f} µs (`fast`), {shop['numpy_us']:.0f} µs (NumPy)",
+            f"{shop['compiled_times_faster_than_recounting']:,} times that of recounting the history, in {shop['few_rounds']} rounds",
         ),
         ("`import taciturn`", f"{load('import_time')['import_taciturn_s']:.1f} s", ""),
     ]

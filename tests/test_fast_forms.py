@@ -54,7 +54,10 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     "CommunicationEfficientCDPMAB": [("federated_bandit_v0", ARMS, {}, "paper")],
     "DDPMAB": [("federated_bandit_v0", GRAPH, {}, "paper")],
     "HDPMAB": [("federated_bandit_v0", HYBRID, {}, "paper")],
-    **{name: [("recommender_v0", SHOP, {}, None)] for name in ("TPriDO", "DTPriDO", "DSC", "ACR")},
+    **{name: [("recommender_v0", SHOP, {}, None)] for name in (
+        "TPriDO", "DTPriDO", "DSC", "ACR", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming",
+        "OracleItem",
+    )},
     **{name: [("elicitation_v0", MARKET, {"individual": "TargetQuality"}, None)] for name in (
         "Wintall", "FlatRate", "PostedPrice", "Genie", "OutputAgreement", "PeerTruthSerum",
     )},

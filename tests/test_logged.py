@@ -281,7 +281,7 @@ def test_linucb_believes_what_rivers_believes() -> None:
         x = np.concatenate([[1.0], 2 * contexts[t] - 1])
         named = dict(enumerate(x))
         if t % 20 == 0 and t:
-            mean, variance = policy.predict(0, 0, contexts[t], np.arange(5))
+            mean, variance = policy.predict(0, 0, contexts[t])
             beliefs = [theirs._bayes_lin_regs[k].predict_one(named, with_dist=True) for k in range(5)]
             np.testing.assert_allclose(mean, [one.mu for one in beliefs], atol=1e-8)
             np.testing.assert_allclose(variance + 1, [one.sigma**2 for one in beliefs], atol=1e-8)

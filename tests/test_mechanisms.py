@@ -593,6 +593,22 @@ def test_gaussian_from_rho_and_sigma() -> None:
 # Trees.
 
 
+def test_the_scale_ln_costs_what_its_levels_make_of_it() -> None:
+    """Of Zhou et al. 2021: 10 levels, each of scale ln(1000) / epsilon, spend 10 / ln(1000) times epsilon."""
+    tree, exact = TreeAggregation(2.0, 1000, scale="ln"), TreeAggregation(2.0, 1000)
+    assert tree.block_scale(1000, 1.0) == pytest.approx(math.log(1000) / 2)
+    assert tree.loss().epsilon == pytest.approx(2.0 * 10 / math.log(1000))
+    assert tree.loss().parameters["noise_multiplier"] == pytest.approx(math.log(1000) / 2)
+    stream = np.ones(7)
+    noise = [law.perturb(stream, generator(), 1.0) - np.cumsum(stream) for law in (tree, exact)]
+    np.testing.assert_allclose(noise[0], noise[1] * math.log(1000) / 10)
+    for horizon in (None, 1):
+        with pytest.raises(ValueError, match=r"horizon must be at least 2 with scale='ln', not "):
+            TreeAggregation(2.0, horizon, scale="ln")
+    with pytest.raises(ValueError, match="scale must be one of 'levels', 'ln', not 'log2'"):
+        TreeAggregation(2.0, scale="log2")
+
+
 class BruteForceTree:
     """Every node of the binary tree over the stream, noised when it is complete; an answer adds the fewest nodes that cover its prefix."""
 

@@ -124,3 +124,14 @@ def test_constraints_pin_torch_without_a_local_version() -> None:
     pins = [line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"]
     assert "torch==2.13.0" in pins
     assert not [pin for pin in pins if "==" not in pin or "+" in pin]
+
+
+def test_importing_the_package_imports_no_world_and_each_is_found_when_asked_for() -> None:
+    code = """
+import sys, taciturn
+from taciturn import envs
+print([name for name in sys.modules if name.startswith("taciturn.envs.") and not name.startswith("taciturn.envs.core")])
+print([name for name in envs.__all__ if not hasattr(envs, name)], hasattr(envs, "nothing"), dir(envs) == envs.__all__)
+"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert said.splitlines() == ["[]", "[] False True"]

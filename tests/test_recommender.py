@@ -15,7 +15,18 @@ from taciturn import policies
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.recommender import geometry, rewards
-from taciturn.policies import ACR, DSC, DTPriDO, GaussLinUCB, LinUCB, OracleItem, Policy, Random, TPriDO
+from taciturn.policies import (
+    ACR,
+    DSC,
+    ContextualZooming,
+    DTPriDO,
+    GaussLinUCB,
+    LinUCB,
+    OracleItem,
+    Policy,
+    Random,
+    TPriDO,
+)
 from taciturn.policies.families import cluster_policy
 from taciturn.policies.families.optimistic_tree import OptimisticTree
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
@@ -459,6 +470,26 @@ def test_blocks_give_the_bits_of_steps(name: str, compiled: bool, monkeypatch: p
         np.testing.assert_array_equal(*(getattr(state, field) for state in states))
 
 
+@pytest.mark.parametrize(
+    "name", ["OracleItem", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming"]
+)
+def test_blocks_of_items_give_the_bits_of_steps(name: str) -> None:
+    found = []
+    for fast in (True, False):
+        env, policy = small(2, horizon=80, growth=[(30, 0.3)]), getattr(policies, name)()
+        again = [
+            taciturn.simulate(env, policy, seed=seed, until=[20, 80], record=["regret"], fast=fast) for seed in (1, 2)
+        ]
+        found.append(([run.metrics for run in again], [run.trace["regret"] for run in again], env.state))
+    for one, other in zip(*(runs for runs, _, _ in found), strict=True):
+        assert one.keys() == other.keys()
+        for metric, values in one.items():
+            np.testing.assert_allclose(values, other[metric], rtol=1e-9, err_msg=metric)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-9)
+    for field in ("contexts", "own_counts", "own_sums", "active", "time"):
+        np.testing.assert_array_equal(*(getattr(state, field) for _, _, state in found))
+
+
 # What sharing and noise do, on replicas that share all luck. Each comparison errs with probability 1e-4 if there is no difference.
 
 
@@ -526,7 +557,7 @@ def test_linucb_is_one_ridge_regression(kind: str) -> None:
     design = np.array(rows)
     inverse = np.linalg.inv(design.T @ design + 0.7 * np.eye(design.shape[1]))
     context = rng.random(1)
-    mean, variance = policy.predict(0, 0, context, np.arange(6))
+    mean, variance = policy.predict(0, 0, context)
     for each in range(6):  # the last was never shown
         row = columns(context, each)
         assert mean[each] == pytest.approx(row @ inverse @ design.T @ likes, rel=1e-9, abs=1e-12)
@@ -567,6 +598,38 @@ def test_private_linear_bandits_add_the_noise_that_they_state() -> None:
     used = np.abs(policy._blocks[0, 0]).sum((1, 2)) > 0
     assert np.flatnonzero(used).tolist() == [0, 2, 3]
     np.testing.assert_array_equal(policy._blocks, np.swapaxes(policy._blocks, -1, -2))
+
+
+class ZoomsByDefinition(ContextualZooming):
+    """Compares every choice with one that computes what belongs to which ball, and all indices, afresh."""
+
+    choices = 0
+
+    def choose(self, contexts: Array) -> Array:
+        items = super().choose(contexts)
+        for b, w in np.ndindex(items.shape):
+            n = self._balls[b, w]
+            centres, radius = self._centres[b, w, :n], self._radius[b, w, :n]
+            own = np.flatnonzero(self._have[b, w])
+            points = np.concatenate([np.tile(contexts[b, w], (own.size, 1)), self._items[b, own]], 1)
+            inside = self.scale * np.abs(points[:, None] - centres).max(-1) <= radius
+            belongs = np.where(inside, radius, np.inf).argmin(1)
+            mean = self._sums[b, w, :n] / np.maximum(self._counts[b, w, :n], 1)
+            bound = mean + radius + self.confidence(self._counts[b, w, :n])
+            apart = self.scale * np.abs(centres[:, None] - centres).max(-1)
+            index = radius + (bound + apart).min(1)
+            relevant = np.unique(belongs)
+            best = relevant[index[relevant].argmax()]
+            assert self._chosen[b, w] == best
+            assert belongs[own == items[b, w]] == best
+            self.choices += int(n > 3)
+        return items
+
+
+def test_contextual_zooming_by_definition() -> None:
+    policy = ZoomsByDefinition(0.3)
+    taciturn.simulate(small(2, horizon=150), policy, seed=2)
+    assert policy.choices > 300
 
 
 @pytest.mark.slow

@@ -48,9 +48,10 @@ class LazyInfo(dict[str, Any]):
 def _fill(info: LazyInfo) -> None:
     """Compute the entries, unless that was done."""
     if info._entries is not None:
-        entries, info._entries = info._entries, None
+        entries = info._entries()
+        info._entries = None
         dict.clear(info)
-        dict.update(info, entries())
+        dict.update(info, entries)
 
 
 def _reading(name: str) -> Callable[..., Any]:

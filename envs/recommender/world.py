@@ -571,9 +571,8 @@ class Recommender(Population[State]):
             coming = self.draw_contexts(state.centres, rounds)
             contexts = np.concatenate([state.contexts[None], coming[:-1]])
             luck = self.stream("rewards").random(contexts.shape[:-1])
-            state = self.play_block(state, form, contexts, luck, coming[-1])
+            self._state = state = self.play_block(state, form, contexts, luck, coming[-1])
             time = stop
-        self._state = state
         self.truncated = self.truncated | (state.time >= p.horizon)
 
     def play_block(self, state: State, form: RoundPlan, contexts: Floats, luck: Floats, then: Floats) -> State:

@@ -2,10 +2,12 @@
 
     python examples/libraries/run.py [NAME ...]     (all, or for example: sb3 torchrl)
     python examples/libraries/run.py --page         (only write docs/libraries.md again, from what was kept)
+    python examples/libraries/run.py --check NAME   (only run the examples, and write nothing)
 
 Environments are made in `.venv-libraries/`, one for each group of libraries whose pins agree. Each example runs, and `probe.py` plays a
 few hundred steps of each world through the library's own classes. `benchmarks/results/libraries.json` gets what came of it, for the page.
-With `--here`, the examples of the libraries that are installed beside this Python run in it, and nothing is written: CI does that.
+With `--here`, the examples of the libraries that are installed beside this Python run in it, and nothing is written. CI does that, and
+`--check` for the others.
 """
 
 import argparse
@@ -238,6 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(library.name for library in LIBRARIES))
     parser.add_argument("--here", action="store_true", help="run what is installed, in this Python, and write nothing")
+    parser.add_argument("--check", action="store_true", help="only run the examples, and write nothing")
     parser.add_argument("--page", action="store_true", help="only write the page")
     asked = parser.parse_args()
     if unknown := set(asked.names) - {library.name for library in LIBRARIES}:
@@ -248,6 +251,14 @@ def main() -> None:
             if library.name in asked.names or find_spec(library.module):
                 print(library.title, flush=True)
                 subprocess.run([sys.executable, HERE / f"with_{library.name}.py"], env=quiet(), check=True)
+        return
+    if asked.check:
+        for library in chosen:
+            python, error = environment(library.group)
+            if error:
+                sys.exit(f"{library.title} cannot be installed: {error}")
+            print(library.title, flush=True)
+            subprocess.run([python, HERE / f"with_{library.name}.py"], env=quiet(), check=True)
         return
     for library in [] if asked.page else chosen:
         python, error = environment(library.group)

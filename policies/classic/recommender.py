@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from taciturn.envs.core import PublicView, choice, integer, number
+from taciturn.envs.recommender.fast import Block
 from taciturn.envs.recommender.sharing import Request
 from taciturn.policies.classic.bandit_indices import ucb1_narrow, ucb1_width
 from taciturn.policies.families.optimistic_tree import OptimisticTree
@@ -20,6 +21,7 @@ class OracleItem(ItemPolicy):
     """The item with the highest mean reward among those at hand, which nobody knows: regret 0."""
 
     needs_truth = True
+    fast = ItemPolicy.fast
 
     def start(self, fresh: Bools) -> None:
         pass
@@ -54,6 +56,8 @@ class ItemUCB1(ItemPolicy):
         index = np.where(counts > 0, sums / np.maximum(counts, 1) + wide * ucb1_narrow(np.maximum(counts, 1)), np.inf)
         return self.best(index)
 
+    fast = ItemPolicy.fast
+
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         b, w = np.nonzero(real)
         self._counts[b, w, items[b, w]] += 1
@@ -69,20 +73,33 @@ class DUCB(ItemUCB1):
         width: as for `ItemUCB1`.
     """
 
+    fast = ItemPolicy.fast
+
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         if any(view.channels[name].mechanism is not None for name in ("statistics", "counts")):
             raise ValueError(
                 "DUCB asks for statistics of single items without noise: no mechanism can stand on 'statistics' or 'counts'"
             )
+        self._consult = view.consult
         self._closed = (view.neighbours | np.eye(self._shape[1], dtype=np.bool_)).astype(np.float64)
+
+    def who_asks(self) -> Bools:
+        return np.asarray(self._view.neighbours.any(1))
+
+    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
+        self._consult = lambda request: (request.sums, request.counts, request.asked)
+        try:
+            return super().play(block)
+        finally:
+            self._consult = self._view.consult
 
     def known(self) -> tuple[Floats, Floats]:
         neighbours = self._view.neighbours
-        asked = np.broadcast_to(neighbours.any(1), self._shape[:2])
+        asked = np.broadcast_to(self.who_asks(), self._shape[:2])
         nothing = np.zeros((*self._shape[:2], 1), np.uint64)
         request = Request(asked, nothing, nothing, nothing, neighbours, neighbours.sum(1) + 1, lambda who: ())
-        *_, answered = self._view.consult(request)
+        *_, answered = self._consult(request)
         got = answered[..., None]
         return (
             np.where(got, self._closed @ self._counts, self._counts),
@@ -90,12 +107,28 @@ class DUCB(ItemUCB1):
         )
 
 
+def affine(points: Floats) -> Floats:
+    """(1, 2x - 1) of points x [..., n] in the unit cube, [..., n + 1]."""
+    return np.concatenate([np.ones((*points.shape[:-1], 1)), 2 * points - 1], -1)
+
+
 def features(contexts: Floats, items: Floats) -> Floats:
     """All products of (1, 2c - 1) and (1, 2x - 1), [..., (d + 1) * 6], over sqrt((d + 1) * 6), so that their length is at most 1."""
-    c = np.concatenate([np.ones((*contexts.shape[:-1], 1)), 2 * contexts - 1], -1)
-    x = np.concatenate([np.ones((*items.shape[:-1], 1)), 2 * items - 1], -1)
+    c, x = affine(contexts), affine(items)
     product = c[..., :, None] * x[..., None, :]
     return np.asarray(product.reshape(*product.shape[:-2], -1) / math.sqrt(product.shape[-2] * product.shape[-1]))
+
+
+def linear_forecast(context: Floats, columns: Floats, beta: Floats, inverse: Floats) -> tuple[Floats, Floats]:
+    """z beta and z' A^-1 z for the `features` z of items in one context [d], without making them; float64[n] each.
+
+    The columns [6, n] are (1, 2x - 1) of the items x.
+    """
+    c = affine(context)
+    dims = (len(c), len(columns))
+    mean = (c @ beta.reshape(dims)) @ columns / math.sqrt(math.prod(dims))
+    form = np.tensordot(c, np.tensordot(inverse.reshape(*dims, *dims), c, (2, 0)), (0, 0)) / math.prod(dims)
+    return mean, np.einsum("jn,jn->n", form @ columns, columns)
 
 
 class _TreeSearch(ItemPolicy):
@@ -153,6 +186,8 @@ class HOO(_TreeSearch):
         self.nu = number("nu", nu, above=0)
         self.rho = number("rho", rho, above=0, below=1)
 
+    fast = ItemPolicy.fast
+
     def make_tree(self, codes: Ints) -> OptimisticTree:
         return OptimisticTree(codes, self.nu, self.rho, max(self._horizon, 2), 1.0, 0.5)
 
@@ -171,6 +206,8 @@ class HCT(_TreeSearch):
         self.rho = number("rho", rho, above=0, below=1)
         self.c = number("c", c, above=0)
         self.delta = number("delta", delta, above=0, below=1)
+
+    fast = ItemPolicy.fast
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
         return OptimisticTree(codes, self.nu, self.rho, None, self.c, self.delta)
@@ -191,6 +228,8 @@ class LinUCB(ItemPolicy):
         self.alpha = number("alpha", alpha, above=0)
         self.ridge = number("ridge", ridge, above=0)
 
+    fast = ItemPolicy.fast
+
     def start(self, fresh: Bools) -> None:
         size, agents, items = self._shape
         d, k = self._dims + 1, (self._dims + 1) * 6
@@ -201,6 +240,7 @@ class LinUCB(ItemPolicy):
             self._inverse, self._b = np.zeros((*own, d, d)), np.zeros((*own, d))
             self._cross = np.zeros((*own, d, k)) if self.kind == "hybrid" else np.zeros((*own, d, 0))
             self._shown = np.zeros(own, np.bool_)
+        self._columns = np.ascontiguousarray(np.swapaxes(affine(self._items), 1, 2))
         self._shared_inverse[fresh], self._shared_b[fresh] = np.eye(k) / self.ridge, 0
         self._inverse[fresh], self._b[fresh], self._cross[fresh] = np.eye(d) / self.ridge, 0, 0
         self._shown[fresh] = False
@@ -209,34 +249,33 @@ class LinUCB(ItemPolicy):
         index = np.empty(self._shape)
         for b in range(self._shape[0]):
             for w in range(self._shape[1]):
-                own = np.flatnonzero(self._have[b, w])
-                index[b, w] = -np.inf
-                mean, variance = self.predict(b, w, contexts[b, w], own)
-                index[b, w, own] = mean + self.alpha * np.sqrt(np.maximum(variance, 0))
+                mean, variance = self.predict(b, w, contexts[b, w])
+                index[b, w] = mean + self.alpha * np.sqrt(np.maximum(variance, 0))
         return self.best(index)
 
-    def predict(self, b: int, w: int, context: Floats, items: Ints) -> tuple[Floats, Floats]:
-        """Estimates of the mean rewards of items [n] in a context, by agent w of replica b, and their variances in units of the noise's."""
-        x = np.concatenate([[1.0], 2 * context - 1])
-        if self.kind == "disjoint":
-            inverse = self._inverse[b, w, items]
-            return (inverse @ self._b[b, w, items][..., None])[..., 0] @ x, (inverse @ x) @ x
-        z = features(context, self._items[b, items])
-        shared = self._shared_inverse[b, w]
-        beta = shared @ self._shared_b[b, w]
-        if self.kind == "shared":
-            return z @ beta, ((z @ shared) * z).sum(-1)
-        mean, variance = z @ beta, ((z @ shared) * z).sum(-1) + (x @ x) / self.ridge
-        shown = np.flatnonzero(self._shown[b, w, items])
-        if shown.size:
-            which, z = items[shown], z[shown]
+    def predict(self, b: int, w: int, context: Floats) -> tuple[Floats, Floats]:
+        """Estimates of the mean rewards of all items in a context, by agent w of replica b, and their variances in units of the noise's."""
+        x, shared = affine(context), self._shared_inverse[b, w]
+        mean, variance = np.zeros((2, self._shape[2]))
+        if self.kind != "disjoint":
+            beta = shared @ self._shared_b[b, w]
+            mean, variance = linear_forecast(context, self._columns[b], beta, shared)
+            if self.kind == "shared":
+                return mean, variance
+        variance += (x @ x) / self.ridge
+        which = np.flatnonzero(self._shown[b, w])
+        if which.size and self.kind == "disjoint":
+            ahead = self._inverse[b, w, which] @ x
+            mean[which], variance[which] = (self._b[b, w, which] * ahead).sum(-1), ahead @ x
+        elif which.size:
+            z = features(context, self._items[b, which])
             inverse, cross = self._inverse[b, w, which], self._cross[b, w, which]
             theta = (inverse @ (self._b[b, w, which] - cross @ beta)[..., None])[..., 0]
             ahead = inverse @ x
             turned = (np.swapaxes(cross, -1, -2) @ ahead[..., None])[..., 0]  # B' A^-1 x
-            mean[shown] += theta @ x
+            mean[which] += theta @ x
             pair = turned @ shared
-            variance[shown] = (
+            variance[which] = (
                 ((z @ shared) * z).sum(-1) - 2 * (pair * z).sum(-1) + ahead @ x + (pair * turned).sum(-1)
             )  # fmt: skip
         return mean, variance
@@ -244,7 +283,7 @@ class LinUCB(ItemPolicy):
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         for b, w in zip(*np.nonzero(real), strict=True):
             item, like = items[b, w], likes[b, w]
-            x = np.concatenate([[1.0], 2 * contexts[b, w] - 1])
+            x = affine(contexts[b, w])
             z = features(contexts[b, w], self._items[b, item])
             if self.kind == "shared":
                 self._shared_inverse[b, w] = _rank_one(self._shared_inverse[b, w], z)
@@ -302,6 +341,8 @@ class GaussLinUCB(ItemPolicy):
         self.failure = number("failure", failure, above=0, below=1)
         self.shift = number("shift", shift, above=0, at_most=1)
 
+    fast = ItemPolicy.fast
+
     @property
     def noise(self) -> tuple[float, float]:
         """The standard deviation of the entries of a block's noise, and the shift of the diagonal, Upsilon."""
@@ -320,6 +361,7 @@ class GaussLinUCB(ItemPolicy):
             self._gram = np.zeros((size, agents, k, k))
             self._blocks = np.zeros((size, agents, levels, k, k))
             self._seen = np.zeros((size, agents), np.int64)
+        self._columns = np.ascontiguousarray(np.swapaxes(affine(self._items), 1, 2))
         self._gram[fresh], self._blocks[fresh], self._seen[fresh] = 0, 0, 0
 
     def choose(self, contexts: Floats) -> Ints:
@@ -331,9 +373,8 @@ class GaussLinUCB(ItemPolicy):
         index = np.empty(self._shape)
         for b in range(self._shape[0]):
             for w in range(self._shape[1]):
-                z = features(contexts[b, w], self._items[b])
-                variance = np.maximum(((z @ inverse[b, w]) * z).sum(-1), 0)
-                index[b, w] = z @ beta[b, w] + self.alpha * np.sqrt(variance)
+                mean, variance = linear_forecast(contexts[b, w], self._columns[b], beta[b, w], inverse[b, w])
+                index[b, w] = mean + self.alpha * np.sqrt(np.maximum(variance, 0))
         return self.best(index)
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
@@ -366,10 +407,14 @@ class ContextualZooming(ItemPolicy):
         self.scale = number("scale", scale, above=0)
         self.most = integer("most", most, at_least=1)
 
+    fast = ItemPolicy.fast
+
     def start(self, fresh: Bools) -> None:
-        size, agents, _ = self._shape
+        size, agents, num_items = self._shape
         if fresh.all():
             room = (size, agents, 16)
+            self._covers = np.zeros((*room, num_items), np.bool_)  # whether an item is within the radius of a ball
+            self._apart = np.zeros((*room, 16))  # distances between balls
             self._centres = np.zeros((*room, self._dims + 5))
             self._radius, self._counts, self._sums = np.zeros(room), np.zeros(room), np.zeros(room)
             self._balls = np.ones((size, agents), np.int64)
@@ -377,6 +422,7 @@ class ContextualZooming(ItemPolicy):
         self._balls[fresh] = 1
         self._centres[fresh, :, 0], self._radius[fresh, :, 0] = 0.5, self.scale / 2
         self._counts[fresh], self._sums[fresh] = 0, 0
+        self._covers[fresh, :, 0] = True
 
     def confidence(self, counts: Floats) -> Floats:
         return np.asarray(self.width * np.sqrt(math.log(max(self._horizon, 2)) / (1 + counts)))
@@ -389,29 +435,25 @@ class ContextualZooming(ItemPolicy):
             for w in range(agents):
                 n = self._balls[b, w]
                 centres, radius = self._centres[b, w, :n], self._radius[b, w, :n]
-                own = np.flatnonzero(self._have[b, w])
                 near = np.flatnonzero(self.scale * np.abs(centres[:, : self._dims] - contexts[b, w]).max(-1) <= radius)
+                index = self.indices(b, w, near)
                 smallest = near[np.argsort(radius[near], kind="stable")]
-                belongs = np.full(own.size, -1)
-                for ball in smallest:
-                    free = np.flatnonzero(belongs < 0)
-                    if not free.size:
+                # The first ball covers everything, so that some ball always has an item.
+                for ball in near[np.argsort(-index, kind="stable")]:
+                    inside = np.flatnonzero(self._covers[b, w, ball] & self._have[b, w])
+                    for smaller in smallest[: np.flatnonzero(smallest == ball)[0]]:
+                        inside = inside[~self._covers[b, w, smaller, inside]]
+                    if inside.size:
                         break
-                    away = np.abs(self._items[b, own[free]] - centres[ball, self._dims :]).max(-1)
-                    belongs[free[self.scale * away <= radius[ball]]] = ball
-                relevant = np.unique(belongs[belongs >= 0])
-                best = relevant[self.indices(b, w, relevant).argmax()]
-                inside = own[belongs == best]
-                items[b, w], self._chosen[b, w] = inside[int(luck[b, w] * inside.size)], best
+                items[b, w], self._chosen[b, w] = inside[int(luck[b, w] * inside.size)], ball
         return items
 
     def indices(self, b: int, w: int, relevant: Ints) -> Floats:
         """r + min over balls B' of (mean + r' + confidence' + distance to B') of the `relevant` balls [n], float64[n]."""
         n = self._balls[b, w]
-        counts, radius, centres = self._counts[b, w, :n], self._radius[b, w, :n], self._centres[b, w, :n]
+        counts, radius = self._counts[b, w, :n], self._radius[b, w, :n]
         before = self._sums[b, w, :n] / np.maximum(counts, 1) + radius + self.confidence(counts)
-        distance = self.scale * np.abs(centres[relevant, None] - centres[None]).max(-1)
-        return np.asarray(radius[relevant] + (before[None] + distance).min(1))
+        return np.asarray(radius[relevant] + (before[None] + self._apart[b, w, relevant, :n]).min(1))
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         for b, w in zip(*np.nonzero(real), strict=True):
@@ -423,9 +465,14 @@ class ContextualZooming(ItemPolicy):
             self._sums[b, w, ball] += likes[b, w]
             if self.confidence(self._counts[b, w, ball]) <= self._radius[b, w, ball] and n < self.most:
                 if n == self._radius.shape[2]:
-                    for name in ("_centres", "_radius", "_counts", "_sums"):
+                    for name in ("_centres", "_radius", "_counts", "_sums", "_covers", "_apart"):
                         old = getattr(self, name)
                         setattr(self, name, np.concatenate([old, np.zeros_like(old)], 2))
+                    self._apart = np.concatenate([self._apart, np.zeros_like(self._apart)], 3)
                 self._centres[b, w, n], self._radius[b, w, n] = point, self._radius[b, w, ball] / 2
                 self._counts[b, w, n] = self._sums[b, w, n] = 0
+                away = np.abs(self._items[b] - point[self._dims :]).max(-1)
+                distance = self.scale * np.abs(self._centres[b, w, : n + 1] - point).max(-1)
+                self._apart[b, w, n, : n + 1] = self._apart[b, w, : n + 1, n] = distance
+                self._covers[b, w, n] = self.scale * away <= self._radius[b, w, n]
                 self._balls[b, w] = n + 1

@@ -85,7 +85,7 @@ def compiled() -> Any:
     import numba
 
     scope = globals().copy()
-    for helper in (_digit, _mean, _make_kid, _walk, _split, _expand):
+    for helper in (_digit, _mean, _sub_cell, _walk, _split, _expand):
         scope[helper.__name__] = numba.njit(_rebound(helper, scope))
     loop: Any = numba.njit(_rebound(_loop, scope))
     return loop
@@ -151,11 +151,14 @@ def _walk(node: int, steps: Array, node_level: Array, node_kids: Array, kids: Ar
     return node
 
 
-def _make_kid(
+def _sub_cell(
     m: int, node: int, digit: int, node_level: Array, node_row: Array, node_kids: Array, node_name: Array, node_low: Array, kids: Array,
     row_model: Array, row_name: Array, free: Array, size: Array, bisect: bool,
 ) -> int:  # fmt: skip
-    """A new sub-cell of a cell that was split."""
+    """The sub-cell of a cell that was split, made if there is none."""
+    known = kids[node_kids[node], digit]
+    if known >= 0:
+        return known
     kid, level, dims = size[0], node_level[node], node_low.shape[1]
     size[0] += 1
     if size[3] > 0:
@@ -209,12 +212,9 @@ def _split(
             if not inside:
                 continue
             digit = _digit(log_steps[a, t].astype(np.int64), level, bisect)
-            kid = kids[node_kids[node], digit]
-            if kid < 0:
-                kid = _make_kid(
-                    m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size,
-                    bisect,
-                )  # fmt: skip
+            kid = _sub_cell(
+                m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size, bisect,
+            )  # fmt: skip
             row, s = node_row[kid], leaf_of[m, log_place[a, t]]
             counts[row, s] += 1
             sums[row, s] += log_likes[a, t]
@@ -343,13 +343,9 @@ def _loop(
             node = m
             while node_kids[node] >= 0:
                 digit = _digit(steps[t, a], node_level[node], bisect)
-                kid = kids[node_kids[node], digit]
-                if kid < 0:
-                    kid = _make_kid(
-                        m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size,
-                        bisect,
-                    )  # fmt: skip
-                node = kid
+                node = _sub_cell(
+                    m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size, bisect,
+                )  # fmt: skip
             nodes[p] = node
             row, s = node_row[node], leaf_of[m, places[a]]
             counts[row, s] += 1

@@ -3,6 +3,8 @@
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView
+from taciturn.envs.recommender.fast import Block, RoundPlan
+from taciturn.envs.recommender.rewards import means
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Floats, Ints
@@ -42,15 +44,19 @@ class ItemPolicy(Policy):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         time = obs[:, 0, self._layout.slices["time"].start].astype(np.int64)
+        self.begin_anew(time)
+        if mask is not None and ((time == 0) | np.isin(time, self._growth)).any():
+            self._have = mask[..., : self._shape[2]] > 0
+        return self.choose(self._contexts(obs))
+
+    def begin_anew(self, time: Ints) -> None:
+        """Forget what was learned where a new run has begun; `time` int64[B] is the number of rounds played."""
         items = self._view.catalogue()[0]
         fresh = (time == 0) & ((self._rounds > 0) | (items is not self._items))
         if fresh.any():
             self._items = items
             self._rounds[fresh], self._over[fresh] = 0, False
             self.start(fresh)
-        if mask is not None and ((time == 0) | np.isin(time, self._growth)).any():
-            self._have = mask[..., : self._shape[2]] > 0
-        return self.choose(self._contexts(obs))
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         items = action % self._shape[2]
@@ -59,12 +65,40 @@ class ItemPolicy(Policy):
         self._rounds += ~self._over
         self._over = self._over | done
 
+    # Many rounds at once.
+
+    def fast(self, view: PublicView) -> RoundPlan | None:
+        """`play`, the same bits as single steps."""
+        return RoundPlan(self.play)
+
+    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
+        """See `RoundPlan`."""
+        rounds, size, agents = block.luck.shape
+        self.begin_anew(np.full(size, block.time))
+        self._have, everyone = block.active, np.ones((size, agents), np.bool_)
+        items, likes = np.zeros(block.luck.shape, np.int64), np.zeros(block.luck.shape, np.bool_)
+        replica = np.arange(size)[:, None]
+        for t, context in enumerate(block.contexts):
+            items[t] = self.choose(context)
+            shown = block.items[replica, items[t]]
+            likes[t] = block.luck[t] < means(block.family, context, shown, block.instance)
+            self.learn(context, items[t], likes[t].astype(np.float64), everyone)
+        self._rounds += rounds
+        asks = np.broadcast_to(self.who_asks(), block.luck.shape)
+        return items, likes, asks, asks.sum(0) @ self._view.neighbours.astype(np.int64)
+
+    def who_asks(self) -> Bools:
+        """Which agents ask the third party in every round, bool[W]."""
+        return np.zeros(self._shape[1], np.bool_)
+
     def _contexts(self, obs: Array) -> Floats:
         return obs[..., self._layout.slices["context"]].astype(np.float64)
 
     def best(self, index: Floats) -> Ints:
         """The item at hand with the highest index [B, W, K]; ties are broken at random."""
-        index = np.where(self._have, index, -np.inf)
-        ties = index == index.max(-1, keepdims=True)
-        place = (self.rng.random(index.shape[:2]) * ties.sum(-1)).astype(np.int64)
-        return np.asarray((ties.cumsum(-1) > place[..., None]).argmax(-1))
+        luck, found = self.rng.random(index.shape[:2]), np.zeros(index.shape[:2], np.int64)
+        for place in np.ndindex(found.shape):
+            row = np.where(self._have[place], index[place], -np.inf)
+            ties = np.flatnonzero(row == row.max())
+            found[place] = ties[int(luck[place] * ties.size)]
+        return found

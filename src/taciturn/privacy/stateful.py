@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from taciturn.privacy import checks
 from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
-from taciturn.validation import Array, Bools, Ints, integer
+from taciturn.validation import Array, Bools, Ints, choice, integer
 
 __all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState", "address_laplace"]
 
@@ -85,6 +85,9 @@ class TreeAggregation(Calibrated):
         sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream, at least the one
             passed to `start` or `perturb`; None uses the latter.
         sampler: "fast" or "exact".
+        scale: by what epsilon is divided: "levels", or "ln", the natural logarithm of the horizon, as Zhou et al. 2021 do. The latter is
+            smaller than the number of levels, so that a stream costs levels / ln(horizon) times epsilon, which is what is charged. It needs
+            a horizon of its own, of at least 2.
     """
 
     payloads = frozenset({"stream"})
@@ -98,11 +101,15 @@ class TreeAggregation(Calibrated):
     horizon: int | None = None
     sensitivity: float | None = None
     sampler: str = "fast"
+    scale: str = "levels"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        choice("scale", self.scale, ("levels", "ln"))
         if self.horizon is not None:
             self._set(horizon=integer("horizon", self.horizon, at_least=1, at_most=LONGEST))
+        if self.scale == "ln" and (self.horizon or 1) < 2:
+            raise ValueError(f"horizon must be at least 2 with scale='ln', not {self.horizon!r}")
 
     def _horizon(self, given: int | None) -> int:
         longest = self.horizon if self.horizon is not None else given
@@ -114,9 +121,13 @@ class TreeAggregation(Calibrated):
         """floor(log2 horizon) + 1."""
         return self._horizon(horizon).bit_length()
 
+    def _parts(self, horizon: int | None) -> float:
+        """Into how many parts epsilon is divided."""
+        return self.levels(horizon) if self.scale == "levels" else math.log(self._horizon(None))
+
     def _block(self, horizon: int | None) -> Laplace:
         """The law of one block's noise."""
-        return Laplace(self.epsilon / self.levels(horizon), self.sensitivity, self.sampler)
+        return Laplace(self.epsilon / self._parts(horizon), self.sensitivity, self.sampler)
 
     def _streams(self, name: str, x: ArrayLike) -> Array:
         x = checks.reals(name, x)
@@ -183,7 +194,8 @@ class TreeAggregation(Calibrated):
         return (state.total + state.noise.sum(-1)) * unit
 
     def block_scale(self, horizon: ArrayLike, sensitivity: float) -> Array:
-        """The scale of a block's noise in streams of at most `horizon` values, levels * sensitivity / epsilon; float64 of its shape.
+        """The scale of a block's noise in streams of at most `horizon` values, levels * sensitivity / epsilon, or ln(horizon) * sensitivity
+        / epsilon; float64 of its shape.
 
         Raises:
             ValueError: this mechanism's own horizon is shorter, or its own sensitivity smaller.
@@ -196,6 +208,8 @@ class TreeAggregation(Calibrated):
                     f"horizon of {self!r} must be at least {longest.max()}, the length of the longest stream"
                 )
             longest = np.full(longest.shape, self.horizon)
+        if self.scale == "ln":
+            return np.full(longest.shape, self._parts(None) * (self.sensitivity or sensitivity) / self.epsilon)
         levels = np.frexp(longest.astype(np.float64))[1]
         return levels * (self.sensitivity or sensitivity) / self.epsilon
 
@@ -222,7 +236,7 @@ class TreeAggregation(Calibrated):
         return noise
 
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b = levels * sensitivity / epsilon."""
+        """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b the scale of a block's noise."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
         block = self._block(x.shape[-1])
@@ -232,8 +246,11 @@ class TreeAggregation(Calibrated):
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by one of epsilon."""
         checks.sensitivities(sensitivity)
-        nodes = 1 if self.horizon is None else self.levels()
-        return laplace_loss(self.epsilon, nodes=nodes, exact=self.sampler == "exact")
+        if self.horizon is None:
+            return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
+        nodes = self.levels()
+        spent = self.epsilon if self.scale == "levels" else self.epsilon * nodes / self._parts(None)
+        return laplace_loss(spent, nodes=nodes, exact=self.sampler == "exact")
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""

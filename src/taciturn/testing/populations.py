@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 import taciturn
 from taciturn.envs.core import Array, ChannelConfig, Controlled, Played, Population, Rollout, Seat
@@ -40,7 +40,11 @@ def begun(case: Case, num_envs: int = 2) -> Population[Any]:
 def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
     """Actions of one role, made wrong in every way."""
     out = [actions[:, :0], actions[:1], actions[..., None], actions.tolist()[0], None, "wait", {"agent": actions}]
-    outside = np.array([np.nan, np.inf, -np.inf] if isinstance(space, Box) else [-1, 10**6])
+    if isinstance(space, Box):
+        outside = np.array([np.nan, np.inf, -np.inf])
+    else:
+        assert isinstance(space, Discrete | MultiDiscrete)
+        outside = np.array([-1, int(np.max(space.n if isinstance(space, Discrete) else space.nvec)), 10**6])
     for value in [*outside, 0.5 + 1j, np.nan]:
         wrong = actions.astype(np.result_type(actions, value))
         wrong[-1, -1] = value

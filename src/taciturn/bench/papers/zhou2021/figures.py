@@ -1,0 +1,193 @@
+"""Zhou et al. 2021, Tables 1 to 3 and Figures 6 to 14: average reward and regret per agent and round."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from taciturn.agents import bring
+from taciturn.auditing import parse_mechanism
+from taciturn.bench.figures import plot_curves, plot_scores
+from taciturn.bench.papers.base import PaperStudy
+from taciturn.bench.papers.zhou2021 import claims, settings
+from taciturn.bench.papers.zhou2021.settings import GRAPHS, GRID_LEVELS, LEVELS, THRESHOLDS, WORLDS
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, register
+from taciturn.policies.families.cluster_policy import ClusterPolicy
+from taciturn.registry import make_world
+from taciturn.simulation import simulate
+
+POINTS = 14
+KEPT = ("reward", "expected_reward", "regret", "shared")
+
+
+class Recommendations(PaperStudy):
+    """Runs with curves of regret, in a panel for each world. Quick runs are short, and in the first world only."""
+
+    score = Score("regret", higher_is_better=False, label="average regret")
+    facets = ("env_params.family", "env_params.context_dim")
+    seeds = (3, 10)
+    quick_rounds: ClassVar[int] = 70
+
+    def settings(self, quick: bool) -> list[Config]:
+        if not quick:
+            return list(self.configs)
+        return [
+            shorter(one, self.quick_rounds) for one in self.configs if WORLDS[0].items() <= one["env_params"].items()
+        ]
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        params, own = cell.config["env_params"], cell.config["policy_params"]
+        population, policy = make_world(cell.config["env"]).population(1, **params), bring(cell.config["policy"], **own)
+        if isinstance(policy, ClusterPolicy) and params["horizon"] > self.quick_rounds:
+            policy.compile_from = 0  # once for all cells
+        privacy = {channel: parse_mechanism(law) for channel, law in cell.config.get("privacy", {}).items()}
+        times = np.unique(np.linspace(0, params["horizon"], POINTS + 1)[1:].astype(int))
+        names = ["regret", "expected_reward"]
+        run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
+        metrics = {name: float(run.metrics[name][0]) for name in KEPT}
+        regret, reward = (run.trace[name][:, 0] for name in names)
+        # A seventh of the run is what the paper counts as 10,000 rounds.
+        early, arrival, later = (len(times) * part // 7 - 1 for part in (1, 4, 5))
+        metrics |= {
+            "early_reward": reward[early], "early_regret": regret[early],
+            "regret_before": regret[arrival], "regret_after": regret[later],
+            "half_regret": regret[len(times) // 2 - 1],
+        }  # fmt: skip
+        if run.ledger is not None:
+            (channel,) = privacy
+            level = float(cell.config["privacy"][channel].partition(":")[2])
+            charged = run.ledger.total(channel=channel, by="max", method="basic", unit="event", delta=0.0)
+            metrics["charged_over_epsilon"] = float(charged[0]) / level
+        return Result(metrics, {"regret": (run.times, regret)})
+
+    def panels(self, results: Results) -> list[tuple[str, Results]]:
+        return [(settings.named(part.groups[0].config["env_params"]), part) for _, part in super().panels(results)]
+
+    def row_label(self, group: Group, results: Results) -> str:
+        own = group.config["policy_params"]
+        if group.config["policy"] == "TPriDO" and group.config["env_params"]["graph"] == "none":
+            return "TPriDO, one agent"
+        return "TPriDO, constants of the proofs" if "preset" in own else str(group.config["policy"])
+
+    def plots(self, results: Results) -> list[Plot]:
+        if not len(results):
+            return []
+        curves = plot_curves(self, results, "regret", x_label="rounds", y_label="average regret")
+        return [curves, plot_scores(self, results)]
+
+
+def shorter(one: Config, rounds: int) -> Config:
+    """The same setting over fewer rounds."""
+    params = {**one["env_params"], "horizon": rounds}
+    if "growth" in params:
+        params["growth"] = [[rounds * 4 // 7, part] for _, part in params["growth"]]
+    return {**one, "env_params": params}
+
+
+@register
+class AlgorithmsStudy(Recommendations):
+    name = "zhou2021-6"
+    title = "Zhou et al. 2021, Tables 1 and 2, Figures 6 and 7: algorithms"
+    description = (
+        "8 agents on a star with 2,000 of 4,000 items each, 1,000 rounds, NT = 0.5, without privacy but for GaussLinUCB, which has epsilon "
+        "= 1 for its whole run. The paper has 70,000 rounds; its Poo-Loc is HCT here, the base of POO, without a search for its "
+        "smoothness. UCB1 is ItemUCB1. HOO and ContextualZooming are not in the paper. Every policy was tuned on the same budget."
+    )
+    figures = ("zhou2021/table-1", "zhou2021/table-2", "zhou2021/6", "zhou2021/7")
+    claims = claims.ALGORITHMS
+    configs = tuple(settings.compared(world, rival) for world in WORLDS for rival in settings.COMPARED)
+
+
+@register
+class GridsStudy(Recommendations):
+    name = "zhou2021-grid"
+    title = "Zhou et al. 2021, Table 1: the grid of DSC"
+    description = (
+        "DSC with 1, 2, 4 and 8 cells in each dimension of contexts, beside ACR and T-PriDO, in the setting of Table 1."
+    )
+    figures = ("zhou2021/grid",)
+    claims = claims.GRIDS
+    configs = tuple(
+        one
+        for world in WORLDS
+        for one in (
+            *(settings.on_grid(world, level) for level in GRID_LEVELS),
+            settings.compared(world, "ACR"), settings.compared(world, "TPriDO"),
+        )
+    )  # fmt: skip
+
+    def row_label(self, group: Group, results: Results) -> str:
+        label = super().row_label(group, results)
+        return f"DSC, level {group.config['policy_params']['level']}" if label == "DSC" else label
+
+
+@register
+class NetworksStudy(Recommendations):
+    name = "zhou2021-8"
+    title = "Zhou et al. 2021, Figures 8 and 9: networks"
+    description = (
+        "T-PriDO with NT = 0.5 and 40 agents on a complete graph, a star, a ring, and on their own; without privacy."
+    )
+    figures = ("zhou2021/8", "zhou2021/9")
+    claims = claims.NETWORKS
+    color = "env_params.graph"
+    rows = ("env_params.graph",)
+    configs = tuple(settings.on_graph(world, graph) for world in WORLDS for graph in GRAPHS)
+
+    def row_label(self, group: Group, results: Results) -> str:
+        return str(group.config["env_params"]["graph"])
+
+
+@register
+class PrivacyStudy(Recommendations):
+    name = "zhou2021-10"
+    title = "Zhou et al. 2021, Figures 10 and 11, Table 3: privacy"
+    description = (
+        f"8 agents on a star, NT = 0.5, {settings.NOISY_ROUNDS} rounds, because runs with noise are played by single steps. "
+        "TreeAggregation on the statistics that agents ask for, with the scale that its epsilon needs; counts are released as they are, "
+        "as in the paper. Also with agents that always ask, and with the exponential mechanism on what is shown."
+    )
+    figures = ("zhou2021/10", "zhou2021/11", "zhou2021/table-3")
+    claims = claims.PRIVACY
+    configs = tuple(
+        one
+        for world in WORLDS
+        for one in (
+            *(settings.private(world, policy, level) for policy in ("TPriDO", "DTPriDO") for level in (*LEVELS, None)),
+            *(settings.private(world, "TPriDO", level, always=True) for level in (2.0, None)),
+            settings.private(world, "TPriDO", 2.0, on="selection"),
+            settings.private(world, "Random", None),
+        )
+    )  # fmt: skip
+
+    def row_label(self, group: Group, results: Results) -> str:
+        always = ", always asks" if group.config["policy_params"].get("threshold") == settings.ALWAYS else ""
+        law = next(iter(group.config["privacy"].values()), "no privacy")
+        return f"{group.config['policy']}{always}, {law.replace('TreeAggregation:', 'epsilon ').replace(':', ' ')}"
+
+
+@register
+class GrowthStudy(Recommendations):
+    name = "zhou2021-12"
+    title = "Zhou et al. 2021, Figures 12 and 13: increasing data"
+    description = (
+        "T-PriDO and DT-PriDO with NT = 0.5 and 40 agents on a star, without privacy. 28.6% of each repository arrive at 4/7 of the run, "
+        "as in the paper."
+    )
+    figures = ("zhou2021/12", "zhou2021/13")
+    claims = claims.GROWTH
+    configs = tuple(settings.growing(world, policy) for world in WORLDS for policy in ("TPriDO", "DTPriDO"))
+
+
+@register
+class ThresholdsStudy(Recommendations):
+    name = "zhou2021-14"
+    title = "Zhou et al. 2021, Figure 14: NT"
+    description = "T-PriDO, 40 agents on a star, no privacy. Agents ask if their own mean is below NT: never with 0, always with 1.1."
+    figures = ("zhou2021/14",)
+    claims = claims.THRESHOLD_CLAIMS
+    color = "policy_params.threshold"
+    configs = tuple(settings.at_threshold(world, threshold) for world in WORLDS for threshold in THRESHOLDS)
+
+    def row_label(self, group: Group, results: Results) -> str:
+        return f"NT = {group.config['policy_params']['threshold']:g}"

@@ -56,7 +56,7 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     "HDPMAB": [("federated_bandit_v0", HYBRID, {}, "paper")],
     **{name: [("recommender_v0", SHOP, {}, None)] for name in (
         "TPriDO", "DTPriDO", "DSC", "ACR", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming",
-        "OracleItem",
+        "NeuralBandit", "OracleItem",
     )},
     **{name: [("elicitation_v0", MARKET, {"individual": "TargetQuality"}, None)] for name in (
         "Wintall", "FlatRate", "PostedPrice", "Genie", "OutputAgreement", "PeerTruthSerum",
@@ -67,6 +67,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "CommunicationEfficientCDPMAB": {"participation": 0.7, "rounds": 3},
     "CDPMAB": {"participation": 0.7},
     "CBL": {"tau": 0.5},
+    "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
     "PrivateSocialLearning": {"beta": 0.7, "mu": 0.05},
 }
 

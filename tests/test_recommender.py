@@ -471,12 +471,14 @@ def test_blocks_give_the_bits_of_steps(name: str, compiled: bool, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    "name", ["OracleItem", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming"]
+    "name",
+    ["OracleItem", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming", "NeuralBandit"],
 )
 def test_blocks_of_items_give_the_bits_of_steps(name: str) -> None:
+    own = {"steps": 2, "num_envs": 2, "rounds": 8} if name == "NeuralBandit" else {}
     found = []
     for fast in (True, False):
-        env, policy = small(2, horizon=80, growth=[(30, 0.3)]), getattr(policies, name)()
+        env, policy = small(2, horizon=80, growth=[(30, 0.3)]), getattr(policies, name)(**own)
         again = [
             taciturn.simulate(env, policy, seed=seed, until=[20, 80], record=["regret"], fast=fast) for seed in (1, 2)
         ]

@@ -28,7 +28,7 @@ def test_every_file_is_of_a_world_and_every_entry_of_a_learner_that_takes_it() -
     import yaml
 
     assert {file.stem for file in FILES} <= {world.name for world in registry.worlds().values()}
-    assert len(FILES) == 5
+    assert len(FILES) == 6
     for file in FILES:
         for name, entry in yaml.safe_load(file.read_text(encoding="utf-8")).items():
             assert entry["found"].keys() == {"command", "seeds", "budget"}

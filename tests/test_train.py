@@ -15,12 +15,20 @@ import taciturn
 from taciturn.agents import bring
 from taciturn.bench import train as training
 from taciturn.bench.train import train
-from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
+from taciturn.envs import (
+    arm_elimination_v0,
+    federated_bandit_v0,
+    gossip_bandit_v0,
+    recommender_v0,
+    round_stopping_v0,
+    social_bandit_v0,
+)
 from taciturn.policies import (
     LearnedElimination,
     LearnedPulls,
     LearnedStopping,
     Learner,
+    NeuralBandit,
     SharedPPO,
     SocialQ,
     TabularQ,
@@ -209,6 +217,10 @@ LEARNERS: dict[str, Any] = {
     "LearnedPulls": (LearnedPulls, federated_bandit_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 30}),
     "LearnedElimination": (
         LearnedElimination, arm_elimination_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 1000},
+    ),
+    "NeuralBandit": (
+        NeuralBandit, recommender_v0, {"steps": 2, "num_envs": 2, "rounds": 8},
+        {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 20},
     ),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from taciturn.envs import (
     arm_elimination_v0,
     federated_bandit_v0,
     gossip_bandit_v0,
+    recommender_v0,
     round_stopping_v0,
     social_bandit_v0,
 )
@@ -25,6 +26,7 @@ pytest.importorskip("stable_baselines3")
 SEED = 7
 STOPPING: dict[str, Any] = {"num_clients": 5, "broadcast_time": 0.3, "compute_probability": 0.1, "horizon": 4.0}
 ARMS: dict[str, Any] = {"num_agents": 3, "num_arms": 4, "horizon": 40}
+SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 20}
 SOCIAL: dict[str, Any] = {"num_agents": 8, "qualities": (0.9, 0.5, 0.1), "horizon": 5}
 # The learner, its settings and its worlds.
 CASES: list[tuple[str, dict[str, Any], Any]] = [
@@ -38,6 +40,7 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, federated_bandit_v0.population(2, **ARMS)),
     ("SocialQ", {"steps": 400, "num_envs": 2}, gossip_bandit_v0.population(2, **SOCIAL)),
     ("SocialQ", {"steps": 400, "num_envs": 2}, social_bandit_v0.population(2, **SOCIAL)),
+    ("NeuralBandit", {"steps": 2, "num_envs": 2, "rounds": 8}, recommender_v0.population(2, **SHOP)),
 ]  # fmt: skip
 IDS = [f"{name}-{world.name}-{i}" for i, (name, _, world) in enumerate(CASES)]
 

@@ -134,6 +134,8 @@ class NeuralBandit(ItemPolicy, Learner):
 
     # A run.
 
+    fast = ItemPolicy.fast
+
     def begin(self, view: PublicView) -> None:
         if self._learned is None:
             try:

@@ -55,6 +55,7 @@ class SocialRecommender(Study):
     score = Score("regret", higher_is_better=False, label="regret per agent and round")
     reference: ClassVar[Config] = {"policy": "Random"}
     facets = ("level",)
+    seeds: ClassVar[tuple[int, int]] = (2, 10)
 
     def cells(self, quick: bool) -> list[Cell]:
         found = []
@@ -64,7 +65,7 @@ class SocialRecommender(Study):
                 world = SHOP | form | ({"horizon": 100} if quick else {})
                 one = config("recommender_v0", policy, own | few, LEVELS[level], **world) | {"level": level}
                 found.append(one | {"replicas": 4} if quick else one)
-        return self.sweep(found, range(2 if quick else 10))
+        return self.sweep(found, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         replicas = cell.config.get("replicas", FRESH)

@@ -130,6 +130,9 @@ def test_find_takes_entries_as_a_whole_and_matches_takes_parts() -> None:
     assert results.one(policy_params={"k": 1}).config == limited
     assert results.one(**{"policy_params.k": 1}).config == limited
     assert results.one(policy_params={}).config == plain
+    noisy = plain | {"privacy": "paper"}
+    assert Results([group(noisy, [0]), group(plain, [0])]).get(plain).config == plain
+    assert Results([group(noisy, [0])]).get(plain).config == noisy
     assert not matches(limited, {"policy_params": {}})
 
 

@@ -140,9 +140,10 @@ class Results:
         return found.groups[0]
 
     def find(self, config: Config) -> Group | None:
-        """The first group whose configuration has each of these top-level entries as a whole, or None."""
-        wanted = json.loads(json.dumps(config)).items()
-        return next((group for group in self if wanted <= group.config.items()), None)
+        """The group of this configuration, or else the first that has each of its top-level entries as a whole, or None."""
+        wanted = json.loads(json.dumps(config))
+        exact = (group for group in self if wanted == group.config)
+        return next(exact, None) or next((group for group in self if wanted.items() <= group.config.items()), None)
 
     def get(self, config: Config) -> Group:
         """The same. Raises ValueError if there is none."""

@@ -76,10 +76,10 @@ FIELDS: dict[str, Field] = {
 }  # fmt: skip
 
 
-def population(cell: Cell, replicas: int, purpose: str) -> Population[Any]:
-    """Replicas of a cell's world. Platforms of elicitation that were designed need the whole world, and others play one side of it."""
-    world, params = cell.config["env"], cell.config["env_params"]
-    if world == "elicitation_v0" and cell.config["kind"] not in (CLASSIC, PAPER):
+def population(config: Config, replicas: int, purpose: str) -> Population[Any]:
+    """Replicas of a world. Platforms of elicitation that were designed need the whole world, and others play one side of it."""
+    world, params = config["env"], config["env_params"]
+    if world == "elicitation_v0" and config["kind"] not in (CLASSIC, PAPER):
         found = platform_side(replicas, **params)
     else:
         found = make_world(world).population(replicas, **params)
@@ -97,7 +97,7 @@ def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
 
     field = FIELDS[cell.config["env"]]
     steps = cell.config["policy_params"].get("steps", field.steps)
-    world = population(cell, field.replicas, "training")
+    world = population(cell.config, field.replicas, "training")
 
     def told(seen: dict[str, Any], _: dict[str, Any]) -> bool:
         if progress is not None:
@@ -123,11 +123,11 @@ def brought(cell: Cell, progress: Progress | None) -> Any:
     return agent
 
 
-def judged(world: Population[Any], policy: Any, cell: Cell) -> dict[str, Array]:
+def judged(world: Population[Any], policy: Any, config: Config, seed: int) -> dict[str, Array]:
     """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. All are told that no channel has noise."""
-    elicitation = cell.config["env"] == "elicitation_v0"
+    elicitation = config["env"] == "elicitation_v0"
     told = {} if elicitation else dict.fromkeys(world.channels, private_config(NoPrivacy()))
-    world.reset(seed=cell.seed, options={"channels": told})
+    world.reset(seed=seed, options={"channels": told})
     whole = len(world.roles) > 1
     policies = as_policies(world, {"platform": policy, "individual": BestResponse()} if whole else policy)
     begin(world, policies)
@@ -180,8 +180,8 @@ class KindsOfAgents(Study):
         return self.sweep(found, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        world = population(cell, cell.config.get("replicas", FRESH), "evaluation")
-        found = judged(world, brought(cell, progress), cell)
+        world = population(cell.config, cell.config.get("replicas", FRESH), "evaluation")
+        found = judged(world, brought(cell, progress), cell.config, cell.seed)
         measure = FIELDS[cell.config["env"]].measure
         scores = found[measure]
         means = {name: float(found[name].mean()) for name in (RETURN, measure)}

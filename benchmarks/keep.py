@@ -3,8 +3,8 @@
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its studies goes to
 `results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with the command, the commit, the
 versions and the hours it took. Curves are left out, but not the scores of a learner's single runs. Two kinds of pages are made from
-these files alone: `docs/<study>.md`, if there is one, gets the study's tables between its markers, and `docs/verdicts.md` gets all
-verdicts.
+these files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the study's tables between its markers, and
+`docs/verdicts.md` gets all verdicts.
 """
 
 import json
@@ -26,6 +26,7 @@ from taciturn.bench.tables import ranges, tables_of, verdict_tables
 
 KEPT = Path(__file__).parent / "results" / "studies"
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = {"agents": "leaderboard"}  # studies whose page is called otherwise
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
 VERDICTS = """# Verdicts
 
@@ -103,7 +104,7 @@ def pages() -> dict[Path, str]:
     for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
         origin, results, judged = load(study)
         source = source_of(origin, results)
-        page = DOCS / f"{study}.md"
+        page = DOCS / f"{PAGES.get(study, study)}.md"
         if page.exists():
             tables = "\n".join(markdown(table) for table in tables_of(load_studies()[study], results))
             text = page.read_text(encoding="utf-8")

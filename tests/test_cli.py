@@ -19,7 +19,7 @@ from taciturn import cli, simulate
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
-from taciturn.envs import recommender_v0
+from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.policies import LinUCB
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
@@ -94,15 +94,15 @@ def test_run_prints_one_document(run: Run) -> None:
     code, out, err = run(*words, "--seeds", "3", "--json")
     found = json.loads(out)
     assert (code, err) == (0, "")
-    assert found["seeds"] == [0, 1, 2]
+    assert (found["seed"], found["runs"]) == (0, 3)
     assert found["metrics"]["mean_updates"]["values"] == [3.0, 3.0, 3.0]
     code, out, _ = run(*words, "--seeds", "2")
     assert code == 0
     assert "mean_updates" in out
 
 
-def test_run_has_seeds_that_differ_and_its_mean_is_of_all_of_them(run: Run) -> None:
-    """Student's interval of the printed values, by scipy."""
+def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Student's interval of the printed values, by scipy. Runs are those of as many replicas, in blocks of seeds of their own."""
     words = (
         "run",
         "gossip_bandit",
@@ -116,9 +116,14 @@ def test_run_has_seeds_that_differ_and_its_mean_is_of_all_of_them(run: Run) -> N
         "4",
     )
     metric = json.loads(run(*words, "--json")[1])["metrics"]["regret"]
-    assert len(set(metric["values"])) > 1
+    world = gossip_bandit_v0.population(4, num_agents=10, horizon=3.0)
+    assert metric["values"] == simulate(world, "Voter", seed=0).metrics["regret"].tolist()
+    assert len(set(metric["values"])) == 4
     theirs = stats.ttest_1samp(metric["values"], 0).confidence_interval(0.95)
     assert (metric["mean"], metric["low"], metric["high"]) == pytest.approx((np.mean(metric["values"]), *theirs))
+    monkeypatch.setattr(cli, "BLOCK", 3)
+    blocks = json.loads(run(*words, "--json")[1])["metrics"]["regret"]["values"]
+    assert len(blocks) == len(set(blocks)) == 4
 
 
 def test_a_broken_claim_fails_the_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +167,8 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["run", "elicitation", "--policy", "Wintall"], ["platform", "individual"]),
         (["run", "elicitation", "--policy", "platform=Wintall,individual=Nobody"], ["Nobody"]),
         (["run", "elicitation", "--policy", "platform=Wintall", "--set", "policy.k=1"], ["policy.k", "role"]),
-        (["run", "round_stopping", "--policy", "Random", "--seeds", "0"], ["--seeds", "0"]),
+        (["run", "round_stopping", "--policy", "Random", "--seeds", "0"], ["--runs", "0"]),
+        (["run", "round_stopping", "--policy", "Random", "--set", "num_envs=3"], ["num_envs", "--runs"]),
         (["run", "round_stopping", "--policy", "Random", "--set", "self=1"], ["round_stopping cannot take", "self"]),
         (
             ["run", "round_stopping", "--policy", "Random", "--set", f"num_clients={'9' * 400}"],
@@ -188,7 +194,7 @@ def test_what_has_no_value_is_null(run: Run) -> None:
             ["run", "round_stopping", "--policy", "FixedCount", "--set", f"policy.k={DEEP}"],
             ["--set policy.k", "nested"],
         ),
-        (["run", "round_stopping", "--policy", "Random", "--seeds", "9" * 400], ["--seeds must"]),
+        (["run", "round_stopping", "--policy", "Random", "--seeds", "9" * 400], ["--runs must"]),
         (["run", "FederatedTraining", "--policy", "Random", "--privacy", f"Laplace:{'9' * 400}"], ["64 bits"]),
         (["audit", f"Laplace:{DEEP}"], ["nested too deeply"]),
         (["bench", "tiny", "--timeout", "0"], ["timeout", "0"]),

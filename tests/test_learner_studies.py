@@ -52,7 +52,7 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
     """In the full form, in the streams of evaluation; the policy is not trained yet when it is handed over, and has the cell's seed."""
     study = load_studies()[name]
     monkeypatch.setattr(module, "simulate", ask)
-    monkeypatch.setattr(kinds, "judged", lambda world, agent, cell: ask(world, agent, seed=cell.seed))
+    monkeypatch.setattr(kinds, "judged", lambda world, agent, config, seed: ask(world, agent, seed=seed))
     for _, cell in (one for one in LEARNED if one[0] == name):
         seeds = {c.seed for c in study.cells(quick=False) if c.config == cell.config}
         assert len(seeds) >= 10
@@ -89,7 +89,7 @@ def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPa
         return ppo(policy, env, **given)
 
     monkeypatch.setattr(sb3, "PPO", recorded)
-    monkeypatch.setattr(kinds, "judged", lambda world, agent, cell: ask(world, agent, seed=cell.seed))
+    monkeypatch.setattr(kinds, "judged", lambda world, agent, config, seed: ask(world, agent, seed=seed))
     cell = replace(cell, config={**cell.config, "policy_params": {"steps": 2048}})
     with pytest.raises(Asked) as asked:
         load_studies()["agents"].run(cell)
@@ -120,7 +120,7 @@ def test_the_best_of_each_kind() -> None:
         group("gossip_bandit_v0", "paper", "PPCL", "popularity_regret", 1, 1, 1),
         group("gossip_bandit_v0", "plain PPO", kinds.PPO, "popularity_regret", 4.0, 4.1, 4.2),
     ]
-    best, plain, single = kinds.KindsOfAgents().tables(Results([*stopping, *gossip]))
+    best, board, plain = kinds.KindsOfAgents().tables(Results([*stopping, *gossip]))
     (first, second) = (dict(zip(best.columns, row, strict=True)) for row in best.rows)
     assert first["world, measure"] == "round_stopping_v0: rate (higher is better)"
     assert first["classic"].endswith("FixedCount")
@@ -129,9 +129,17 @@ def test_the_best_of_each_kind() -> None:
     assert second["tuned learner"] == "–"
     assert second["does a learner do better?"].startswith("no: -3.100 [")
     assert [row[3].split(":")[0] for row in plain.rows] == ["yes", "yes"]
-    failed = {(row[0].split(":")[0], row[1]): row[5] for row in single.rows}
-    assert failed["gossip_bandit_v0", kinds.PPO] == "83%"  # all but the run of 3
-    assert failed["round_stopping_v0", "OptimalStopping"] == "0%"
+    found = {(row[0].split(":")[0], row[2]): dict(zip(board.columns, row, strict=True)) for row in board.rows}
+    assert found["gossip_bandit_v0", kinds.PPO]["runs that fail"] == "83%"  # all but the run of 3
+    assert found["round_stopping_v0", "OptimalStopping"]["runs that fail"] == "0%"
+    order = ["LearnedStopping", kinds.PPO, "OptimalStopping", "FixedCount", "Fraction", "Random"]
+    assert [row[2] for row in board.rows if row[0].startswith("round")] == order
+    assert [row[1] for row in board.rows] == ["1", "2", "3", "4", "5", "6", "1", "2", "3", "4"]
+    scores = {policy: row["score"] for (world, policy), row in found.items() if world == "round_stopping_v0"}
+    assert scores == {
+        "LearnedStopping": "1.37", kinds.PPO: "1.03", "OptimalStopping": "1.00", "FixedCount": "0.67", "Fraction": "0.33", "Random": "0.00",
+    }  # fmt: skip
+    assert found["gossip_bandit_v0", kinds.PPO]["score"] == "-0.55"
 
 
 def test_evaluation_sees_no_run_that_the_same_seed_gives_elsewhere() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView
 from taciturn.policies.base import Policy
+from taciturn.policies.learned.training import one_thread
 
 __all__ = ["Predictor", "RowFunction", "RowPolicy"]
 
@@ -112,7 +113,8 @@ class Predictor(RowPolicy):
             given["action_masks"] = masks.astype(np.bool_)
         if self._normalize is not None:
             rows = self._normalize(rows)
-        found = self.model.predict(rows, **{name: value for name, value in given.items() if name in self._takes})
+        with one_thread():
+            found = self.model.predict(rows, **{name: value for name, value in given.items() if name in self._takes})
         self._first = False
         if isinstance(found, tuple):
             found, self._state = found

@@ -1,5 +1,6 @@
 """Training of learners: options sorted by rank, rewards, practice worlds, tables, and threads."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -108,9 +109,11 @@ def has_individual_params(params: Any) -> bool:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run PyTorch on one thread: small networks train faster so, and the result does not depend on the number of threads."""
-    import torch
-
+    """Run PyTorch, if it is in use, on one thread: faster for small networks, and the result does not depend on the number of threads."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+BLOCK = 100
+"""Runs that `taciturn run` plays at once."""
 
 
 def main() -> None:
@@ -131,7 +133,10 @@ def _app() -> Any:
                 "what the policy's paper prescribes."
             ),
         ] = None,
-        seeds: Annotated[int, Option(help="How many runs, with seeds 0, 1, ...")] = 10,
+        runs: Annotated[
+            int, Option("--runs", "--seeds", help="How many runs; they are played at once, as arrays.")
+        ] = 10,
+        seed: Annotated[int, Option(help="Determines every random draw of all runs.")] = 0,
         until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
         as_json: Json = False,
     ) -> None:
@@ -139,28 +144,32 @@ def _app() -> Any:
         from taciturn.bench.progress import bar, stderr
         from taciturn.bench.tables import estimate, privacy_text
 
-        integer("--seeds", seeds, at_least=1, at_most=2**63 - 1)
-        population, actor, given = _population(env, policy, settings or [])
+        integer("--runs", runs, at_least=1, at_most=2**63 - 1)
+        integer("--seed", seed, at_least=0, at_most=2**63 - 1)
+        make, actor, given = _population(env, policy, settings or [])
+        population = make(min(runs, BLOCK))
         mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
-        runs = []
-        with bar(stderr(), seeds, shown=not as_json) as shown:
-            for seed in range(seeds):
-                shown.running(f"seed {seed}")
-                runs.append(simulate(population, actor, seed=seed, until=until, privacy=mechanisms).metrics)
-                shown.finished(f"seed {seed}")
+        blocks = []
+        with bar(stderr(), runs, shown=not as_json) as shown:
+            for first in range(0, runs, BLOCK):
+                size = min(BLOCK, runs - first)
+                population = population if population.num_envs == size else make(size)
+                shown.running(f"{first + size} of {runs} runs")
+                blocks.append(simulate(population, actor, seed=seed + first, until=until, privacy=mechanisms).metrics)
+                shown.finished(f"{first + size} of {runs} runs", size)
         rows: dict[str, dict[str, Any]] = {}
-        for name in runs[0]:
-            values = np.concatenate([run[name] for run in runs])
+        for name in blocks[0]:
+            values = np.concatenate([block[name] for block in blocks])
             known = values[~np.isnan(values)]
             value, low, high = estimate(known) if known.size else (None, None, None)
             rows[name] = {"mean": value, "low": low, "high": high, "values": values}
         if as_json:
-            about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seeds": list(range(seeds))}
+            about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seed": seed, "runs": runs}
             print(json.dumps(json_values(about | {"metrics": rows})))
             return
         knows = any(one.needs_truth for one in (actor.values() if isinstance(actor, dict) else [actor]))
         mark = ", which knows the hidden truth" * knows
-        print(f"{env}, {actor!r}{mark}, {seeds} seeds: mean and 95% interval")
+        print(f"{env}, {actor!r}{mark}, {runs} runs: mean and 95% interval")
         width = max(map(len, rows))
         for name, row in rows.items():
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
@@ -274,7 +283,8 @@ def _app() -> Any:
 
         site = None
         if env is not None:
-            population, actor, _ = _population(env, policy, settings or [])
+            make, actor, _ = _population(env, policy, settings or [])
+            population = make(1)
             site = Site(population, actor, channel, steps)
         known: dict[str, Any] = {"trials": trials, "confidence": confidence, "method": method, "delta": delta}
         with bar(stderr(), 1, shown=not as_json) as shown:
@@ -498,15 +508,20 @@ def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     }
 
 
-def _population(env: str, policy: str, settings: list[str]) -> tuple[Any, Any, dict[str, Any]]:
-    """A population, who acts in it, and the parameters from `key=value`."""
+def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[int], Any], Any, dict[str, Any]]:
+    """A maker of populations of so many replicas, who acts in them, and the parameters from `key=value`."""
     own, others = _settings(settings)
-    try:
-        population = make_world(env).population(**others)
-    except TypeError as error:
-        raise ValueError(f"{env} cannot take {others}: {error}") from error
-    actor = _actors(policy, own, list(population.roles))
-    return population, actor, others | {f"policy.{key}": value for key, value in own.items()}
+    if "num_envs" in others:
+        raise ValueError("--set num_envs has no effect here: --runs says how many replicas are played")
+
+    def make(replicas: int) -> Any:
+        try:
+            return make_world(env).population(replicas, **others)
+        except TypeError as error:
+            raise ValueError(f"{env} cannot take {others}: {error}") from error
+
+    actor = _actors(policy, own, list(make(1).roles))
+    return make, actor, others | {f"policy.{key}": value for key, value in own.items()}
 
 
 def _settings(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

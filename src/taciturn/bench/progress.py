@@ -1,4 +1,4 @@
-"""A progress bar on stderr, shown on terminals only and after two seconds."""
+"""A progress bar on stderr, shown on terminals only, and only if the work is not done at once."""
 
 import contextlib
 import threading
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-AFTER_SECONDS = 2.0
+AFTER_SECONDS = 0.5
 
 
 def stderr() -> Console:
@@ -30,15 +30,15 @@ class Bar:
         shown = item if len(item) <= width else item[: width - 1] + "…"
         self.display.update(self.task, completed=self.done + fraction, description=shown)
 
-    def finished(self, item: str) -> None:
-        """Count an item."""
-        self.done += 1
+    def finished(self, item: str, count: int = 1) -> None:
+        """Count an item, or several at once."""
+        self.done += count
         self.running(item)
 
 
 @contextlib.contextmanager
 def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
-    """A bar that appears when it has been open for two seconds."""
+    """A bar that appears when it has been open for half a second."""
     display = Progress(
         BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
         TimeRemainingColumn(), TextColumn("{task.description}", markup=False), console=console,

@@ -188,7 +188,7 @@ class KindsOfAgents(Study):
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def tables(self, results: Results) -> list[Table]:
-        return [self.winners(results), self.plain(results), self.single_runs(results)]
+        return [self.winners(results), self.leaderboard(results), self.plain(results)]
 
     def winners(self, results: Results) -> Table:
         """The best of each kind, and whether a learner is better than everything that was designed."""
@@ -217,22 +217,28 @@ class KindsOfAgents(Study):
         columns = ("world", RANDOM, PLAIN, "does it earn more?", "time of a training and its runs")
         return Table("Plain PPO in its own reward", columns, rows, "Return of an agent.", words=frozenset({0, 3}))
 
-    def single_runs(self, results: Results) -> Table:
-        """How often single runs are worse than random play."""
+    def leaderboard(self, results: Results) -> Table:
+        """All agents of a world, best first, and how often their single runs are worse than random play."""
         rows = []
         for measure, title, panel in self.worlds(results):
+            way = sign(measure)
             chance = first(panel.select(kind=RANDOM), measure)
-            for group in panel:
+            designed = first([group for group in panel if group.config["kind"] in (CLASSIC, PAPER)], measure)
+            for rank, group in enumerate(sorted(panel, key=lambda group: -way * group.mean(measure)), 1):
                 scores = np.array([values for _, values in group.curves[RUNS]])
-                failed = (
-                    "–" if chance is None else f"{(sign(measure) * (scores - chance.mean(measure)) < 0).mean():.0%}"
-                )
+                failed = "–" if chance is None else f"{(way * (scores - chance.mean(measure)) < 0).mean():.0%}"
                 rows.append((
-                    title, group.config["policy"], group.config["kind"], mean_text(scores.mean(1)), number(float(np.median(scores))),
-                    failed, f"{scores.shape[0]} x {scores.shape[1]}",
+                    title, str(rank), group.config["policy"], group.config["kind"], normalised(group, chance, designed, measure),
+                    mean_text(scores.mean(1)), number(float(np.median(scores))), failed, f"{scores.shape[0]} x {scores.shape[1]}",
                 ))  # fmt: skip
-        columns = ("world, measure", "policy", "kind", "mean", "median", "runs that fail", "trainings or seeds x runs")
-        return Table("Single runs", columns, rows, words=frozenset({0, 1, 2}))
+        columns = (
+            "world, measure", "rank", "policy", "kind", "score", "mean", "median", "runs that fail", "trainings or seeds x runs",
+        )  # fmt: skip
+        note = (
+            "Best first, by the mean. The score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a "
+            "paper's. Neighbours in rank may have overlapping intervals."
+        )
+        return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
 
     def worlds(self, results: Results) -> list[tuple[str, str, Results]]:
         """The measure of each world, a title that says which way it is better, and the world's results."""
@@ -258,6 +264,13 @@ def first(groups: Iterable[Group], measure: str) -> Group | None:
 def text(group: Group | None, measure: str, *, named: bool = False) -> str:
     """Its mean with interval, and its name."""
     return "–" if group is None else mean_text(group.metrics[measure]) + f" {group.config['policy']}" * named
+
+
+def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:
+    """A mean on the scale on which random play has 0 and the best that was designed by hand has 1."""
+    if chance is None or designed is None:
+        return "–"
+    return f"{(group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure)):.2f}"
 
 
 def gain(one: Group | None, other: Group | None, measure: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from taciturn.bench.results import Cell, Group, Results
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
+from taciturn.policies import FixedCount
 from taciturn.registry import worlds
+from taciturn.wrappers.sb3 import RowsVecEnv
 
 sb3 = pytest.importorskip("stable_baselines3")
 
@@ -140,6 +143,43 @@ def test_the_best_of_each_kind() -> None:
         "LearnedStopping": "1.37", kinds.PPO: "1.03", "OptimalStopping": "1.00", "FixedCount": "0.67", "Fraction": "0.33", "Random": "0.00",
     }  # fmt: skip
     assert found["gossip_bandit_v0", kinds.PPO]["score"] == "-0.55"
+
+
+def test_an_agent_of_the_users_own_takes_part_where_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A saved model where its spaces fit, a function where it gives valid actions; with the numbers of a run of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "three.py").write_text("def act(rows):\n    return (rows[:, 0] < 3).astype(int)\n", encoding="utf-8")
+    stopping = {"env": "round_stopping_v0", "env_params": {}, "kind": kinds.YOURS}
+    model = sb3.PPO("MlpPolicy", RowsVecEnv(kinds.population(stopping, 1, "training"), seed=0), n_steps=8, batch_size=8)
+    model.save("model.zip")
+    (study,) = kinds.joined([load_studies()["agents"]], ["three:act", "sb3:model.zip"])
+    assert isinstance(study, kinds.KindsOfAgents)
+    cells = study.cells(quick=True)
+    own = [cell for cell in cells if cell.config["kind"] == kinds.YOURS]
+    assert [cell for cell in cells if cell not in own] == load_studies()["agents"].cells(quick=True)
+    fit = {name: {cell.config["env"] for cell in own if cell.config["policy"] == name} for name in study.agents}
+    assert fit["sb3:model.zip"] == {"round_stopping_v0"}
+    assert fit["sb3:model.zip"] < fit["three:act"]
+    assert "gossip_bandit_v0" not in fit["three:act"]  # whose actions are plans
+    (cell, *_) = [one for one in own if (one.config["env"], one.config["policy"]) == ("round_stopping_v0", "three:act")]
+    world = kinds.population(stopping, 10, "evaluation")
+    run = taciturn.simulate(world, FixedCount(3), seed=cell.seed)
+    assert study.run(cell).metrics["rate"] == pytest.approx(run.metrics["rate"].mean())
+    before = {cell.key for cell in own if cell.config["policy"] == "sb3:model.zip"}
+    model.learn(8)
+    model.save("model.zip")
+    assert not before & {cell.key for cell in study.cells(quick=True)}
+
+
+def test_agents_that_cannot_take_part_are_refused() -> None:
+    studies = load_studies()
+    with pytest.raises(ValueError, match="--agent is for the study agents, and 'leakage' takes none"):
+        kinds.joined([studies["leakage"]], ["Random"])
+    with pytest.raises(ValueError, match="--agent json:dumps fits none of the worlds round_stopping_v0, "):
+        kinds.joined([studies["agents"]], ["json:dumps"])
+    with pytest.raises(ValueError, match=r"none at 'nowhere\.zip'"):
+        kinds.joined([studies["agents"]], ["sb3:nowhere.zip"])
 
 
 def test_evaluation_sees_no_run_that_the_same_seed_gives_elsewhere() -> None:

@@ -215,46 +215,72 @@ def _app() -> Any:
         print(f"trained: {out} (taciturn run {env} --policy {out})")
         print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
 
-    def runs(name: str, help_: str, names_: Any, folder: str) -> None:
-        """A command that runs the studies selected by its arguments and writes their report."""
+    def play(studies: list[Any], out: Path, backend: Any, as_json: bool, resume: bool, **how: Any) -> None:
+        """Run studies and write their report."""
+        from taciturn.bench.runner import BACKENDS, run_study
+        from taciturn.bench.store import Store
 
-        @app.command(name, help=help_)
-        def command(
-            names: list[str] | None = names_,
-            out: Out = Path(folder),
-            quick: Quick = False,
-            backend: Backend = "process",
-            workers: Workers = None,
-            timeout: Timeout = None,
-            resume: Resume = False,
-            as_json: Json = False,
-        ) -> None:
-            from taciturn.bench.catalogue import studies_named, studies_of_figures
-            from taciturn.bench.runner import BACKENDS, run_study
-            from taciturn.bench.store import Store
+        if backend not in BACKENDS:
+            raise UnknownName("backend", backend, BACKENDS)
+        store = Store(out)
+        summary = run_study(studies, store, backend=backend, progress=not as_json, resume=resume, **how)
+        failed = [str(file) for file in summary.failed]
+        _report(store, studies, as_json, {"cells": summary.planned, "reused": summary.reused, "failed": failed})
+        if failed:
+            raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 
-            studies = (studies_named if name == "bench" else studies_of_figures)(names or [])
-            if backend not in BACKENDS:
-                raise UnknownName("backend", backend, BACKENDS)
-            store = Store(out)
-            how: dict[str, Any] = {"quick": quick, "backend": backend, "workers": workers, "timeout": timeout}
-            summary = run_study(studies, store, progress=not as_json, resume=resume, **how)
-            failed = [str(file) for file in summary.failed]
-            _report(store, studies, as_json, {"cells": summary.planned, "reused": summary.reused, "failed": failed})
-            if failed:
-                raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
+    @app.command()
+    def bench(
+        names: Annotated[
+            list[str] | None, Argument(metavar="STUDY", help="Studies to run (default: all comparisons).")
+        ] = None,
+        out: Out = Path("results"),
+        agent: Annotated[
+            list[str] | None,
+            Option(
+                help="An agent of your own, as for run --policy, that takes part in the study agents, in every world that it fits "
+                "(repeatable)."
+            ),
+        ] = None,
+        quick: Quick = False,
+        backend: Backend = "process",
+        workers: Workers = None,
+        timeout: Timeout = None,
+        resume: Resume = False,
+        as_json: Json = False,
+    ) -> None:
+        """Run studies and write their report."""
+        from taciturn.bench.catalogue import studies_named
 
-    named = "Studies to run (default: all comparisons)."
-    runs("bench", "Run studies and write their report.", Argument(None, metavar="STUDY", help=named), "results")
-    published = (
-        "A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); default: all."
-    )
-    runs(
-        "reproduce",
-        "Reproduce published figures and compare the papers' claims with the results.",
-        Argument(None, metavar="FIGURE", help=published),
-        "results/reproduction",
-    )
+        studies = studies_named(names or (["agents"] if agent else []))
+        if agent:
+            from taciturn.bench.comparisons.kinds import joined
+
+            studies = joined(studies, agent)
+        play(studies, out, backend, as_json, resume, quick=quick, workers=workers, timeout=timeout)
+
+    @app.command()
+    def reproduce(
+        names: Annotated[
+            list[str] | None,
+            Argument(
+                metavar="FIGURE",
+                help="A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); default: all.",
+            ),
+        ] = None,
+        out: Out = Path("results/reproduction"),
+        quick: Quick = False,
+        backend: Backend = "process",
+        workers: Workers = None,
+        timeout: Timeout = None,
+        resume: Resume = False,
+        as_json: Json = False,
+    ) -> None:
+        """Reproduce published figures and compare the papers' claims with the results."""
+        from taciturn.bench.catalogue import studies_of_figures
+
+        studies = studies_of_figures(names or [])
+        play(studies, out, backend, as_json, resume, quick=quick, workers=workers, timeout=timeout)
 
     @app.command()
     def audit(

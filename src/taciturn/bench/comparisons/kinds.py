@@ -1,6 +1,8 @@
 """Every kind of agent in every world: at random, textbook baselines, the papers' algorithms, plain PPO and tuned learners."""
 
+import hashlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, 
 from taciturn.bench.study import Score, Study, Table, register
 from taciturn.bench.tables import interval, mean_text, number
 from taciturn.envs.core import Population, Rollout, as_policies, begin
-from taciturn.policies import BestResponse
+from taciturn.policies import BestResponse, Learner
 from taciturn.policies.external.rows import Predictor
 from taciturn.registry import make_world, platform_side
 from taciturn.validation import Array
@@ -21,6 +23,7 @@ from taciturn.wrappers.channels import private_config
 
 Entry = tuple[str, Config]
 RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
+YOURS = "yours"
 PPO, RETURN = "PPO, plain defaults", "return"
 HIGHER = ("rate", RETURN)  # of the measures, those of which more is better
 
@@ -123,20 +126,25 @@ def brought(cell: Cell, progress: Progress | None) -> Any:
     return agent
 
 
-def judged(world: Population[Any], policy: Any, config: Config, seed: int) -> dict[str, Array]:
-    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. All are told that no channel has noise."""
-    elicitation = config["env"] == "elicitation_v0"
-    told = {} if elicitation else dict.fromkeys(world.channels, private_config(NoPrivacy()))
+def opened(world: Population[Any], policy: Any, config: Config, seed: int) -> Rollout:
+    """A fresh run of a policy, which has begun. All are told that no channel has noise."""
+    told = {} if config["env"] == "elicitation_v0" else dict.fromkeys(world.channels, private_config(NoPrivacy()))
     world.reset(seed=seed, options={"channels": told})
     whole = len(world.roles) > 1
     policies = as_policies(world, {"platform": policy, "individual": BestResponse()} if whole else policy)
     begin(world, policies)
-    rollout, total = Rollout(world, policies), np.zeros(world.num_envs)
+    return Rollout(world, policies)
+
+
+def judged(world: Population[Any], policy: Any, config: Config, seed: int) -> dict[str, Array]:
+    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]."""
+    rollout, total = opened(world, policy, config, seed), np.zeros(world.num_envs)
+    whole = len(world.roles) > 1
     while not world.done.all():
         reward = rollout.play().reward
         total += reward["platform"][:, 0] / world.params.num_individuals if whole else reward.mean(1)
     found = world.metrics()
-    if elicitation:
+    if config["env"] == "elicitation_v0":
         found["loss"] = found["payment"] * found["participation"] + found["shortfall"]
     return found | {RETURN: total}
 
@@ -159,9 +167,11 @@ class KindsOfAgents(Study):
     color = "kind"
     rows = ("policy",)
     seeds: ClassVar[tuple[int, int]] = (2, 10)
+    agents: tuple[str, ...] = ()
+    """Agents of the user's own, as `taciturn.agents.bring` takes them by name; they play wherever they fit."""
 
     def cells(self, quick: bool) -> list[Cell]:
-        found = []
+        found = [{**one, "replicas": 10} if quick else one for agent in self.agents for one in places(agent)]
         for env, field in FIELDS.items():
             plain: Config = {"steps": 20_000} if quick else {}
             tuned = () if quick else field.tuned
@@ -192,10 +202,10 @@ class KindsOfAgents(Study):
 
     def winners(self, results: Results) -> Table:
         """The best of each kind, and whether a learner is better than everything that was designed."""
-        rows = []
+        rows, kinds = [], (*KINDS, *([YOURS] if any(group.config["kind"] == YOURS for group in results) else []))
         for measure, title, panel in self.worlds(results):
-            best = {kind: first(panel.select(kind=kind), measure) for kind in KINDS}
-            row = [title, *(text(best[kind], measure, named=kind in (CLASSIC, PAPER)) for kind in KINDS)]
+            best = {kind: first(panel.select(kind=kind), measure) for kind in kinds}
+            row = [title, *(text(best[kind], measure, named=kind in (CLASSIC, PAPER, YOURS)) for kind in kinds)]
             designed = first([x for x in (best[CLASSIC], best[PAPER]) if x], measure)
             learner = first([x for x in (best[PLAIN], best[TUNED]) if x], measure)
             rows.append((*row, gain(learner, designed, measure)))
@@ -204,8 +214,8 @@ class KindsOfAgents(Study):
             "column says by how much the better learner is above the best that was designed by hand, paired by seed; as each is the best "
             "of several after the fact, both are a little flattered."
         )
-        columns = ("world, measure", *KINDS, "does a learner do better?")
-        return Table("The best of each kind", columns, rows, note, words=frozenset({0, 6}))
+        columns = ("world, measure", *kinds, "does a learner do better?")
+        return Table("The best of each kind", columns, rows, note, words=frozenset({0, len(kinds) + 1}))
 
     def plain(self, results: Results) -> Table:
         """Whether plain PPO earns more than random play in what it was trained for."""
@@ -249,6 +259,61 @@ class KindsOfAgents(Study):
             better = "higher" if measure in HIGHER else "lower"
             found.append((measure, f"{env}: {measure.replace('_', ' ')} ({better} is better)", panel))
         return found
+
+
+def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
+    """The studies, with agents of the user's own in the study `agents`.
+
+    Raises:
+        ValueError: another study, a name that brings no agent, or an agent that fits no world.
+    """
+    found, names = list[Study](), tuple(dict.fromkeys(agents))
+    for study in studies:
+        if not isinstance(study, KindsOfAgents):
+            raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
+        for name in names:
+            if not places(name):
+                raise ValueError(
+                    f"--agent {name} fits none of the worlds {', '.join(FIELDS)} as the study agents plays them"
+                )
+        own = type(study)()
+        own.agents = names
+        found.append(own)
+    return found
+
+
+def places(agent: str) -> list[Config]:
+    """The configurations of the worlds in which an agent can play, with a hash of the file or folder that it was saved in."""
+    content = digest(agent)
+    found = []
+    for env, field in FIELDS.items():
+        for form in ({}, field.for_learners or {}):
+            one = config(env, agent, {}, **field.world | form) | {"kind": YOURS} | content
+            if one not in found and fits(agent, one):
+                found.append(one)
+                break
+    return found
+
+
+def fits(agent: str, config: Config) -> bool:
+    """Whether an agent plays a step of a world; what would have to learn first is believed to."""
+    made = bring(agent)
+    if isinstance(made, Learner):
+        return True
+    try:
+        opened(population(config, 1, "evaluation"), made, config, 0).play()
+    except (ValueError, TypeError, IndexError, KeyError):
+        return False
+    return True
+
+
+def digest(agent: str) -> Config:
+    """`{"content": hash}` of the files of a saved agent, so that another training under the same name is another agent; else empty."""
+    path = Path(agent.partition(":")[2] or agent)
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] * path.is_file()
+    if not files:
+        return {}
+    return {"content": hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]}
 
 
 def sign(measure: str) -> int:

@@ -9,7 +9,7 @@ EXAMPLES = $(sort $(wildcard examples/*.py))
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: help bench test lint format types docs examples libraries build clean
+.PHONY: help bench test lint format types docs examples libraries speed build clean
 
 help:
 	@echo "make bench      run the quick benchmark and say where its report lies"
@@ -18,6 +18,7 @@ help:
 	@echo "make types      mypy --strict                 make docs     build the HTML pages"
 	@echo "make examples   run every example             make build    wheel and sdist in dist/"
 	@echo "make libraries  run the examples with learning libraries, in environments of their own, and make their page"
+	@echo "make speed      run all benchmarks of speed beside their peers, and print their table"
 	@echo "make clean      remove all that but results/"
 	@echo "PYTHON=python3.12 picks the interpreter of a new $(VENV)."
 
@@ -49,6 +50,10 @@ examples: $(VENV)/.dev
 # In environments of their own, some GB; LIBRARIES="rllib torchrl" runs only these.
 libraries: $(VENV)/.dev
 	$(BIN)/python examples/libraries/run.py $(LIBRARIES)
+
+# About 20 minutes, alone on the machine; SPEED="steps gymnax_peer" runs only these.
+speed: $(VENV)/.dev
+	$(BIN)/python benchmarks/speed.py $(SPEED)
 
 build: $(VENV)/.dev
 	rm -rf dist build

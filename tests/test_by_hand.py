@@ -39,11 +39,11 @@ def even(counts: Any) -> bool:
 
 def test_many_rows_are_packed_as_few() -> None:
     layout, rng = Layout(wide=(2, 0.0, 1.0), narrow=(1, -3.0, 3.0), common=(2, -1.0, 0.0)), np.random.default_rng(0)
-    shapes = {"wide": (3, 200, 2), "narrow": (3, 200), "common": (3, 1, 2)}
+    shapes = {"wide": (3, 2000, 2), "narrow": (3, 2000), "common": (3, 1, 2)}
     values = {name: rng.normal(0, 4, shape) for name, shape in shapes.items()}
     few = {name: value[:, :40] for name, value in values.items()}
     limits = {"wide": (0, 1), "narrow": (-3, 3), "common": (-1, 0)}
-    for rows, given in ((200, values), (40, few)):
+    for rows, given in ((2000, values), (40, few)):
         packed = layout.unpack(layout.pack(**given))
         for name, (low, high) in limits.items():
             shape = (3, rows, *shapes[name][2:])

@@ -121,7 +121,7 @@ def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytes
     assert len(set(metric["values"])) == 4
     theirs = stats.ttest_1samp(metric["values"], 0).confidence_interval(0.95)
     assert (metric["mean"], metric["low"], metric["high"]) == pytest.approx((np.mean(metric["values"]), *theirs))
-    monkeypatch.setattr(cli, "BLOCK", 3)
+    monkeypatch.setattr(cli, "BLOCK", 2)
     blocks = json.loads(run(*words, "--json")[1])["metrics"]["regret"]["values"]
     assert len(blocks) == len(set(blocks)) == 4
 

@@ -25,12 +25,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from common import processor
+from environments import ROOT, called, environment, last_error, quiet
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 KEPT = ROOT / "benchmarks/results/libraries.json"
 PAGE = ROOT / "docs/libraries.md"
 TORCH = "torch==2.13.0"
+TOOLS = [TORCH, "setuptools", "wheel", "numpy", "cython"]  # an isolated build of PufferLib would fetch another torch
 BEGIN, END = "# What matters:", "# So far."
 
 GROUPS = {
@@ -80,56 +81,6 @@ UPSTREAM = {
 
 
 NOT_RUN = {"version": "-", "error": "not run yet"}
-
-
-def quiet() -> dict[str, str]:
-    """The environment of the programs that are run."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    own = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    return kept | own | {"RAY_worker_niceness": "0"}  # 15 by default: behind everything else on a busy machine
-
-
-def called(*command: object, timeout: float = 1200) -> tuple[int, str]:
-    """The exit status of a program and what it printed."""
-    try:
-        done = subprocess.run(
-            list(map(str, command)), cwd=ROOT, env=quiet(), text=True, timeout=timeout, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return 124, f"TimeoutExpired: more than {timeout:.0f} s"
-    return done.returncode, done.stdout
-
-
-def environment(group: str) -> tuple[Path, str | None]:
-    """The Python of a group's environment, made if it is not there, and the error if it cannot be."""
-    folder = ROOT / ".venv-libraries" / group
-    python, mark = folder / "bin/python", folder.with_suffix(".installed")
-    wanted = "\n".join([TORCH, *GROUPS[group]])
-    if mark.exists() and mark.read_text(encoding="utf-8") == wanted:
-        return python, None
-    print(f"installing {', '.join(GROUPS[group])}", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [python, "-m", "pip", "install", "--quiet"]
-    build = [
-        TORCH,
-        "setuptools",
-        "wheel",
-        "numpy",
-        "cython",
-    ]  # an isolated build of PufferLib would fetch another torch
-    for asked in (build, ["--no-build-isolation", TORCH, *GROUPS[group], "--editable", ".[data]"]):
-        status, printed = called(*pip, *asked)
-        if status:
-            return python, last_error(printed)
-    mark.write_text(wanted, encoding="utf-8")
-    return python, None
-
-
-def last_error(printed: str) -> str:
-    """The line of an output that says what went wrong."""
-    lines = [line.strip() for line in printed.splitlines() if re.search(r"(?<!\w)[\w.]*(Error|Expired)\b.*: ?", line)]
-    return lines[-1] if lines else printed.strip().splitlines()[-1]
 
 
 def measured(library: Library, python: Path) -> dict[str, Any]:
@@ -254,14 +205,14 @@ def main() -> None:
         return
     if asked.check:
         for library in chosen:
-            python, error = environment(library.group)
+            python, error = environment(library.group, [TORCH, *GROUPS[library.group]], TOOLS)
             if error:
                 sys.exit(f"{library.title} cannot be installed: {error}")
             print(library.title, flush=True)
             subprocess.run([python, HERE / f"with_{library.name}.py"], env=quiet(), check=True)
         return
     for library in [] if asked.page else chosen:
-        python, error = environment(library.group)
+        python, error = environment(library.group, [TORCH, *GROUPS[library.group]], TOOLS)
         pinned = next(one.partition("==")[2] for one in GROUPS[library.group] if one.startswith(library.package))
         one = {"version": pinned, "error": error} if error else measured(library, python)
         print(library.title, json.dumps(one), flush=True)

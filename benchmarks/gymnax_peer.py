@@ -1,0 +1,98 @@
+"""A step of 10,000 replicas as arrays, against gymnax's Bernoulli bandit, compiled and batched by JAX: `python benchmarks/gymnax_peer.py`.
+
+The peer is `jit(vmap(step))` of `BernoulliBandit-misc` for as many environments, waited for after each step. Ours are the vector form of
+round stopping, and the federated bandit with one agent and two arms, which is the same problem as the peer's. All take turns within one
+process on one core, and actions are drawn beforehand. gymnax lives in an environment of its own: `pip install . gymnax`.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import gymnax
+import jax
+import numpy as np
+from common import record
+
+from taciturn.envs import federated_bandit_v0, round_stopping_v0
+
+REPLICAS, STEPS, REPEATS = 10_000, 50, 21
+PEER = "gymnax, Bernoulli bandit"
+
+
+def stopping() -> Callable[[int], None]:
+    env, rng = round_stopping_v0.vector_env(num_envs=REPLICAS), np.random.default_rng(0)
+    env.reset(seed=0)
+    actions = (rng.random((STEPS, REPLICAS)) >= 1 / 45).astype(np.int64)
+
+    def play(steps: int) -> None:
+        for i in range(steps):
+            env.step(actions[i % STEPS])
+
+    return play
+
+
+def bandit() -> Callable[[int], None]:
+    env = federated_bandit_v0.population(REPLICAS, num_agents=1, num_arms=2, horizon=10**6)
+    rng = np.random.default_rng(0)
+    env.reset(seed=0)
+    actions = rng.integers(2, size=(STEPS, REPLICAS, 1))
+
+    def play(steps: int) -> None:
+        for i in range(steps):
+            env.step(actions[i % STEPS])
+
+    return play
+
+
+def peer() -> Callable[[int], None]:
+    made: Any = gymnax.make("BernoulliBandit-misc")
+    env, params = made
+    step = jax.jit(jax.vmap(env.step, in_axes=(0, 0, 0, None)))
+    keys = jax.random.split(jax.random.key(0), REPLICAS)
+    _, state = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))(keys, params)
+    draws = [jax.random.split(jax.random.key(i), REPLICAS) for i in range(STEPS)]
+    actions = jax.random.randint(jax.random.key(1), (STEPS, REPLICAS), 0, 2)
+    rows = [actions[i] for i in range(STEPS)]
+
+    def play(steps: int) -> None:
+        nonlocal state
+        for i in range(steps):
+            _, state, *rest = step(draws[i % STEPS], state, rows[i % STEPS], params)
+            jax.block_until_ready(rest)
+
+    return play
+
+
+def main() -> None:
+    plays = {PEER: peer(), "round stopping": stopping(), "federated bandit, 1 agent, 2 arms": bandit()}
+    for play in plays.values():
+        play(5)
+    times: dict[str, list[float]] = {name: [] for name in plays}
+    for _ in range(REPEATS):
+        for name, play in plays.items():
+            started = time.perf_counter_ns()
+            play(STEPS)
+            times[name].append((time.perf_counter_ns() - started) / STEPS / REPLICAS)
+    rows = {}
+    for name, found in times.items():
+        ratios = sorted(ours / theirs for ours, theirs in zip(found, times[PEER], strict=True))
+        rows[name] = {
+            "ns": round(statistics.median(found), 1), "ratio": round(statistics.median(ratios), 2),
+            "range": [round(ratios[0], 2), round(ratios[-1], 2)],
+        }  # fmt: skip
+        print(f"{name}: {rows[name]['ns']} ns a replica, {rows[name]['ratio']} of the peer's")
+    record(
+        "gymnax_peer",
+        {"replicas": REPLICAS, "repeats": REPEATS, "peer": PEER, "rows": rows},
+        ("taciturn", "numpy", "jax", "gymnax"),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -161,3 +161,11 @@ def test_no_round_follows_the_last_one() -> None:
     assert run.metrics["rounds"].tolist() == [2, 2, 2]
     more = taciturn.simulate(env, CDPMAB(epsilon=10.0, rounds=4, gap=0.9), seed=0, privacy="paper")
     assert more.metrics["rounds"].tolist() == [4, 4, 4], "which no elimination has prevented"
+
+
+@pytest.mark.parametrize(
+    "policy", ["KLUCB", "MOSS", "UCB1", "Fed2UCB", "SuccessiveElimination", "ThompsonSampling", "CDPMAB"]
+)
+def test_policies_that_pull_single_arms_are_refused(policy: str) -> None:
+    with pytest.raises(ValueError, match=f"{policy} acts in federated_bandit, not in 'arm_elimination'"):
+        taciturn.simulate(world(), policy, seed=0)

@@ -350,7 +350,7 @@ def test_who_cannot_act_where() -> None:
             taciturn.simulate(env, CoopUCB2(), seed=0)
     with pytest.raises(ValueError, match="DDUCB exchanges mixed sums, which no mechanism on 'means' accounts for"):
         taciturn.simulate(ring, DDUCB(), seed=0, privacy={"means": Laplace(1.0)})
-    with pytest.raises(ValueError, match="UCB1 acts in the federated bandit, not in 'round_stopping'"):
+    with pytest.raises(ValueError, match="UCB1 acts in federated_bandit, not in 'round_stopping'"):
         taciturn.simulate(round_stopping_v0.population(1), UCB1(), seed=0)
 
 

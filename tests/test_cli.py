@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +79,35 @@ def test_list_names_everything(run: Run) -> None:
     stopping = shown[shown.index("Textbook stopping rules") : shown.index("Textbook rules of payment")]
     assert "FixedCount" in stopping
     assert "Voter" not in stopping
+
+
+def test_list_of_one_kind(run: Run) -> None:
+    assert list(json.loads(run("list", "mechanisms", "--json")[1])) == ["mechanisms"]
+    shown = run("list", "mechanisms")[1]
+    assert "Laplace" in shown
+    assert "FixedCount" not in shown
+
+
+def test_show_tells_parameters_metrics_and_policies_that_fit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run("show", "GossipBandit")
+    head = out.partition("Can agents who remember")[0]
+    assert code == 0
+    assert {"num_agents", "400", "popularity_regret,", "preference,", "PPCL,"} <= set(head.split())
+    assert "OptimalStopping" not in head
+    assert {"FixedCount(k),", "OptimalStopping,"} <= set(run("show", "round_stopping")[1].split())
+    assert "EliminationSchedule" in (shown := run("show", "arm_elimination")[1].partition("Parameters")[0])
+    assert "UCB1" not in shown  # which pulls single arms
+    assert max(map(len, head.splitlines())) <= 80
+    assert {"k", "required"} <= set(run("show", "FixedCount")[1].split())
+    assert "epsilon: of one message, > 0." in run("show", "Laplace")[1]
+    code, _, err = run("show", "Laplac")
+    assert code == 1
+    assert err.startswith("taciturn: unknown environment, policy or mechanism 'Laplac': did you mean Laplace")
+
+
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    assert run("--version")[:2] == (0, f"taciturn {version('taciturn')}\n")
 
 
 def test_run_prints_one_document(run: Run) -> None:

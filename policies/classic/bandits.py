@@ -6,6 +6,7 @@ Ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has b
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Policy
@@ -31,7 +32,8 @@ class ArmPolicy(Policy):
     """Base of policies in which `choose` picks an arm from an agent's own counts and means, and nothing is uploaded."""
 
     def begin(self, view: PublicView) -> None:
-        self.require(issubclass(view.world, FederatedBandit), "the federated bandit", view)
+        fits = issubclass(view.world, FederatedBandit) and not issubclass(view.world, ArmElimination)
+        self.require(fits, "federated_bandit", view)
         self._layout = view.roles[self.role].layout
         self.start((view.num_envs, view.params.num_agents, view.params.arms), view.params.horizon)
 

@@ -1,4 +1,4 @@
-"""The command line: `taciturn list | run | train | logged | bench | reproduce | report | audit`."""
+"""The command line: `taciturn list | show | run | train | logged | bench | reproduce | report | audit`."""
 
 import json
 import math
@@ -64,13 +64,12 @@ def _fail(text: str, code: int) -> NoReturn:
 
 
 def _app() -> Any:
-    from typer import Argument, Option, Typer
+    from typer import Argument, Exit, Option, Typer
 
     app = Typer(
         help="Environments in which agents learn together without telling each other what they know.",
         epilog="--debug shows the traceback of an error.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
@@ -84,8 +83,37 @@ def _app() -> Any:
     Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
     Json = Annotated[bool, Option("--json", help="Print one JSON document.")]
 
+    def print_version(asked: bool) -> None:
+        if asked:
+            from importlib.metadata import version
+
+            print(f"taciturn {version('taciturn')}")
+            raise Exit()
+
+    @app.callback()
+    def common(
+        version: Annotated[
+            bool, Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        ] = False,
+    ) -> None:
+        pass
+
+    @app.command()
+    def show(
+        name: Annotated[str, Argument(help="An environment, a policy or a mechanism, as taciturn list names it.")],
+    ) -> None:
+        """Describe an environment, a policy or a mechanism."""
+        from taciturn.describing import described
+
+        print(described(name))
+
     @app.command("list")
-    def list_(as_json: Json = False) -> None:
+    def list_(
+        kind: Annotated[
+            str | None, Argument(help="environments, policies, mechanisms, studies or figures (default: all).")
+        ] = None,
+        as_json: Json = False,
+    ) -> None:
         """List the environments, policies, mechanisms, studies and figures."""
         from taciturn.bench.catalogue import figures, load_studies
 
@@ -100,15 +128,19 @@ def _app() -> Any:
             "studies": {name: study.title for name, study in studies.items()},
             "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
         }
+        if kind not in (None, *found):
+            raise UnknownName("kind", kind, found)
+        chosen = list(found) if kind is None else [kind]
         if as_json:
-            print(json.dumps(found))
+            print(json.dumps({name: found[name] for name in chosen}))
             return
         world_lines = {id_: f"{name:22} {_first_line(known[name])}" for id_, name in found["environments"].items()}
         sections = {"environments": {"": world_lines}, "policies": _by_module(found["policies"])}
         sections |= {kind: {"": found[kind]} for kind in ("mechanisms", "studies", "figures")}
+        sections = {name: sections[name] for name in chosen}
         width = max(len(name) for parts in sections.values() for rows in parts.values() for name in rows)
-        for kind, parts in sections.items():
-            print(kind.upper())
+        for section, parts in sections.items():
+            print(section.upper())
             for title, rows in parts.items():
                 if title:
                     print(f"  {title}")

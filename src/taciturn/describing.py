@@ -1,0 +1,124 @@
+"""What the command `taciturn show` prints: everything that there is to know about a world, policy, mechanism or study, by its name."""
+
+import inspect
+import shutil
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from taciturn.auditing import named_mechanisms
+from taciturn.envs.core import Layout, Population, World
+from taciturn.policies import Learner
+from taciturn.registry import UnknownName, entry, make_world, policies, worlds
+
+__all__ = ["described", "fitting"]
+
+
+def described(name: str) -> str:
+    """The text for a name: parameters with their defaults, and the documentation; of a world also metrics, channels and policies.
+
+    Raises:
+        UnknownName: nothing is called that.
+    """
+    try:
+        world = make_world(name)
+    except UnknownName:
+        pass
+    else:
+        return _world(entry(name).id, world)
+    known = policies() | named_mechanisms()
+    if name not in known:
+        raise UnknownName("environment, policy or mechanism", name, [*worlds(), *known])
+    kind = known[name]
+    return _text(name, _parameters(kind), [], inspect.getdoc(kind) or "")
+
+
+def _world(id_: str, world: World[Any, Any, ...]) -> str:
+    population = world.population()
+    channels = [f"{channel.name}, sent by {channel.sender}" for channel in population.channels.values()]
+    facts = [
+        ("name", f"{world.name}_v0: taciturn.envs.{world.name}_v0, taciturn run {world.name}"),
+        ("agents", ", ".join(f"{role.num_agents:,} x {role.name}" for role in population.roles.values())),
+        ("observation", "; ".join(f"{name}: {_fields(role.layout)}" for name, role in population.roles.items())),
+        ("action", "; ".join(f"{name}: {role.action_space}" for name, role in population.roles.items())),
+        ("horizon", f"{population.params.horizon:g} (unit: {population.clock_unit})"),
+        ("channels", "; ".join(channels) or "none"),
+        ("policies", ", ".join(fitting(world)) + "; and learners, which train first (taciturn list policies)"),
+        ("metrics", " ".join((inspect.getdoc(type(population).outcome) or "").replace("`", "").split())),
+    ]
+    defaults = [(name, repr(getattr(population.params, name))) for name, _ in _parameters(world.Params)]
+    return _text(id_, defaults, facts, inspect.getdoc(type(population)) or "")
+
+
+def _fields(layout: Layout) -> str:
+    """The fields of an observation, with their sizes where these are not 1."""
+    sizes = {name: size for name, (size, _, _) in layout.fields.items()}
+    return f"Box [{layout.size}], " + ", ".join(
+        name if size == 1 else f"{name} [{size}]" for name, size in sizes.items()
+    )
+
+
+def fitting(world: World[Any, Any, ...]) -> list[str]:
+    """The policies that act in a world, as `Name` or `Name(required parameters)`; not learners, which would have to train."""
+    population = world.population()
+    observation, _ = population.reset(seed=0)
+    found = []
+    for name, kind in policies().items():
+        if issubclass(kind, Learner):
+            continue
+        required = [one.name for one in _given(kind) if one.default is one.empty]
+        if any(
+            _acts(population, observation, kind, dict.fromkeys(required, value), role)
+            for value in (1, 0.5)
+            for role in population.roles
+        ):
+            found.append(f"{name}({', '.join(required)})" if required else name)
+    return found
+
+
+def _acts(population: Population[Any], observation: Any, kind: Any, parameters: dict[str, Any], role: str) -> bool:
+    """Whether a policy begins as this role, and gives a valid first action where it is the role's turn."""
+    try:
+        policy = kind(**parameters)
+        policy.reset(population.view(policy), np.random.default_rng(0), role)
+        if role in population.turn:
+            seen = observation if len(population.roles) == 1 else observation[role]
+            mask = population.action_mask(role)
+            population.roles[role].check(policy.act(seen, mask), (population.num_envs, population.rows(role)))
+    except (ValueError, TypeError, LookupError):
+        return False
+    return True
+
+
+def _given(kind: Any) -> list[inspect.Parameter]:
+    """The parameters that a caller names."""
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one for one in inspect.signature(kind).parameters.values() if one.kind not in several]
+
+
+def _parameters(kind: Any) -> list[tuple[str, str]]:
+    """Names and defaults."""
+    return [(one.name, "required" if one.default is one.empty else repr(one.default)) for one in _given(kind)]
+
+
+def _text(title: str, parameters: list[tuple[str, str]], facts: list[tuple[str, str]], documentation: str) -> str:
+    width = max((len(name) for name, _ in [*parameters, *facts]), default=0)
+
+    def rows(pairs: list[tuple[str, str]]) -> list[str]:
+        columns = max(shutil.get_terminal_size().columns, 60)
+        return [
+            textwrap.fill(
+                value,
+                columns,
+                initial_indent=f"  {name:{width}}  ",
+                subsequent_indent=" " * (width + 4),
+                break_on_hyphens=False,
+            )
+            for name, value in pairs
+        ]
+
+    lines = [title, *rows(facts)]
+    if parameters:
+        lines += ["", "Parameters, with their defaults", *rows(parameters)]
+    return "\n".join([*lines, "", documentation.replace("`", "")])

@@ -49,7 +49,8 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     except Exception as error:
         if hasattr(error, "format_message"):
-            _fail(f"{error.format_message()} (see taciturn --help)", EXIT_USAGE)
+            asked = getattr(getattr(error, "ctx", None), "command_path", "").split()[1:]
+            _fail(f"{error.format_message()} (see {' '.join(['taciturn', *asked, '--help'])})", EXIT_USAGE)
         if debug:
             raise
         known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("taciturn.")

@@ -39,7 +39,8 @@ def main() -> None:
     except ImportError as error:
         _fail(f"the command line needs {error.name}: run pip install '.[bench]' in a clone of taciturn", EXIT_FAILED)
     try:
-        code = typer.main.get_command(_app())([a for a in arguments if a != "--debug"], standalone_mode=False)
+        command = typer.main.get_command(_app())
+        code = command([a for a in arguments if a != "--debug"], prog_name="taciturn", standalone_mode=False)
     except typer.Exit as error:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -49,8 +50,8 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     except Exception as error:
         if hasattr(error, "format_message"):
-            asked = getattr(getattr(error, "ctx", None), "command_path", "").split()[1:]
-            _fail(f"{error.format_message()} (see {' '.join(['taciturn', *asked, '--help'])})", EXIT_USAGE)
+            asked = getattr(getattr(error, "ctx", None), "command_path", "taciturn")
+            _fail(f"{error.format_message()} (see {asked} --help)", EXIT_USAGE)
         if debug:
             raise
         known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("taciturn.")

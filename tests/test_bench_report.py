@@ -15,7 +15,7 @@ from rich.console import Console
 from scipy import stats
 
 from taciturn.bench import figures
-from taciturn.bench.report import print_tables, write_report
+from taciturn.bench.report import print_summary, print_tables, write_report
 from taciturn.bench.results import Cell, Result, Results, matches
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
@@ -241,6 +241,16 @@ def test_tables_are_printed_as_they_are(dummies: ModuleType, store: Store, monke
     assert "differs" in text
     assert "∞ (no privacy)" in text
     assert "Slow" not in text
+
+
+def test_the_summary_has_a_line_for_each_study(dummies: ModuleType, store: Store) -> None:
+    console = Console(file=io.StringIO(), width=160)
+    print_summary(store, [dummies.Noise(), dummies.Slow()], console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Clever (2 of 2)" in text
+    assert "1 agrees, 1 differs, 1 not tested" in text
+    assert "Slow" not in text
+    assert len(text.strip().splitlines()) == 3
 
 
 def test_curves_with_different_times_meet_on_the_range_they_share() -> None:

@@ -492,3 +492,15 @@ def test_the_bar_is_silent_on_short_runs_and_outside_terminals(monkeypatch: pyte
     assert shown(terminal=True, after=60) == ""
     assert shown(terminal=False, after=0) == ""
     assert "cell one" in shown(terminal=True, after=0)
+
+
+def test_a_line_tells_from_time_to_time_outside_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.01)
+    written = io.StringIO()
+    with progress.bar(Console(file=written, force_terminal=False, width=200), 3) as bar:
+        bar.finished("cell one")
+        bar.running("cell two", 0.5)
+        until = time.monotonic() + 30
+        while "cell two" not in written.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    assert "1.5 of 3 done after 0.0 minutes: cell two\n" in written.getvalue()

@@ -647,12 +647,13 @@ def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
 
 
 def _report(store: "Store", studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
-    from taciturn.bench.report import print_tables, write_report
+    from taciturn.bench.report import print_summary, print_tables, write_report
 
     page = write_report(store, store.path, studies)
     if not as_json:
-        print_tables(store, studies)
-        print(f"\nreport: {page}")
+        # Tables of all studies would fill hundreds of lines; the report has them.
+        (print_tables if len(studies) == 1 else print_summary)(store, studies)
+        print(f"report, with all tables and figures: {page}" if len(studies) > 1 else f"\nreport: {page}")
         return
     found: dict[str, Any] = {}
     for study in studies:

@@ -1,13 +1,15 @@
-"""A progress bar on stderr, shown on terminals only, and only if the work is not done at once."""
+"""Progress on stderr, if the work is not done at once: a bar on terminals, and elsewhere a line from time to time."""
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-AFTER_SECONDS = 0.5
+AFTER_SECONDS = 0.5  # of a terminal's bar
+EVERY_SECONDS = 30.0  # of a line elsewhere
 
 
 def stderr() -> Console:
@@ -20,11 +22,12 @@ class Bar:
 
     def __init__(self, display: Progress, total: int) -> None:
         self.display = display
-        self.done = 0
+        self.done, self.fraction, self.item = 0, 0.0, ""
         self.task = display.add_task("", total=total)
 
     def running(self, item: str, fraction: float = 0.0) -> None:
         """Show the current item and the fraction of it that is done."""
+        self.fraction, self.item = fraction, item
         # The numbers take about 60 columns; the rest is for the item.
         width = max(self.display.console.width - 60, 12)
         shown = item if len(item) <= width else item[: width - 1] + "…"
@@ -38,18 +41,31 @@ class Bar:
 
 @contextlib.contextmanager
 def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
-    """A bar that appears when it has been open for half a second."""
+    """A bar that appears when it has been open for half a second; where there is no terminal, a line every half minute."""
     display = Progress(
         BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
         TimeRemainingColumn(), TextColumn("{task.description}", markup=False), console=console,
         disable=not (shown and console.is_terminal), transient=True, speed_estimate_period=3600,
     )  # fmt: skip
-    timer = threading.Timer(AFTER_SECONDS, display.start)
-    timer.daemon = True
-    timer.start()
+    made, over = Bar(display, total), threading.Event()
+
+    def tell() -> None:
+        if console.is_terminal:
+            if not over.wait(AFTER_SECONDS):
+                display.start()
+            return
+        begun = time.monotonic()
+        while not over.wait(EVERY_SECONDS):
+            minutes = (time.monotonic() - begun) / 60
+            console.print(f"{made.done + made.fraction:.4g} of {total} done after {minutes:.1f} minutes: {made.item}")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    if shown:
+        teller.start()
     try:
-        yield Bar(display, total)
+        yield made
     finally:
-        timer.cancel()
-        timer.join()
+        over.set()
+        if shown:
+            teller.join()
         display.stop()

@@ -1,6 +1,7 @@
 """The report: a self-contained HTML page, figures for papers, and the main tables for the terminal."""
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -129,6 +130,28 @@ def print_tables(store: Store, studies: Sequence[Study], console: Console | None
             for row in table.rows if table.explained else ():
                 if row[-1]:
                     console.print(Padding(Text.assemble((f"{row[0]}: ", "bold"), row[-1]), (0, 0, 0, 2)))
+
+
+def print_summary(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
+    """Print a line for every study that has results: who is best where, and what became of a paper's claims."""
+    console = console or Console(width=None if sys.stdout.isatty() else 120)
+    rich = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("study", "best of each panel, by the study's score", "claims"):
+        rich.add_column(Text(column), overflow="fold")
+    for study in studies:
+        results = store.results(study.name)
+        if len(results):
+            claims = Counter(verdict.verdict for verdict in study.verdicts(results))
+            told = ", ".join(f"{count} {verdict}" for verdict, count in claims.most_common()) or "-"
+            rich.add_row(*map(Text, (study.title, best_of_panels(study, results), told)))
+    console.print(rich)
+
+
+def best_of_panels(study: Study, results: Results) -> str:
+    """The labels of the best groups, and in how many panels they are it, most frequent first."""
+    best = [group for _, panel in study.panels(results) if (group := study.best(panel)) is not None]
+    found = Counter(str(group.flat.get(study.color) or study.label(group, results)) for group in best)
+    return ", ".join(f"{label} ({count} of {len(best)})" for label, count in found.most_common(3)) or "-"
 
 
 def _section(study: Study, results: Results, planned: int, folder: Path) -> str:

@@ -134,6 +134,12 @@ class Study:
         """The group that the others of a panel are compared with, or None if it was not run."""
         return panel.one(**self.reference) if self.reference and len(panel.select(**self.reference)) else None
 
+    def best(self, panel: Results) -> Group | None:
+        """The group of a panel with the best mean score; None if none has the score."""
+        sign = 1 if self.score.higher_is_better else -1
+        known = [group for group in panel if self.score.metric in group.metrics]
+        return max(known, key=lambda group: sign * group.mean(self.score.metric), default=None)
+
     def label(self, group: Group, results: Results) -> str:
         """`row_label`, marked where the policy knows what its world hides from the others."""
         name, parameters = group.config.get("policy"), group.config.get("policy_params", {})

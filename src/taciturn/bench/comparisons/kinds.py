@@ -250,6 +250,10 @@ class KindsOfAgents(Study):
         )
         return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
 
+    def best(self, panel: Results) -> Group | None:
+        """By the measure of the world."""
+        return first(panel, FIELDS[panel.constant["env"]].measure)
+
     def worlds(self, results: Results) -> list[tuple[str, str, Results]]:
         """The measure of each world, a title that says which way it is better, and the world's results."""
         found = []

@@ -1,8 +1,9 @@
 """Settings of the learners in `policies/learned/settings`, found by trials: `python benchmarks/tune.py [ENTRY ...]`.
 
 An entry is `WORLD:LEARNER`. Its file's settings and each setting that differs from them as `CHANGES` says train `TRAININGS` times, on seeds
-that no study may use, in the world that the study `agents` plays; each trained policy plays `FRESH` runs. The settings with the best mean
-score are kept: `benchmarks/results/tuning.json` holds all scores, and the file of the world must say the same (tests/test_settings.py).
+that no study may use, in the world that the study `agents` plays; each trained policy plays `FRESH` runs. The file's settings stay unless
+every training with others scored better than all with them. `benchmarks/results/tuning.json` holds all scores, and the file of the world
+must say the same (tests/test_settings.py).
 """
 
 import argparse
@@ -41,6 +42,11 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
     ],
 }  # fmt: skip
 
+SHORTER: dict[str, dict[str, Any]] = {
+    "round_stopping:LearnedStopping-PPO": {"stages": 2}, "round_stopping:LearnedStopping-DQN": {"stages": 2},
+}  # fmt: skip
+"""Parameters that make a training shorter, in all trials of an entry."""
+
 
 def trial(entry: str, change: dict[str, Any], training: int) -> tuple[float, float]:
     """The mean score of one training, and the CPU seconds that it took with its runs."""
@@ -49,21 +55,22 @@ def trial(entry: str, change: dict[str, Any], training: int) -> tuple[float, flo
     name, _, algorithm = learner.partition("-")
     field = FIELDS[f"{world}_v0"]
     config = {"env": f"{world}_v0", "env_params": field.world | (field.for_learners or {}), "kind": TUNED}
-    own = change | ({"algorithm": algorithm} if algorithm else {})
+    own = SHORTER.get(entry, {}) | change | ({"algorithm": algorithm} if algorithm else {})
     agent = bring(name, **own, seed=TUNING_SEEDS[training])
     found = judged(population(config, FRESH, "evaluation"), agent, config, PLAY)
     return float(found[field.measure].mean()), time.process_time() - begin
 
 
 def compare(entry: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
-    """All settings of an entry with their scores; those with the best mean are chosen."""
+    """All settings of an entry with their scores, and the change that is chosen."""
     world, _, learner = entry.partition(":")
     measure = FIELDS[f"{world}_v0"].measure
     changes = [{}, *CHANGES[entry]]
     jobs = [[pool.submit(trial, entry, change, i) for i in range(TRAININGS)] for change in changes]
     found = [[job.result() for job in some] for some in jobs]
-    means = [float(np.mean([score for score, _ in some])) for some in found]
-    best = changes[int(np.argmax(sign(measure) * np.array(means)))]
+    scores = sign(measure) * np.array([[score for score, _ in some] for some in found])
+    better = scores.min(1) > scores[0].max()
+    best = changes[int(np.argmax(np.where(better, scores.mean(1), -np.inf)))] if better.any() else {}
     return {
         "measure": measure, "settings": merged(tuned(world, learner), best), "chosen": best,
         "seeds": {"trainings": [TUNING_SEEDS[i] for i in range(TRAININGS)], "runs": PLAY},
@@ -92,7 +99,7 @@ def main() -> None:
         for entry in chosen.entries:
             found = compare(entry, pool)
             kept = json.loads(file.read_text(encoding="utf-8"))["entries"] if file.is_file() else {}
-            budget = {"trainings": TRAININGS, "runs": FRESH, "settings": len(found["tried"])}
+            budget = {"trainings": TRAININGS, "runs": FRESH, "settings": len(found["tried"])} | SHORTER.get(entry, {})
             command = f"python benchmarks/tune.py {entry}"
             kept[entry] = {"command": command, "budget": budget, **found}
             record("tuning", {"entries": kept}, ("taciturn", "numpy", "torch", "stable-baselines3"))

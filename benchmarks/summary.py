@@ -2,8 +2,15 @@
 
 import json
 import re
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from keep import load as kept
+
+from taciturn.bench.comparisons.kinds import KindsOfAgents
 
 __all__ = ["findings", "table"]
 
@@ -83,6 +90,30 @@ def reason(study: str, claim: str, pattern: str) -> list[float]:
     return [float(x) for x in re.findall(pattern, text)]
 
 
+def learned() -> str:
+    """The finding on learned agents, from the tables of the leaderboard."""
+    kinds, (_, results, _) = KindsOfAgents(), kept("agents")
+    found: dict[str, list[str]] = {}
+    for row in kinds.winners(results).rows:
+        found.setdefault(row[-1].partition(":")[0], []).append(row[0].partition("_v0")[0].replace("_", " "))
+    better, worse, open_ = (found.get(word, []) for word in ("yes", "no", "not decided"))
+    ppo = [row[3].partition(":")[0] for row in kinds.plain(results).rows]
+    text = (
+        f"**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs that no training drew "
+        f"from. The better of plain PPO and a tuned learner does better than everything that was designed by hand in {len(better)} of "
+        f"{sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} ({listed(worse)}); "
+        + (f"in {listed(open_)} neither is shown. " if open_ else "")
+        + f"PPO with the defaults of Stable-Baselines3 earns more than random play in {ppo.count('yes')} of {len(ppo)} worlds. Means hide "
+        "that single trainings fail, so the tables also give the median and the share of runs that are worse than random play."
+    )
+    return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
+
+
+def listed(names: list[str]) -> str:
+    """Names with commas, and an `and` before the last."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "none"
+
+
 def findings() -> str:
     """Markdown."""
     optimum, rule = "Section 3.4.1: lambda*", "Section 3.4.1: thresholds"
@@ -149,10 +180,7 @@ def findings() -> str:
   the gain over random play is left, where the paper keeps nearly all of it. The costliest feedback is charged {charged:.0f} times
   epsilon, because it is released to every agent that asks, and again in smaller cells. The exponential mechanism is not negligible
   either: regret is {chosen:.2f} times that without. As printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
-- **Learned policies**. `taciturn bench social-learners` trains one network for all agents by PPO ten times and evaluates each training in
-  100 runs that it never drew from, beside the papers' algorithms. The mean hides that some runs settle on a wrong option, so the report
-  also gives the median and the share of such runs.
-"""
+{learned()}"""
 
 
 if __name__ == "__main__":

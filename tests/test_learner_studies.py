@@ -107,7 +107,9 @@ def test_the_best_of_each_kind() -> None:
         scores = np.array(values)
         runs = {"runs": [(np.arange(2.0), np.array([x - 1, x + 1])) for x in values]}
         metrics = {"return": scores, measure: scores}
-        return Group({"env": env, "policy": policy, "kind": kind}, np.arange(3), metrics, runs, np.ones(3))
+        own = {"k": 5} if policy == "FixedCount" else {}
+        config = {"env": env, "policy": policy, "policy_params": own, "kind": kind}
+        return Group(config, np.arange(3), metrics, runs, np.ones(3))
 
     stopping = [
         group("round_stopping_v0", "random", "Random", "rate", 1, 1, 1),

@@ -185,7 +185,9 @@ class KindsOfAgents(Study):
             for kind, some in zip(KINDS, entries, strict=True):
                 params = field.world | ((field.for_learners or {}) if kind in (PLAIN, TUNED) else {})
                 for policy, own in some:
-                    one = config(env, policy, own, **params) | {"kind": kind}
+                    # Their prizes are larger than the world allows by default.
+                    wider = {"max_scale": 1e4} if policy in ("OutputAgreement", "PeerTruthSerum") else {}
+                    one = config(env, policy, own, **params | wider) | {"kind": kind}
                     found.append(one | {"replicas": 10} if quick else one)
         return self.sweep(found, range(self.seeds[not quick]))
 
@@ -205,7 +207,7 @@ class KindsOfAgents(Study):
         rows, kinds = [], (*KINDS, *([YOURS] if any(group.config["kind"] == YOURS for group in results) else []))
         for measure, title, panel in self.worlds(results):
             best = {kind: first(panel.select(kind=kind), measure) for kind in kinds}
-            row = [title, *(text(best[kind], measure, named=kind in (CLASSIC, PAPER, YOURS)) for kind in kinds)]
+            row = [title, *(self.text(best[kind], measure, named=kind in (CLASSIC, PAPER, YOURS)) for kind in kinds)]
             designed = first([x for x in (best[CLASSIC], best[PAPER]) if x], measure)
             learner = first([x for x in (best[PLAIN], best[TUNED]) if x], measure)
             rows.append((*row, gain(learner, designed, measure)))
@@ -222,7 +224,12 @@ class KindsOfAgents(Study):
         rows = []
         for _, title, panel in self.worlds(results):
             ppo, chance = (first(panel.select(kind=kind), RETURN) for kind in (PLAIN, RANDOM))
-            row = (title.partition(":")[0], text(chance, RETURN), text(ppo, RETURN), gain(ppo, chance, RETURN))
+            row = (
+                title.partition(":")[0],
+                self.text(chance, RETURN),
+                self.text(ppo, RETURN),
+                gain(ppo, chance, RETURN),
+            )
             rows.append((*row, "–" if ppo is None else f"{ppo.wall_seconds.mean():.0f} s"))
         columns = ("world", RANDOM, PLAIN, "does it earn more?", "time of a training and its runs")
         return Table("Plain PPO in its own reward", columns, rows, "Return of an agent.", words=frozenset({0, 3}))
@@ -238,7 +245,7 @@ class KindsOfAgents(Study):
                 scores = np.array([values for _, values in group.curves[RUNS]])
                 failed = "–" if chance is None else f"{(way * (scores - chance.mean(measure)) < 0).mean():.0%}"
                 rows.append((
-                    title, str(rank), group.config["policy"], group.config["kind"], normalised(group, chance, designed, measure),
+                    title, str(rank), self.label(group, results), group.config["kind"], normalised(group, chance, designed, measure),
                     mean_text(scores.mean(1)), number(float(np.median(scores))), failed, f"{scores.shape[0]} x {scores.shape[1]}",
                 ))  # fmt: skip
         columns = (
@@ -249,6 +256,12 @@ class KindsOfAgents(Study):
             "paper's. Neighbours in rank may have overlapping intervals."
         )
         return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
+
+    def text(self, group: Group | None, measure: str, *, named: bool = False) -> str:
+        """Its mean with interval, and its name."""
+        if group is None:
+            return "–"
+        return mean_text(group.metrics[measure]) + f" {self.label(group, Results([group]))}" * named
 
     def best(self, panel: Results) -> Group | None:
         """By the measure of the world."""
@@ -328,11 +341,6 @@ def sign(measure: str) -> int:
 def first(groups: Iterable[Group], measure: str) -> Group | None:
     """The best of the groups by their means; None if there are none."""
     return max(groups, key=lambda group: sign(measure) * group.mean(measure), default=None)
-
-
-def text(group: Group | None, measure: str, *, named: bool = False) -> str:
-    """Its mean with interval, and its name."""
-    return "–" if group is None else mean_text(group.metrics[measure]) + f" {group.config['policy']}" * named
 
 
 def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:

@@ -32,7 +32,7 @@ def called(*command: object, timeout: float = 1200) -> tuple[int, str]:
 
 
 def environment(
-    group: str, packages: Sequence[str], tools: Sequence[str] = ("setuptools", "wheel")
+    group: str, packages: Sequence[str], tools: Sequence[str] = ("setuptools>=77", "wheel")
 ) -> tuple[Path, str | None]:
     """The Python of an environment with these packages and this one, made if it is not there, and the error if it cannot be.
 

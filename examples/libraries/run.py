@@ -31,7 +31,13 @@ HERE = Path(__file__).parent
 KEPT = ROOT / "benchmarks/results/libraries.json"
 PAGE = ROOT / "docs/libraries.md"
 TORCH = "torch==2.13.0"
-TOOLS = [TORCH, "setuptools", "wheel", "numpy", "cython"]  # an isolated build of PufferLib would fetch another torch
+TOOLS = [
+    TORCH,
+    "setuptools>=77",
+    "wheel",
+    "numpy",
+    "cython",
+]  # an isolated build of PufferLib would fetch another torch
 BEGIN, END = "# What matters:", "# So far."
 
 GROUPS = {

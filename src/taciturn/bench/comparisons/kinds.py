@@ -347,7 +347,8 @@ def normalised(group: Group, chance: Group | None, designed: Group | None, measu
     """A mean on the scale on which random play has 0 and the best that was designed by hand has 1."""
     if chance is None or designed is None:
         return "–"
-    return f"{(group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure)):.2f}"
+    share = (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
+    return f"{share + 0.0:.2f}"  # no -0.00
 
 
 def gain(one: Group | None, other: Group | None, measure: str) -> str:

@@ -64,7 +64,11 @@ def table() -> str:
             f"{shop['compiled_us']:.0f} µs (`fast`), {shop['numpy_us']:.0f} µs (NumPy)",
             f"{shop['compiled_times_faster_than_recounting']:,} times that of recounting the history, in {shop['few_rounds']} rounds",
         ),
-        ("`import taciturn`", f"{start['import_taciturn_s']:.1f} s", f"{1 / start['ratio']:.2f} times that of what it imports"),
+        (
+            "`import taciturn`",
+            f"{start['import_taciturn_s']:.1f} s",
+            f"{1 / start['ratio']:.2f} times that of what it imports",
+        ),
     ]
     lines = ["| what | time | speed |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)])

@@ -99,7 +99,7 @@ def learned() -> str:
     kinds, (_, results, _) = KindsOfAgents(), kept("agents")
     found: dict[str, list[str]] = {}
     for row in kinds.winners(results).rows:
-        found.setdefault(row[-1].partition(":")[0], []).append(row[0].partition("_v0")[0].replace("_", " "))
+        found.setdefault(row[1].partition(":")[0], []).append(row[0].partition("_v0")[0].replace("_", " "))
     better, worse, open_ = (found.get(word, []) for word in ("yes", "no", "not decided"))
     ppo = [row[3].partition(":")[0] for row in kinds.plain(results).rows]
     text = (

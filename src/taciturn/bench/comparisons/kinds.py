@@ -207,17 +207,17 @@ class KindsOfAgents(Study):
         rows, kinds = [], (*KINDS, *([YOURS] if any(group.config["kind"] == YOURS for group in results) else []))
         for measure, title, panel in self.worlds(results):
             best = {kind: first(panel.select(kind=kind), measure) for kind in kinds}
-            row = [title, *(self.text(best[kind], measure, named=kind in (CLASSIC, PAPER, YOURS)) for kind in kinds)]
+            named = [self.text(best[kind], measure, named=kind in (CLASSIC, PAPER, YOURS)) for kind in kinds]
             designed = first([x for x in (best[CLASSIC], best[PAPER]) if x], measure)
             learner = first([x for x in (best[PLAIN], best[TUNED]) if x], measure)
-            rows.append((*row, gain(learner, designed, measure)))
+            rows.append((title, gain(learner, designed, measure), *named))
         note = (
-            "The best of each kind by its mean, with 95% intervals over trainings (policies that do not learn: over seeds). The last "
+            "The best of each kind by its mean, with 95% intervals over trainings (policies that do not learn: over seeds). The second "
             "column says by how much the better learner is above the best that was designed by hand, paired by seed; as each is the best "
             "of several after the fact, both are a little flattered."
         )
-        columns = ("world, measure", *kinds, "does a learner do better?")
-        return Table("The best of each kind", columns, rows, note, words=frozenset({0, len(kinds) + 1}))
+        columns = ("world, measure", "does a learner do better?", *kinds)
+        return Table("The best of each kind", columns, rows, note, words=frozenset({0, 1}))
 
     def plain(self, results: Results) -> Table:
         """Whether plain PPO earns more than random play in what it was trained for."""

@@ -2,8 +2,7 @@
 
 An entry is `WORLD:LEARNER`. Its file's settings and each setting that differs from them as `CHANGES` says train `TRAININGS` times, on seeds
 that no study may use, in the world that the study `agents` plays; each trained policy plays `FRESH` runs. The file's settings stay unless
-every training with others scored better than all with them. `benchmarks/results/tuning.json` holds all scores, and the file of the world
-must say the same (tests/test_settings.py).
+every training with others scored better than all with them. All scores go to `benchmarks/results/tuning.json`; files are changed by hand.
 """
 
 import argparse

@@ -290,8 +290,9 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
             raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
         for name in names:
             if not places(name):
+                why = refusal(name, config("round_stopping_v0", name) | {"kind": YOURS})
                 raise ValueError(
-                    f"--agent {name} fits none of the worlds {', '.join(FIELDS)} as the study agents plays them"
+                    f"--agent {name} fits none of the worlds {', '.join(FIELDS)} as the study agents plays them; in the first: {why}"
                 )
         own = type(study)()
         own.agents = names
@@ -306,22 +307,22 @@ def places(agent: str) -> list[Config]:
     for env, field in FIELDS.items():
         for form in ({}, field.for_learners or {}):
             one = config(env, agent, {}, **field.world | form) | {"kind": YOURS} | content
-            if one not in found and fits(agent, one):
+            if one not in found and not refusal(agent, one):
                 found.append(one)
                 break
     return found
 
 
-def fits(agent: str, config: Config) -> bool:
-    """Whether an agent plays a step of a world; what would have to learn first is believed to."""
+def refusal(agent: str, config: Config) -> str:
+    """Why an agent cannot play a step of a world; empty if it can. What would have to learn first is believed to."""
     made = bring(agent)
     if isinstance(made, Learner):
-        return True
+        return ""
     try:
         opened(population(config, 1, "evaluation"), made, config, 0).play()
-    except (ValueError, TypeError, IndexError, KeyError):
-        return False
-    return True
+    except (ValueError, TypeError, LookupError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def digest(agent: str) -> Config:

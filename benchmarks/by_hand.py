@@ -1,9 +1,9 @@
 """The worlds as one would write them for PettingZoo without this package: a dict an agent, a loop over agents.
 
-Each has the observations, rewards and regret (in elicitation: the bound on payments) of the world's Parallel form under its defaults, without
-noise on the channels, privacy accounting, masks or checks of arguments. Random numbers come from the streams that the package uses, one at a
-time, so that the same seed gives the same run; in the social bandit only the same law, since there the package draws counts of copies.
-`tests/test_by_hand.py` checks this. Instances are drawn by the package at reset.
+Each has the observations, rewards and regret (in elicitation: the bound on payments) of the world's Parallel form under its defaults,
+without noise on the channels, privacy accounting, masks or checks of arguments. Random numbers come from the streams that the package uses,
+one at a time, so that the same seed gives the same run; in the social bandit only the same law, since there the package draws counts of
+copies. `tests/test_by_hand.py` checks this. The recommender's catalogue, and theta and beliefs in elicitation, are drawn by the package.
 
 Round stopping and federated training are not here: they have one agent, whatever the number of clients.
 """
@@ -11,7 +11,6 @@ Round stopping and federated training are not here: they have one agent, whateve
 import math
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pettingzoo
 
@@ -39,7 +38,9 @@ class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # P
         self.agents = list(self.possible_agents)
         self.time = 0.0
         self.begin(seed)
-        return {agent: self.observe(agent) for agent in self.agents}, {agent: self.inform(agent) for agent in self.agents}
+        return {agent: self.observe(agent) for agent in self.agents}, {
+            agent: self.inform(agent) for agent in self.agents
+        }
 
     def step(self, actions: dict[str, Any]) -> Dicts:
         rewards = self.play(actions)
@@ -310,15 +311,19 @@ class Recommender(ByHand):
         state, streams = self.population.state, Streams(seed)
         self.items = state.items[0]
         self.cluster = (state.codes[0] >> (DEPTH - 3)).tolist()
-        self.own = {agent: set(np.flatnonzero(have).tolist()) for agent, have in zip(self.agents, state.active[0], strict=True)}
+        self.own = {
+            agent: set(np.flatnonzero(have).tolist()) for agent, have in zip(self.agents, state.active[0], strict=True)
+        }
         self.features = {agent: self.items[sorted(self.own[agent])] for agent in self.agents}
         self.weights, self.turn, self.phase = state.weights[0], state.directions[0, 0], state.phases[0, 0]
         self.centres, self.luck = state.centres[0], streams["rewards"]
         self.which, self.noise, self.anywhere = (streams[f"contexts{part}"] for part in ("", "/normal", "/uniform"))
         self.context = {agent: self.draw_context() for agent in self.agents}
         hub, *leaves = self.agents
-        self.neighbours = {hub: leaves} | dict.fromkeys(leaves, [hub])
-        self.counts, self.sums = ({agent: np.zeros((self.cells, self.clusters)) for agent in self.agents} for _ in range(2))
+        self.neighbours = {hub: leaves} | {leaf: [hub] for leaf in leaves}
+        self.counts, self.sums = (
+            {agent: np.zeros((self.cells, self.clusters)) for agent in self.agents} for _ in range(2)
+        )
         self.answer: dict[str, tuple[Array, Array] | None] = dict.fromkeys(self.agents)
         self.mu, self.regrets = dict.fromkeys(self.agents, 0.0), dict.fromkeys(self.agents, 0.0)
 
@@ -436,7 +441,9 @@ class Elicitation(ByHand):
         steps = np.cumsum(self.theta)[:-1].tolist()
         held = {agent: sum(luck >= step for step in steps) for agent, luck in self.drawn(self.data)}
         kept = dict(self.drawn(self.luck))
-        uniform = dict(zip(self.individuals, self.luck.integers(0, values, len(self.individuals)).tolist(), strict=True))
+        uniform = dict(
+            zip(self.individuals, self.luck.integers(0, values, len(self.individuals)).tolist(), strict=True)
+        )
         for agent in self.individuals:
             budget = float(actions[agent][0])
             if budget >= 0:

@@ -1,8 +1,8 @@
 """One round of federated averaging as a task that `pfl_peer.py` and `flower_peer.py` set to another library and to this package.
 
 100 clients share the digits evenly, each trains the server's model for one epoch in batches of 10 at a learning rate of 0.1, the server
-averages by numbers of samples, and the average is evaluated on the held-out images. Both sides use every client's samples in the same order,
-so that they must arrive at the same model. Before that is checked, no clock starts.
+averages by numbers of samples, and the average is evaluated on the held-out images. Both sides use every client's samples in the same
+order, so that they must arrive at the same model, which is checked after the first round. (taciturn has no multilayer perceptron.)
 """
 
 import statistics

@@ -1,9 +1,10 @@
 """A round of federated averaging with 100 clients, against Flower's simulation: `python benchmarks/flower_peer.py`.
 
-The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. Flower's clients are PyTorch programs
-that Ray runs in one worker on one core. What is timed is a round as its server sees it, from one evaluation of the server's model on the
-held-out images to the next; starting Flower and Ray is not counted, nor is the first round. Ours takes turns with it, in the server's process.
-Flower lives in an environment of its own, which `benchmarks/speed.py` makes.
+The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. Flower's clients are PyTorch
+programs that Ray runs in one worker. What is timed is a round as its server sees it, in wall-clock time, from one evaluation of the
+server's model on the held-out images to the next: serialisation, scheduling and Flower's polling (ten times a second) are part of it.
+Starting Flower and Ray is not counted, nor is the first round. Ours takes turns with it, in the server's process. Flower lives in an
+environment of its own, which `benchmarks/speed.py` makes.
 """
 
 import os
@@ -67,7 +68,10 @@ def measure(name: str) -> dict[str, Any]:
         start = ArrayRecord(net.state_dict())
         strategy.start(grid=grid, initial_arrays=start, num_rounds=ROUNDS + 1, evaluate_fn=evaluate)
 
-    resources = {"init_args": {"num_cpus": 1, "include_dashboard": False}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+    resources = {
+        "init_args": {"num_cpus": 1, "include_dashboard": False},
+        "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+    }
     run_simulation(app, client_app(name), num_supernodes=CLIENTS, backend_config=resources)
     return pairs.result()
 
@@ -79,8 +83,15 @@ def main() -> None:
     rows = {}
     for name in MODELS:
         rows[name] = row = measure(name)
-        print(f"{name}: {row['ms']} ms a round, Flower {row['peer_ms']} ms, {row['times_faster']} times faster", flush=True)
-    record("flower_peer", {"clients": CLIENTS, "rounds": ROUNDS, "rows": rows}, ("taciturn", "numpy", "torch", "flwr", "ray"))
+        print(
+            f"{name}: {row['ms']} ms a round, Flower {row['peer_ms']} ms, {row['times_faster']} times faster",
+            flush=True,
+        )
+    record(
+        "flower_peer",
+        {"clients": CLIENTS, "rounds": ROUNDS, "rows": rows},
+        ("taciturn", "numpy", "torch", "flwr", "ray"),
+    )
 
 
 if __name__ == "__main__":

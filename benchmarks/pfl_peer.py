@@ -1,8 +1,8 @@
 """A round of federated averaging with 100 clients, against pfl's simulation in PyTorch: `python benchmarks/pfl_peer.py`.
 
-The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. pfl trains client by client in this
-process and on one core, without metrics of single clients; both evaluate the new model on the held-out images. Ours and the peer's rounds take
-turns. pfl lives in an environment of its own, which `benchmarks/speed.py` makes.
+The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. pfl trains client by client in
+this process and on one core, without metrics of single clients; both evaluate the new model on the held-out images. Ours and the peer's
+rounds take turns, and CPU time is counted. pfl lives in an environment of its own, which `benchmarks/speed.py` makes.
 """
 
 import os
@@ -35,7 +35,9 @@ class Clock(TrainingProcessCallback):  # type: ignore[misc] # pfl is not install
     def __init__(self, done: Task, net: Any) -> None:
         self.task, self.net, self.pairs = done, net, Pairs(done, often=5)
 
-    def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> tuple[bool, Any]:
+    def after_central_iteration(
+        self, aggregate_metrics: Any, model: Any, *, central_iteration: int
+    ) -> tuple[bool, Any]:
         loss = self.net.metrics(*self.task.held_out)["loss"]
         self.pairs.after_round(lambda: self.task.flat(self.net), loss)
         return False, Metrics()
@@ -65,7 +67,9 @@ def main() -> None:
     rows = {}
     for name in MODELS:
         rows[name] = row = measure(name)
-        print(f"{name}: {row['ms']} ms a round, pfl {row['peer_ms']} ms, {row['times_faster']} times faster", flush=True)
+        print(
+            f"{name}: {row['ms']} ms a round, pfl {row['peer_ms']} ms, {row['times_faster']} times faster", flush=True
+        )
     record("pfl_peer", {"clients": CLIENTS, "rounds": ROUNDS, "rows": rows}, ("taciturn", "numpy", "torch", "pfl"))
 
 

@@ -25,7 +25,9 @@ DRAWN = slice(0, 6)  # what is observed of copies in the social bandit, where th
 def pair(name: str, **changed: Any) -> tuple[Any, Any]:
     """Ours and the world by hand."""
     size = SIZES[name] | changed
-    named = {"num_individuals" if name == "elicitation_v0" and key == "num_agents" else key: x for key, x in size.items()}
+    named = {
+        "num_individuals" if name == "elicitation_v0" and key == "num_agents" else key: x for key, x in size.items()
+    }
     return make_world(name).parallel_env(**named), WORLDS[name](**size)
 
 

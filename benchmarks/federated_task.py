@@ -28,7 +28,7 @@ from taciturn.envs.federated_training.world import (
 __all__ = ["BATCH", "CLIENTS", "MODELS", "RATE", "Pairs", "Task", "task"]
 
 CLIENTS, BATCH, RATE = 100, 10, 0.1
-MODELS: dict[str, type[Classifier]] = {"softmax": Softmax, "small CNN": SmallCNN}
+MODELS: dict[str, Callable[[int, int], Classifier]] = {"softmax": Softmax, "small CNN": SmallCNN}
 
 
 class Net(torch.nn.Sequential):

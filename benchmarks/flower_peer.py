@@ -43,7 +43,8 @@ def client_app(name: str) -> Any:
         optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
         for start in range(0, len(y), BATCH):
             optimizer.zero_grad()
-            net.loss(x[start : start + BATCH], y[start : start + BATCH]).backward()
+            loss: Any = net.loss(x[start : start + BATCH], y[start : start + BATCH])
+            loss.backward()
             optimizer.step()
         told = {"arrays": ArrayRecord(net.state_dict()), "metrics": MetricRecord({"num-examples": len(y)})}
         return Message(content=RecordDict(told), reply_to=message)

@@ -188,7 +188,7 @@ def compare_votes() -> dict[str, Any]:
 
 def compare_world(name: str) -> dict[str, Any]:
     """A registered world, under random actions."""
-    size = {"num_individuals" if name == "elicitation_v0" else "num_agents": AGENTS}
+    size: dict[str, Any] = {"num_individuals" if name == "elicitation_v0" else "num_agents": AGENTS}
     view = make_world(name).parallel_env(**size, horizon=10**6)
     by_hand = WORLDS[name](AGENTS, horizon=10**6)
     for i, agent in enumerate(view.possible_agents):

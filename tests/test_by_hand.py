@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from laws import same_moments
 
+from taciturn.envs.core import Array
 from taciturn.registry import make_world
 
 WORLDS = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks/by_hand.py"))["WORLDS"]
@@ -42,7 +43,7 @@ def actions(env: Any, seed: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_same_run(name: str, seed: int) -> None:
     ours, by_hand = pair(name)
-    rounded = {"rtol": 1e-5, "atol": 1e-6}
+    rounded: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}
     drawn = DRAWN if name == "social_bandit_v0" else slice(0, 0)
     (seen, _), (other, _) = ours.reset(seed=seed), by_hand.reset(seed=seed)
     for chosen in actions(ours, seed):
@@ -67,7 +68,7 @@ def test_the_same_run(name: str, seed: int) -> None:
 
 def test_copies_of_the_social_bandit() -> None:
     """What two of seven agents receive, moments over 2,000 resets each with other seeds. False alarms: 1e-5."""
-    found = []
+    found: list[Array] = []
     for env in pair("social_bandit_v0", copies=3):
         seen = []
         for seed in range(2000):

@@ -215,9 +215,8 @@ def main() -> None:
             print(f"{name}: {error}", flush=True)
         print(f"{time.perf_counter() - begun:.0f} s", flush=True)
     text = PAGE.read_text(encoding="utf-8")
-    made = table(wrong)
-    PAGE.write_text(f"{text.partition(BEGIN)[0]}{BEGIN}{made}{END}{text.partition(END)[2]}", encoding="utf-8")
-    print(made)
+    PAGE.write_text(f"{text.partition(BEGIN)[0]}{BEGIN}{table()}{END}{text.partition(END)[2]}", encoding="utf-8")
+    print(table(wrong))
     for name, error in wrong.items():
         print(f"{name} was not measured: {error}")
 

@@ -298,12 +298,16 @@ class ArmElimination(FederatedBandit):
 
 
 class Recommender(ByHand):
-    """Providers on a star that show items to users, and may ask for their neighbours' statistics."""
+    """Providers on a star that show items to users, and may ask for their neighbours' statistics.
+
+    Regret is against the best item that a provider has, and to find it takes most of the time; `tells_regret` may be False.
+    """
 
     clusters, cells = 8, 4
 
-    def __init__(self, num_agents: int, horizon: int = 20_000, **params: Any) -> None:
+    def __init__(self, num_agents: int, horizon: int = 20_000, tells_regret: bool = True, **params: Any) -> None:
         super().__init__(num_agents, horizon)
+        self.tells_regret = tells_regret
         self.population = recommender_v0.population(1, num_agents=num_agents, horizon=horizon, **params)
 
     def begin(self, seed: int | None) -> None:
@@ -358,21 +362,23 @@ class Recommender(ByHand):
         return seen
 
     def inform(self, agent: str) -> dict[str, Any]:
-        return {"mu": self.mu[agent], "regret": self.regrets[agent]}
+        told = {"mu": self.mu[agent]}
+        return told | {"regret": self.regrets[agent]} if self.tells_regret else told
 
     def play(self, actions: dict[str, Any]) -> dict[str, float]:
         rewards, number = {}, len(self.items)
         for agent in self.agents:
             item, context = actions[agent] % number, self.context[agent]
             shows = item in self.own[agent]
-            best = float(self.means(context, self.features[agent]).max())
             mu = float(self.means(context, self.items[item])) if shows else 0.0
             rewards[agent] = float(self.luck.random() < mu)
             if shows:
                 place = self.cell(agent), self.cluster[item]
                 self.counts[agent][place] += 1
                 self.sums[agent][place] += rewards[agent]
-            self.mu[agent], self.regrets[agent] = mu, best - mu
+            self.mu[agent] = mu
+            if self.tells_regret:
+                self.regrets[agent] = float(self.means(context, self.features[agent]).max()) - mu
         self.time += 1
         for agent in self.agents:
             self.context[agent] = self.draw_context()

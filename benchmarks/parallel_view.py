@@ -28,6 +28,7 @@ from taciturn.registry import make_world
 
 AGENTS, STEPS, REPEATS, OPTIONS = 1000, 50, 15, 3
 FEW, FEWER = 8, 9
+LEAN = "recommender_v0, by hand without regret"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,15 +187,15 @@ def compare_votes() -> dict[str, Any]:
     return compare(view, by_hand, actions, REPEATS)
 
 
-def compare_world(name: str) -> dict[str, Any]:
-    """A registered world, under random actions."""
+def compare_world(name: str, **by_hand: Any) -> dict[str, Any]:
+    """A registered world, under random actions; `by_hand` are arguments of its twin."""
     size: dict[str, Any] = {"num_individuals" if name == "elicitation_v0" else "num_agents": AGENTS}
     view = make_world(name).parallel_env(**size, horizon=10**6)
-    by_hand = WORLDS[name](AGENTS, horizon=10**6)
+    twin = WORLDS[name](AGENTS, horizon=10**6, **by_hand)
     for i, agent in enumerate(view.possible_agents):
         view.action_space(agent).seed(i)
     actions = [{agent: view.action_space(agent).sample() for agent in view.possible_agents} for _ in range(FEW)]
-    return compare(view, by_hand, actions, FEWER)
+    return compare(view, twin, actions, FEWER)
 
 
 def main() -> None:
@@ -205,6 +206,8 @@ def main() -> None:
     for name in WORLDS:
         rows[name] = compare_world(name)
         print(f"{name}: {rows[name]}", flush=True)
+    rows[LEAN] = compare_world("recommender_v0", tells_regret=False)
+    print(f"{LEAN}: {rows[LEAN]}", flush=True)
     counts = {"agents": AGENTS, "repeats": REPEATS, "steps": STEPS, "repeats_of_worlds": FEWER, "steps_of_worlds": FEW}
     packages = ("taciturn", "numpy", "gymnasium", "pettingzoo")
     record("parallel_view", counts | result | {"worlds": rows}, packages)

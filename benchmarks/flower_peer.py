@@ -65,7 +65,9 @@ def measure(name: str) -> dict[str, Any]:
 
     @app.main()  # type: ignore[untyped-decorator]
     def serve(grid: Any, context: Any) -> None:
-        strategy = FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_available_nodes=CLIENTS)
+        strategy = FedAvg(
+            fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=CLIENTS, min_available_nodes=CLIENTS
+        )
         start = ArrayRecord(net.state_dict())
         strategy.start(grid=grid, initial_arrays=start, num_rounds=ROUNDS + 1, evaluate_fn=evaluate)
 

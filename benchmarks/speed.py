@@ -82,7 +82,7 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     )  # fmt: skip
 
 
-FLOWER = "Flower's simulation, one worker, without its start"
+FLOWER = "Flower's simulation, one worker; its start is not counted"
 ROWS: list[Row | Memory | tuple[str, ...]] = [
     Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=3),
     Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=10),

@@ -95,7 +95,7 @@ def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
     import torch
     from stable_baselines3 import PPO
 
-    from taciturn.policies.learned.training import library_seed, one_thread
+    from taciturn.policies.learned.training import fit, library_seed, one_thread
     from taciturn.wrappers.sb3 import RowsVecEnv
 
     field = FIELDS[cell.config["env"]]
@@ -109,7 +109,7 @@ def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
 
     with one_thread():
         model = PPO("MlpPolicy", RowsVecEnv(world, seed=cell.seed), seed=library_seed(cell.seed), device="cpu")
-        model.learn(steps, callback=told)
+    fit(model, steps, callback=told)
     torch.manual_seed(library_seed(cell.seed))
     return Predictor(model, deterministic=False)
 

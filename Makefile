@@ -51,7 +51,7 @@ examples: $(VENV)/.dev
 libraries: $(VENV)/.dev
 	$(BIN)/python examples/libraries/run.py $(LIBRARIES)
 
-# About 20 minutes, alone on the machine; SPEED="steps gymnax_peer" runs only these.
+# About half an hour, alone on the machine; SPEED="steps gymnax_peer" runs only these.
 speed: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed.py $(SPEED)
 

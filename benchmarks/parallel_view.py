@@ -1,25 +1,34 @@
-"""What `ParallelView` costs with 1,000 agents, against the same world written by hand with dicts: `python benchmarks/parallel_view.py`.
+"""PettingZoo Parallel steps of 1,000 agents, against the same worlds written by hand with dicts: `python benchmarks/parallel_view.py`.
 
-Both play the same votes with the same luck (checked before the clock starts), in turns within one process. Prints a JSON
-document and writes it to `benchmarks/results/parallel_view.json`.
+First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the same votes with the
+same luck, which is checked before the clock starts. Then every registered world with as many agents under random actions, beside its twin
+of `by_hand.py`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm elimination has one agent, who coordinates 1,000. They
+take turns within one process, and the CPU time of steps alone is counted. By hand, infos are made at every step; ours are computed when
+they are read, and nobody reads them.
 """
 
-import json
-import platform
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import statistics
 import time
+import warnings
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pettingzoo
+from by_hand import WORLDS
+from common import record
 
 from taciturn.envs.core import Array, Layout, ParallelView, Population, Role, Streams, World, integer
+from taciturn.registry import make_world
 
 AGENTS, STEPS, REPEATS, OPTIONS = 1000, 50, 15, 3
+FEW, FEWER = 8, 9
+LEAN = "recommender_v0, by hand without regret"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +79,9 @@ class Votes(Population[State]):
             new.time >= self.params.horizon,
             {"time": new.time},
         )
+
+    def empty_info(self) -> dict[str, Any]:
+        return {"time": 0}
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         size, agents = state.opinion.shape
@@ -140,46 +152,65 @@ def check_same_world(view: ParallelView, by_hand: VotesByHand, actions: list[dic
             )
 
 
-def seconds_per_step(env: Any, actions: list[dict[str, int]]) -> float:
-    started = time.perf_counter()
+def seconds_per_step(env: Any, actions: list[dict[str, Any]]) -> float:
+    """CPU time; a run that ends begins anew outside of it."""
+    spent = 0.0
     for chosen in actions:
+        started = time.process_time()
         env.step(chosen)
-    return (time.perf_counter() - started) / len(actions)
+        spent += time.process_time() - started
+        if not env.agents:
+            env.reset(seed=1)
+    return spent / len(actions)
 
 
-def processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def main() -> None:
-    view, by_hand = World(Votes, Params).parallel_env(), VotesByHand()
-    votes = np.random.default_rng(0).integers(0, OPTIONS, (STEPS, AGENTS)).tolist()
-    actions = [dict(zip(view.possible_agents, row, strict=True)) for row in votes]
-    check_same_world(view, by_hand, actions[:3])
-    view.reset(seed=0)
-    by_hand.reset(seed=0)
-    times = [(seconds_per_step(by_hand, actions), seconds_per_step(view, actions)) for _ in range(REPEATS)]
+def compare(view: ParallelView, by_hand: Any, actions: list[dict[str, Any]], repeats: int) -> dict[str, Any]:
+    """Medians of turns, in which both take the same steps."""
+    for env in (view, by_hand):
+        env.reset(seed=0)
+        seconds_per_step(env, actions[:2])
+    times = [(seconds_per_step(by_hand, actions), seconds_per_step(view, actions)) for _ in range(repeats)]
     ratios = sorted(hand / ours for hand, ours in times)
-    result = {
-        "agents": AGENTS,
+    return {
         "by_hand_ms_per_step": round(1e3 * statistics.median(hand for hand, _ in times), 4),
         "parallel_view_ms_per_step": round(1e3 * statistics.median(ours for _, ours in times), 4),
         "times_faster": round(statistics.median(ratios), 2),
         "times_faster_range": [round(ratios[0], 2), round(ratios[-1], 2)],
-        "repeats": REPEATS,
-        "steps": STEPS,
-        "machine": {"processor": processor(), "system": platform.system()},
-        "versions": {"python": platform.python_version()}
-        | {package: version(package) for package in ("taciturn", "numpy", "gymnasium", "pettingzoo")},
     }
-    text = json.dumps(result, indent=2)
-    file = Path(__file__).parent / "results" / "parallel_view.json"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(f"{text}\n", encoding="utf-8")
-    print(text)
+
+
+def compare_votes() -> dict[str, Any]:
+    view, by_hand = World(Votes, Params).parallel_env(), VotesByHand()
+    votes = np.random.default_rng(0).integers(0, OPTIONS, (STEPS, AGENTS)).tolist()
+    actions = [dict(zip(view.possible_agents, row, strict=True)) for row in votes]
+    check_same_world(view, by_hand, actions[:3])
+    return compare(view, by_hand, actions, REPEATS)
+
+
+def compare_world(name: str, **by_hand: Any) -> dict[str, Any]:
+    """A registered world, under random actions; `by_hand` are arguments of its twin."""
+    size: dict[str, Any] = {"num_individuals" if name == "elicitation_v0" else "num_agents": AGENTS}
+    view = make_world(name).parallel_env(**size, horizon=10**6)
+    twin = WORLDS[name](AGENTS, horizon=10**6, **by_hand)
+    for i, agent in enumerate(view.possible_agents):
+        view.action_space(agent).seed(i)
+    actions = [{agent: view.action_space(agent).sample() for agent in view.possible_agents} for _ in range(FEW)]
+    return compare(view, twin, actions, FEWER)
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    result = compare_votes()
+    print(f"votes: {result}", flush=True)
+    rows = {}
+    for name in WORLDS:
+        rows[name] = compare_world(name)
+        print(f"{name}: {rows[name]}", flush=True)
+    rows[LEAN] = compare_world("recommender_v0", tells_regret=False)
+    print(f"{LEAN}: {rows[LEAN]}", flush=True)
+    counts = {"agents": AGENTS, "repeats": REPEATS, "steps": STEPS, "repeats_of_worlds": FEWER, "steps_of_worlds": FEW}
+    packages = ("taciturn", "numpy", "gymnasium", "pettingzoo")
+    record("parallel_view", counts | result | {"worlds": rows}, packages)
 
 
 if __name__ == "__main__":

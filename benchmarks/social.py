@@ -3,7 +3,6 @@
 - A round of 10,000 agents and 20 options with the paper's constants (T = 485 ln^2 N copies, epsilon = 1), as `simulate` plays it; a step,
   with every agent's observation and action besides; and 10,000 rounds in a row, with the most memory this process ever held.
 - The same for other numbers of agents, without noise, and by single copies ("stationary").
-- The PettingZoo view with 1,000 agents, against the same world written by hand with a dict an agent and a loop over agents.
 - How near finitely many agents come to the multiplicative weights of equation 34, given the same signals.
 
 Times are wall-clock, in turns within one process on one core; the lowest of several is what the machine can do when it is left alone.
@@ -18,14 +17,11 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import gymnasium
 import numpy as np
-import pettingzoo
 from common import record
 
 import taciturn
 from taciturn.envs import social_bandit_v0
-from taciturn.envs.core import Array
 from taciturn.policies import PrivateSocialLearning
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
@@ -60,85 +56,6 @@ def milliseconds(env: Any, rounds: int, repeats: int, jumps: bool = False) -> di
             env.advance(policy, steps=rounds)
         times.append(1e3 * (time.perf_counter() - started) / rounds)
     return {"median": round(statistics.median(times), 3), "lowest": round(min(times), 3)}
-
-
-class ByHand(pettingzoo.ParallelEnv[str, Array, Array]):  # type: ignore[misc] # PettingZoo has no types
-    """The world under "stationary", as one would write it for PettingZoo."""
-
-    metadata = {"name": "social_bandit_by_hand"}  # noqa: RUF012 - as PettingZoo has it
-
-    def __init__(self, num_agents: int, eta: Array, copies: int) -> None:
-        self.eta, self.copies, self.options = eta, copies, len(eta)
-        self.possible_agents = [f"agent_{i}" for i in range(num_agents)]
-        high = float(num_agents) * copies
-        top = np.array([high] * (self.options + 1) + [1.0] * (self.options + 2), np.float32)
-        space = gymnasium.spaces.Box(np.zeros(len(top), np.float32), top)
-        self.observation_spaces = dict.fromkeys(self.possible_agents, space)
-        action = gymnasium.spaces.MultiDiscrete([self.options + 1, 2, 2])
-        self.action_spaces = dict.fromkeys(self.possible_agents, action)
-
-    def reset(self, seed: int | None = None, options: Any = None) -> Any:
-        self.rng = np.random.default_rng(seed)
-        self.agents = list(self.possible_agents)
-        self.held = {agent: i % self.options for i, agent in enumerate(self.agents)}
-        return self.disseminate(), {agent: {} for agent in self.agents}
-
-    def disseminate(self) -> dict[str, Array]:
-        size = len(self.agents)
-        seen = np.zeros((size, 2 * self.options + 3), np.float32)
-        for agent in self.agents:
-            option = self.held[agent]
-            if option < self.options:
-                ends = np.bincount(self.rng.integers(0, size, self.copies), minlength=size)
-                seen[:, option] += ends
-                seen[:, self.options] += ends
-        for i, agent in enumerate(self.agents):
-            if self.held[agent] < self.options:
-                seen[i, self.options + 1 + self.held[agent]] = 1
-        seen[:, -2] = 1
-        return {agent: seen[i] for i, agent in enumerate(self.agents)}
-
-    def step(self, actions: dict[str, Array]) -> Any:
-        phi = self.rng.random(self.options) < self.eta
-        rewards, infos = {}, {}
-        for agent in self.agents:
-            option, zero, one = actions[agent]
-            held = self.held[agent]
-            rewards[agent] = float(held < self.options and phi[held])
-            good = option < self.options and phi[option]
-            self.held[agent] = int(option) if (one if good else zero) else self.options
-            infos[agent] = {"signals": phi}
-        over = dict.fromkeys(self.agents, False)
-        return self.disseminate(), rewards, over, dict(over), infos
-
-
-def view_ratio(steps: int, repeats: int) -> dict[str, float]:
-    agents, eta, copies = 1000, np.linspace(0.9, 0.1, 5), 50
-    own = social_bandit_v0.parallel_env(
-        num_agents=agents, qualities=eta, copies=copies, dissemination="stationary", horizon=10**6
-    )
-    by_hand = ByHand(agents, eta, copies)
-    rng = np.random.default_rng(0)
-    plans = rng.integers(0, [6, 2, 2], (steps, agents, 3))
-    actions = [dict(zip(own.possible_agents, plan, strict=True)) for plan in plans]
-    own.reset(seed=0)
-    by_hand.reset(seed=0)
-
-    def seconds(env: Any) -> float:
-        started = time.perf_counter()
-        for chosen in actions:
-            env.step(chosen)
-        return (time.perf_counter() - started) / steps
-
-    pairs = [(seconds(by_hand), seconds(own)) for _ in range(repeats)]
-    ratios = sorted(hand / ours for hand, ours in pairs)
-    return {
-        "by_hand_ms": round(1e3 * statistics.median(hand for hand, _ in pairs), 3),
-        "view_ms": round(1e3 * statistics.median(ours for _, ours in pairs), 3),
-        "times_faster": round(statistics.median(ratios), 2),
-        "lowest": round(ratios[0], 2),
-        "highest": round(ratios[-1], 2),
-    }
 
 
 def limit_table(sizes: tuple[int, ...], seeds: int) -> dict[str, float]:
@@ -191,14 +108,12 @@ def main() -> None:
     result["other_rounds_ms"] = {name: milliseconds(env, 5, 3, jumps=True) for name, env in others.items()}
     for name, value in result["other_rounds_ms"].items():
         print(f"round, {name}: {value} ms")
-    result["view_1000_agents"] = view_ratio(5 if quick else 20, 3 if quick else 9)
-    print(f"PettingZoo view against a dict loop: {result['view_1000_agents']}")
     result["sup_distance_to_equation_34"] = limit_table(
         (100, 1000, 10_000) if quick else (100, 1000, 10_000, 100_000), 3
     )
     print(f"sup |Q - P|: {result['sup_distance_to_equation_34']}")
     if not quick:
-        record("social", result | {"repeats": repeats}, ("taciturn", "numpy", "pettingzoo"))
+        record("social", result | {"repeats": repeats}, ("taciturn", "numpy"))
 
 
 if __name__ == "__main__":

@@ -9,85 +9,135 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parent))
 from environments import ROOT, called, environment
 
 RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/speed.md"
 BEGIN, END = "<!-- table: written by benchmarks/speed.py -->\n", "<!-- end of table -->\n"
 OURS = (
     "steps", "array_step", "parallel_view", "social", "gossip", "federated_bandit", "federated_round", "recommender", "elicitation",
-    "import_time", "kernels", "mechanisms", "ledger", "solver", "scaling",
+    "import_time", "mechanisms", "ledger", "solver", "scaling",
 )  # fmt: skip
 SCRIPTS: dict[str, tuple[str, ...]] = dict.fromkeys(OURS, ()) | {
     "ucb_peer": ("SMPyBandits==0.9.7", "scipy<1.14", "numpy<2.3"),
-    "gymnax_peer": ("gymnax==1.0.1", "six"),
+    "gymnax_peer": ("gymnax==1.0.1", "six", "numba"),
+    "pfl_peer": ("torch==2.13.0", "pfl[pytorch]==0.6.0"),
+    "flower_peer": ("torch==2.13.0", "flwr[simulation]==1.41.0"),
 }
-"""Each script, and the packages of its environment if that is not ours."""
+"""Each script, and the packages of its environment if that is not ours. (`kernels` is not here: it compares two versions of this one.)"""
 
 
 class Row(NamedTuple):
-    """A line of the table: what is timed, beside which peer, the ratios that were measured, and what is asked of the worst of them."""
+    """A line of the table: what is timed, beside which peer, by which script, the ratios in what it recorded, and what is asked of the
+    worst of them."""
 
     work: str
     peer: str
-    ratios: Callable[[], list[float]]
+    script: str
+    ratios: Callable[[Any], list[float]]
     at_most: float | None = None  # our time in units of the peer's
     at_least: float | None = None  # the peer's time in units of ours
+
+
+class Memory(NamedTuple):
+    """A line of the table: the memory of a step with so many agents or replicas, in some worlds, beside the next smaller size."""
+
+    work: str
+    axis: str
+    size: int
+    worlds: tuple[str, ...] = ()  # all
 
 
 def load(name: str) -> Any:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def steps(*starts: str) -> Callable[[], list[float]]:
-    """The ratios of the rows of `steps.py` whose names begin so."""
-    return lambda: [row["ratio"] for name, row in load("steps")["rows"].items() if name.startswith(starts)]
+def beginning(*starts: str) -> Callable[[Any], list[float]]:
+    """The ratios of the rows whose names begin so, of `steps.py` or `gymnax_peer.py`."""
+    return lambda found: [row["ratio"] for name, row in found["rows"].items() if name.startswith(starts)]
 
 
-def smpybandits() -> list[float]:
-    seconds = load("ucb_peer")["seconds"]
-    return [seconds["SMPyBandits loop"] / seconds["taciturn steps"]]
+def thousand(world: str) -> Row:
+    """A row of `parallel_view.py`."""
+    what = world.removesuffix("_v0").replace("_", " ")
+    if world == "arm_elimination_v0":
+        what += " (one agent, who coordinates them)"
+    if world == "recommender_v0":
+        what += " (by hand without regret, and with it)"
+    return Row(
+        f"Parallel step, 1,000 agents, {what}", "the same world by hand, with dicts", "parallel_view",
+        lambda found: [row["times_faster"] for name, row in found["worlds"].items() if name.startswith(world)], at_least=5,
+    )  # fmt: skip
 
 
-ROWS = [
-    Row("single step, RoundStopping-v0", "CartPole-v1", steps("single, RoundStopping"), at_most=3),
-    Row("single step, ArmElimination-v0", "CartPole-v1", steps("single, ArmElimination"), at_most=10),
-    Row("single step, Elicitation-v0", "CartPole-v1", steps("single, Elicitation"), at_most=10),
-    Row("Parallel step, 3 agents", "simple_spread, N=3", steps("parallel, 3 "), at_most=0.5),
-    Row("Parallel step, 10 agents", "simple_spread, N=10", steps("parallel, 10 "), at_most=0.1),
-    Row("Parallel step, 1,000 agents who vote", "by hand with dicts", lambda: [load("parallel_view")["times_faster"]], at_least=5),
+def federated(model: str, peer: str, script: str, at_least: float) -> Row:
+    """A row of `pfl_peer.py` or `flower_peer.py`."""
+    return Row(
+        f"a federated round, 100 clients, digits, {model}", peer, script,
+        lambda found: [found["rows"][model]["times_faster"]], at_least=at_least,
+    )  # fmt: skip
+
+
+FLOWER = "Flower's simulation, one worker, without its start"
+ROWS: list[Row | Memory | tuple[str, ...]] = [
+    Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=3),
+    Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=10),
+    Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=10),
+    Row("Parallel step, 3 agents, every world", "simple_spread, N=3", "steps", beginning("parallel, 3 "), at_most=0.5),
+    Row("Parallel step, 10 agents, every world", "simple_spread, N=10", "steps", beginning("parallel, 10 "), at_most=0.1),
     Row(
-        "Parallel step, 1,000 agents, social bandit", "by hand with dicts", lambda: [load("social")["view_1000_agents"]["times_faster"]],
-        at_least=5,
+        "Parallel step, 1,000 agents who only vote", "the same world by hand, with dicts", "parallel_view",
+        lambda found: [found["times_faster"]], at_least=5,
     ),
-    Row("AEC cycle, 10 agents", "simple_spread as AEC, N=10", steps("cycle"), at_most=0.3),
+    *map(thousand, (*(f"{kind}_bandit_v0" for kind in ("gossip", "social", "federated")), "arm_elimination_v0", "recommender_v0",
+                    "elicitation_v0")),
+    Row("AEC cycle, 10 agents, every world", "simple_spread as AEC, N=10", "steps", beginning("cycle"), at_most=0.3),
     Row(
-        "array step, 10,000 replicas, NumPy", "gymnax's Bernoulli bandit, jit and vmap",
-        lambda: [row["ratio"] for name, row in load("gymnax_peer")["rows"].items() if not name.startswith("gymnax")], at_most=0.5,
-    ),
-    Row(
-        "array step, 10,000 replicas", "SyncVectorEnv over as many lean environments",
-        lambda: [load("array_step")["10000 lean environments"]["array_is_times_faster"]], at_least=100,
+        "array step, 10,000 replicas, NumPy: round stopping, federated bandit", "gymnax's Bernoulli bandit, jit and vmap", "gymnax_peer",
+        beginning("round stopping", "federated"), at_most=0.5,
     ),
     Row(
-        "array step, 10,000 replicas", "SyncVectorEnv over 100 lean environments",
-        lambda: [load("array_step")["100 lean environments"]["array_is_times_faster"]], at_least=100,
+        "a tick of gossip, of many in a row compiled by `fast`, 10,000 replicas of 2 agents",
+        "a step of gymnax's Bernoulli bandit, jit and vmap",
+        "gymnax_peer",
+        beginning("ticks of gossip in a row, 2 agents, 2 options, compiled"),
+        at_most=0.2,
     ),
-    Row("UCB1, 50 agents, 100 arms, 10,000 steps with observations", "SMPyBandits", smpybandits, at_least=15),
     Row(
-        "a federated round, 100 clients", "the same functions, client by client", lambda: [load("federated_round")["times_faster"]],
+        "array step, 10,000 replicas", "SyncVectorEnv over as many lean environments", "array_step",
+        lambda found: [found["10000 lean environments"]["array_is_times_faster"]], at_least=100,
     ),
-    Row("import taciturn", "numpy, gymnasium and pettingzoo", lambda: [load("import_time")["ratio"]], at_most=1.4),
+    Row(
+        "array step, 10,000 replicas", "SyncVectorEnv over 100 lean environments", "array_step",
+        lambda found: [found["100 lean environments"]["array_is_times_faster"]], at_least=100,
+    ),
+    Row(
+        "UCB1, 50 agents, 100 arms, 10,000 steps with observations", "SMPyBandits", "ucb_peer",
+        lambda found: [found["seconds"]["SMPyBandits loop"] / found["seconds"]["taciturn steps"]], at_least=15,
+    ),
+    federated("softmax", "pfl 0.6, in PyTorch", "pfl_peer", 50),
+    federated("small CNN", "pfl 0.6, in PyTorch", "pfl_peer", 10),
+    federated("softmax", FLOWER, "flower_peer", 50),
+    federated("small CNN", FLOWER, "flower_peer", 10),
+    ("a federated round, 100 clients, digits, MLP", "pfl and Flower", "taciturn has no such model", "at least 10", "-"),
+    Row(
+        "a federated round, 100 clients, digits, softmax", "the same functions, client by client", "federated_round",
+        lambda found: [found["times_faster"]],
+    ),
+    Row("import taciturn", "numpy, gymnasium and pettingzoo", "import_time", lambda found: [found["ratio"]], at_most=1.4),
+    Memory("peak memory, 1,000,000 agents, social bandit", "agents", 10**6, ("social_bandit_v0",)),
+    Memory("peak memory, 100,000 replicas, every world", "replicas", 10**5),
 ]  # fmt: skip
 
 
-def line(row: Row) -> tuple[str, ...]:
-    """Work, peer, what was measured, what is asked, and whether the worst of it suffices."""
+def line(row: Row, wrong: Collection[str] = ()) -> tuple[str, ...]:
+    """Work, peer, what was measured, what is asked, and whether the worst of it suffices; `wrong` are the scripts that failed now."""
     try:
-        found = row.ratios()
+        found = row.ratios(load(row.script))
     except (OSError, KeyError):
         found = []
     if not found:
@@ -96,10 +146,31 @@ def line(row: Row) -> tuple[str, ...]:
     faster = row.at_most is None
     shown = " to ".join(dict.fromkeys(f"{x:.3g}" for x in (min(found), max(found))))
     measured = f"{shown} times as fast" if faster else f"{shown} times its time"
+    if row.script in wrong:
+        measured += ", in an earlier run"
     if row.at_most is None and row.at_least is None:
         return row.work, row.peer, measured, "-", "-"
     reached = worst <= row.at_most if row.at_most is not None else worst >= (row.at_least or 0)
     return row.work, row.peer, measured, asked(row), "yes" if reached else "no"
+
+
+def memory(row: Memory) -> tuple[str, ...]:
+    """The same of memory: linear if an agent or a replica takes at most a tenth more than where there are fewer."""
+    try:
+        by_world = load("scaling")[row.axis]
+        sizes = [{one["size"]: one["megabytes"] for one in by_world[world]} for world in row.worlds or by_world]
+        pairs = [(one[row.size], one[row.size // 10]) for one in sizes if row.size in one]
+    except (OSError, KeyError):
+        pairs = []
+    peer = f"{row.size // 10:,} {row.axis}"
+    if not pairs:
+        return row.work, peer, "not measured", "linear", "-"
+    shown = " to ".join(dict.fromkeys(f"{x:,.0f}" for x in (min(pairs)[0], max(pairs)[0])))
+    times = " to ".join(
+        dict.fromkeys(f"{x:.3g}" for x in sorted(large / small for large, small in pairs)[:: max(len(pairs) - 1, 1)])
+    )
+    linear = all(large <= 11 * small for large, small in pairs)
+    return row.work, peer, f"{shown} MB, {times} times as much", "linear", "yes" if linear else "no"
 
 
 def asked(row: Row) -> str:
@@ -108,11 +179,13 @@ def asked(row: Row) -> str:
     )
 
 
-def table() -> str:
-    """The table in Markdown."""
+def table(wrong: Collection[str] = ()) -> str:
+    """The table in Markdown; see `line`."""
     columns = ("work", "peer, in the same run", "measured", "asked", "reached")
-    lines = [columns, ("---",) * len(columns), *map(line, ROWS)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    lines = [
+        line(row, wrong) if isinstance(row, Row) else memory(row) if isinstance(row, Memory) else row for row in ROWS
+    ]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ("---",) * len(columns), *lines)) + "\n"
 
 
 def run(name: str) -> str | None:
@@ -135,7 +208,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(SCRIPTS):
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}")
-    wrong = {}
+    wrong: dict[str, str] = {}
     for name in [] if chosen.table else chosen.names or SCRIPTS:
         begun = time.perf_counter()
         print(f"== {name}", flush=True)
@@ -145,9 +218,9 @@ def main() -> None:
         print(f"{time.perf_counter() - begun:.0f} s", flush=True)
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(f"{text.partition(BEGIN)[0]}{BEGIN}{table()}{END}{text.partition(END)[2]}", encoding="utf-8")
-    print(table())
+    print(table(wrong))
     for name, error in wrong.items():
-        print(f"{name} was not measured anew: {error}")
+        print(f"{name} was not measured: {error}")
 
 
 if __name__ == "__main__":

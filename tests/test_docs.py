@@ -38,6 +38,16 @@ def test_the_readme_gives_what_was_measured_and_found() -> None:
     )
 
 
+def test_the_page_of_speed_gives_what_was_measured() -> None:
+    speed, text = (
+        runpy.run_path(str(ROOT / "benchmarks/speed.py")),
+        (ROOT / "docs/speed.md").read_text(encoding="utf-8"),
+    )
+    assert speed["BEGIN"] + speed["table"]() + speed["END"] in text
+    assert all((ROOT / f"benchmarks/{name}.py").exists() for name in speed["SCRIPTS"])
+    assert {row.script for row in speed["ROWS"] if isinstance(row, speed["Row"])} <= set(speed["SCRIPTS"])
+
+
 def test_the_page_of_intervals_gives_the_measured_coverage() -> None:
     """And says what is true of it: 93% to 97% where that is said."""
     measured = json.loads((ROOT / "benchmarks/results/interval_coverage.json").read_text(encoding="utf-8"))

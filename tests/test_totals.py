@@ -103,13 +103,14 @@ def group(policy: str, kind: str, total: Any, regret: float) -> Group:
 
 def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
     results = Results([
-        group("Random", "random", "none", 0.5), group("PPCL", "paper", "none", 0.1), group("Voter", "classic", "none", 0.3),
+        group("Random", "random", "no privacy", 0.5), group("PPCL", "paper", "no privacy", 0.1),
+        group("Voter", "classic", "no privacy", 0.3),
         group("Random", "random", 1.0, 0.5), group("PPCL", "paper", 1.0, 0.6), group("Voter", "classic", 1.0, 0.4),
     ])  # fmt: skip
     best, everyone = STUDY.tables(results)
-    assert [row[1:4] for row in best.rows] == [("none", "PPCL", "1.00"), ("1", "Voter", "0.25")]
+    assert [row[1:4] for row in best.rows] == [("no privacy", "PPCL", "1.00"), ("1", "Voter", "0.25")]
     assert [row[1:4] for row in everyone.rows] == [
-        ("none", "PPCL", "1.00"), ("none", "Voter", "0.50"), ("none", "Random", "0.00"),
+        ("no privacy", "PPCL", "1.00"), ("no privacy", "Voter", "0.50"), ("no privacy", "Random", "0.00"),
         ("1", "Voter", "0.25"), ("1", "Random", "0.00"), ("1", "PPCL", "-0.25"),
     ]  # fmt: skip
     (plot,) = STUDY.plots(results)

@@ -31,7 +31,7 @@ from taciturn.wrappers import Budget
 from taciturn.wrappers.channels import private_config
 
 DELTA = 1e-5
-NO_LIMIT = "none"
+NO_LIMIT = "no privacy"
 TOTALS = (NO_LIMIT, 10.0, 3.0, 1.0)
 MESSAGES = (1, 5, 25, 125, 625)
 SPENT = ("epsilon_message", "epsilon", "messages")
@@ -182,6 +182,9 @@ class PrivacyTotals(Study):
     def plots(self, results: Results) -> list[Plot]:
         """The front: the score of every policy against the total, in each world."""
         worlds = self.worlds(results)
+        known = {group.config["total"] for group in results}
+        totals = [total for total in reversed(TOTALS) if total in known]
+        last = len(totals) - 1
         figure, axes = panels([title for _, title, _ in worlds], width=9.0, height=3.4)
         for ax, (measure, _, panel) in zip(axes, worlds, strict=True):
             free = panel.select(total=NO_LIMIT)
@@ -191,21 +194,21 @@ class PrivacyTotals(Study):
             ends = []
             for index, policy in enumerate(dict.fromkeys(group.config["policy"] for group in others(panel))):
                 found = {group.config["total"]: group for group in panel.select(policy=policy)}
-                places = [place for place, total in enumerate(reversed(TOTALS)) if total in found]
-                scores = [share(found[TOTALS[::-1][place]], chance, designed, measure) for place in places]
+                places = [place for place, total in enumerate(totals) if total in found]
+                scores = [share(found[totals[place]], chance, designed, measure) for place in places]
                 color, line = COLORS[index % len(COLORS)], LINES[index // len(COLORS)]
-                finite = [place for place in places if place < len(TOTALS) - 1]
+                finite = [place for place in places if place < last]
                 ax.plot(
                     finite, scores[: len(finite)], line, marker=MARKERS[index % len(MARKERS)], color=color, markersize=5
                 )
                 if len(places) > len(finite):
                     ax.plot(places[-1:], scores[-1:], MARKERS[index % len(MARKERS)], color=color, markersize=5)
                 ends.append((max(scores[-1], FLOOR), policy, color))
-            label_ends(ax, len(TOTALS) - 1, ends)
+            label_ends(ax, last, ends)
             ax.axhline(0.0, color="#888888", linewidth=1)
-            ax.axvline(len(TOTALS) - 1.5, color="#888888", linewidth=1, linestyle=":")
-            ax.set_xticks(range(len(TOTALS)), [*(f"{total:g}" for total in reversed(TOTALS[1:])), "no privacy"])
-            ax.set_xlim(-0.2, len(TOTALS) + 0.6)
+            ax.axvline(last - 0.5, color="#888888", linewidth=1, linestyle=":")
+            ax.set_xticks(range(len(totals)), [str(total).removesuffix(".0") for total in totals])
+            ax.set_xlim(-0.2, last + 1.8)
             ax.set_ylim(FLOOR, 1.1)
             ax.set_xlabel("total epsilon of an agent")
             ax.set_ylabel("score")
@@ -225,8 +228,9 @@ def others(panel: Results) -> list[Group]:
 
 
 def label_ends(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float = 0.17) -> None:
-    """Names beside the last points of lines, `apart` or more from each other: `ends` are (y, name, colour)."""
-    height = -np.inf
-    for y, name, color in sorted(ends):
-        height = max(y, height + apart)
-        ax.annotate(name, (x, y), (x + 0.2, height), color=color, fontsize=8, va="center")
+    """Names beside the last points of lines, from the top down, `apart` or more from each other: `ends` are (y, name, colour)."""
+    height = np.inf
+    for y, name, color in sorted(ends, reverse=True):
+        height = min(y, height - apart)
+        line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
+        ax.annotate(name, (x, y), (x + 0.3, height), color=color, fontsize=8, va="center", arrowprops=line)

@@ -14,6 +14,7 @@ import taciturn
 from taciturn import policies
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
+from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import geometry, rewards
 from taciturn.policies import (
     ACR,
@@ -210,7 +211,7 @@ def test_what_was_asked_for_is_in_the_next_observation(graph: Any) -> None:
     env.reset(seed=8)
     records: list[tuple[Array, Array, Array]] = []
     rng, layout = np.random.default_rng(0), env.roles["agent"].layout
-    links = env.neighbours
+    links = env.params.network.matrix().toarray() > 0
     for _ in range(15):
         state, mask = env.state, env.action_mask("agent")
         items = (mask[..., :60] * rng.random((2, 4, 60))).argmax(-1)
@@ -404,7 +405,7 @@ def test_the_rate_of_partitions_by_hand() -> None:
 
 def test_dominating_sets() -> None:
     def found(graph: nx.Graph) -> tuple[list[int], list[int]]:
-        members, follows = dominating_set(nx.to_numpy_array(graph) > 0)
+        members, follows = dominating_set(Graph.of(graph))
         return members.tolist(), follows.tolist()
 
     assert found(nx.star_graph(4)) == ([0], [0] * 5)

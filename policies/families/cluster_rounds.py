@@ -53,7 +53,6 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: dict[str, Any], block: A
     contexts, uniform = block.contexts.reshape(rounds, actors, -1), block.luck.reshape(rounds, actors)
     models = len(tree.owner_actor)
     spare = len(tree.pair_model) + models * tree.width
-    pair_from = np.searchsorted(tree.pair_model, np.arange(models + 1))
     while done < rounds:
         while tree.num_nodes + spare > len(tree.node_level):
             tree.more_nodes()
@@ -68,7 +67,7 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: dict[str, Any], block: A
         size = np.array([tree.num_nodes, tree.num_rows, tree.num_splits, len(tree.free_rows), tree.levels])
         tables = [getattr(tree, name) for name in TABLES]
         done = compiled()(
-            *tables, pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps,
+            *tables, tree.pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps,
             contexts, luck, uniform, rules["model_of"], rules["may_ask"], rules["always_asks"], rules["threshold"], rules["biased"],
             rules["wide"], rules["log_n"], rules["bonus"], rules["explored"], rules["crowded"], mean, block.items, *instance, heights,
             radii, FAMILIES[block.family], items, likes, asked,

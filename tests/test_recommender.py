@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import taciturn
+from cases import AlwaysAsks
 from taciturn import policies
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
@@ -40,15 +41,6 @@ SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "ho
 
 def small(num_envs: int = 2, **params: Any) -> Any:
     return recommender_v0.population(num_envs, **SMALL | params)
-
-
-class AlwaysAsks(Random):
-    """Shows random items and always asks for statistics."""
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        items = super().act(obs, mask)
-        half = self._space.n // 2  # type: ignore[attr-defined]
-        return items % half + half
 
 
 # Geometry and mean rewards.
@@ -415,6 +407,12 @@ def test_dominating_sets() -> None:
         graph = nx.gnp_random_graph(20, 0.15, seed=seed)
         members, follows = found(graph)
         assert nx.is_dominating_set(graph, members)
+        left, greedy = set(graph), []
+        while left:
+            reached = [len(left & {a, *graph[a]}) for a in graph]
+            greedy.append(reached.index(max(reached)))
+            left -= {greedy[-1], *graph[greedy[-1]]}
+        assert members == greedy
         assert all(members[f] == a or graph.has_edge(a, members[f]) for a, f in enumerate(follows))
 
 

@@ -51,7 +51,7 @@ class ClusterTree:
         kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
         counts, sums, own_counts, own_sums: int32[R, L].
         arrivals: int64[R], the owner's records in the cell.
-        asked: int32[R, L], the round before which all records of a stream have been released.
+        asked: int32[R, L], the round before which all records of a stream have been released; 0 unless answers are `charged`.
         log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
         pair_model, pair_actor: int64[P], a model and an actor whose records enter it; those of model m are `pair_from[m]` up to
@@ -93,7 +93,7 @@ class ClusterTree:
         self.arrivals, self.row_model, self.row_name = (
             np.zeros(rows, np.int64), np.full(rows, -1, np.int32), np.ones(rows, np.int64),
         )  # fmt: skip
-        self.asked = np.zeros((rows, leaves), np.int32)
+        self.asked, self.charged = np.zeros((rows, leaves), np.int32), False
         self.log_place, self.log_likes = np.zeros((a, 64), np.int32), np.zeros((a, 64), np.int8)
         self.log_steps = np.zeros((a, 64, dims), np.uint16)
         self.num_nodes = self.num_rows = j
@@ -273,9 +273,10 @@ class ClusterTree:
         self.leaf_depth[model, leaf] = self.leaf_depth[model, new] = depth
         self.leaf_name[model, leaf], self.leaf_name[model, new] = name, name + 1
         self.leaf_of[model, middle:hi] = new
-        mine = np.flatnonzero(self.row_model[: self.num_rows] == model)
-        self.asked[mine, leaf] = 0
-        self.asked[mine, new] = 0
+        if self.charged:
+            mine = np.flatnonzero(self.row_model[: self.num_rows] == model)
+            self.asked[mine, leaf] = 0
+            self.asked[mine, new] = 0
         for actor in self.members(model):
             place = self.log_place[actor, :when]
             right = np.flatnonzero((place >= middle) & (place < hi))
@@ -321,6 +322,7 @@ class ClusterTree:
 
         They then count as released.
         """
+        self.charged = True
         for model, row in dict.fromkeys(zip(models.tolist(), rows.tolist(), strict=True)):
             if row < 0:
                 continue

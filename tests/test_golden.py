@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import AlwaysAsks
 
 import taciturn
-from cases import AlwaysAsks
 from taciturn.envs import (
     elicitation_v0,
     federated_bandit_v0,

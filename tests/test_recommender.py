@@ -8,10 +8,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from cases import AlwaysAsks
 from scipy import stats
 
 import taciturn
-from cases import AlwaysAsks
 from taciturn import policies
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig

@@ -123,7 +123,13 @@ class Recount(Policy):
                             yield np.array([0]), np.array([b]), np.array([t])
 
             request = Request(
-                np.array([asks]), sums[None], counts[None].astype(np.int64), names[None], lambda who: who @ senders, merged, entered
+                np.array([asks]),
+                sums[None],
+                counts[None].astype(np.int64),
+                names[None],
+                lambda who: who @ senders,
+                merged,
+                entered,
             )
             told, counted, answered = (x[0] for x in view.consult(request))
         index = np.full((self.agents, width), -np.inf)

@@ -184,7 +184,7 @@ class ClusterPolicy(Policy):
         return np.where(asks[:, None], sums, own_sums), np.where(asks[:, None], counts, own_counts), asks
 
     def messages(self, answers: Array) -> Ints:
-        """How many messages each agent sends, int64[B, W], for so many answers [B, W] to the agents: one to everyone else in their groups."""
+        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about a group it is in."""
         tree, actors = self._tree, len(self._model_of)
         by_model = np.bincount(self._model_of, answers.ravel(), len(tree.owner_actor))
         told = np.bincount(tree.pair_actor, by_model[tree.pair_model], actors).reshape(self._shape)

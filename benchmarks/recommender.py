@@ -12,15 +12,17 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 from common import record
 
 import taciturn
 from taciturn.envs import recommender_v0
+from taciturn.envs.core.graph import random_graph
 from taciturn.policies import TPriDO
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 
 AGENTS, ROUNDS, FEW, REPEATS = 8, 20_000, 150, 3
+LARGE = {1_000: 500, 10_000: 50}  # agents and rounds
+SPARSE = ("ring", "star", "barabasi_albert")
 TESTS = Path(__file__).parents[1] / "tests"
 
 
@@ -49,13 +51,23 @@ def twin() -> Any:
     return module.Recount
 
 
-def peak_mib(rounds: int) -> float:
-    """The most memory that a run of so many rounds allocates."""
+def peak_mib(rounds: int, **params: Any) -> float:
+    """The most memory that a world and a run of so many rounds allocate."""
     tracemalloc.start()
-    seconds(TPriDO(2.0), rounds, True)
+    seconds(TPriDO(2.0), rounds, True, **params)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return round(peak / 2**20, 1)
+
+
+def large(agents: int, name: str) -> dict[str, float]:
+    """A run of many agents on a sparse graph, its reset among it."""
+    params, rounds = {"num_agents": agents, "graph": random_graph(name, agents)}, LARGE[agents]
+    took = seconds(TPriDO(2.0), rounds, True, **params)
+    return {
+        "rounds": rounds, "cpu_seconds": round(took, 1), "compiled_us": round(1e6 * took / rounds / agents, 1),
+        "peak_mib": peak_mib(rounds, **params),
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -66,8 +78,7 @@ def main() -> None:
     seconds(TPriDO(2.0), 100, True)  # compiles
     found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS, True)
     found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW, True)
-    sparse = nx.random_regular_graph(4, 1000, seed=0)
-    found["compiled_1000_agents_us"] = per_agent_round(TPriDO(2.0), 500, True, num_agents=1000, graph=sparse)
+    found["large"] = {f"{agents} agents, {name}": large(agents, name) for agents in LARGE for name in SPARSE}
     found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
     ClusterPolicy.compile_from = 10**12
     found["numpy_us"] = per_agent_round(TPriDO(2.0), 2_000, True)

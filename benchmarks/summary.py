@@ -106,8 +106,8 @@ def learned() -> str:
     text = (
         f"**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs that no training drew "
         f"from. The better of plain PPO and a tuned learner does better than everything that was designed by hand in {len(better)} of "
-        f"{sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} ({listed(worse)}); "
-        + (f"in {listed(open_)} neither is shown. " if open_ else "")
+        f"{sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} ({listed(worse)})"
+        + (f"; in {listed(open_)} neither is shown. " if open_ else ". ")
         + f"PPO with the defaults of Stable-Baselines3 earns more than random play in {ppo.count('yes')} of {len(ppo)} worlds. Means hide "
         "that single trainings fail, so the tables also give the median and the share of runs that are worse than random play."
     )

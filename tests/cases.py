@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode
 
 from taciturn import registry
 from taciturn.envs import federated_training_v0
-from taciturn.envs.core import Controlled, Population
+from taciturn.envs.core import Array, Controlled, Population
 from taciturn.policies import Random
 from taciturn.testing import Case
 from taciturn.wrappers import (
@@ -83,6 +83,15 @@ CASES: dict[str, Case] = {
 ONE_ROLE = [name for name, case in CASES.items() if case.one_role]
 # Those that `gymnasium.make` makes.
 MADE = [name for name, case in CASES.items() if case.has_id]
+
+
+class AlwaysAsks(Random):
+    """Shows random items and always asks for statistics, in the recommender."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        items = super().act(obs, mask)
+        half = self._space.n // 2  # type: ignore[attr-defined]
+        return items % half + half
 
 
 def forms() -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from cases import AlwaysAsks
 
+import taciturn
 from taciturn.envs import (
     elicitation_v0,
     federated_bandit_v0,
@@ -14,7 +17,19 @@ from taciturn.envs import (
     social_bandit_v0,
 )
 from taciturn.envs.core import Population
-from taciturn.policies import DDPMAB, PPCL, BestResponse, Deadline, FixedCount, PrivateSocialLearning, TPriDO, Wintall
+from taciturn.envs.core.graph import random_graph
+from taciturn.policies import (
+    DDPMAB,
+    PPCL,
+    BestResponse,
+    Deadline,
+    DTPriDO,
+    FixedCount,
+    Policy,
+    PrivateSocialLearning,
+    TPriDO,
+    Wintall,
+)
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize, TreeAggregation
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -77,11 +92,41 @@ def recommender() -> str:
     return told(Privatize(population, "statistics", TreeAggregation(3.0)), TPriDO(threshold=0.7))
 
 
+def recommender_graphs() -> str:
+    """1,000 agents on sparse graphs: the feedbacks, answers, messages and charges of runs by blocks and by steps."""
+    size, lines = 1_000, list[str]()
+    noise = {"statistics": TreeAggregation(1.0)}
+    runs: dict[str, tuple[Policy, int, Any]] = {
+        "T-PriDO, blocks": (TPriDO(threshold=0.5), 5, None),
+        "DT-PriDO, noise": (DTPriDO(threshold=0.5), 4, noise),
+        "always asking, noise": (AlwaysAsks(), 6, noise),
+    }
+    for graph in ("ring", "star", "barabasi_albert"):
+        for name, (policy, rounds, privacy) in runs.items():
+            env = recommender_v0.population(
+                num_agents=size, graph=random_graph(graph, size), num_items=60, repository=30, horizon=rounds
+            )
+            run = taciturn.simulate(env, policy, seed=2020, privacy=privacy)
+            liked, shared = (round(float(run.metrics[key][0]) * size * rounds) for key in ("reward", "shared"))
+            sent = env.channels["statistics"].messages()[0]
+            place = np.arange(size)
+            told = (
+                f"{graph}, {name}: liked {liked}  shared {shared}  regret {run.metrics['regret'][0]:.6f}  "
+                f"messages {sent.sum()}, times place {sent @ place}"
+            )
+            if run.ledger is not None:
+                spent = run.ledger.total(channel="statistics", delta=0.0, method="basic", unit="event")[0]
+                told += f"  epsilon {spent.sum():.0f}, times place {spent @ place:.0f}"
+            lines.append(told)
+    return "".join(f"{line}\n" for line in lines)
+
+
 RUNS = {
     "elicitation": elicitation,
     "federated_bandit": federated_bandit,
     "gossip_bandit": gossip_bandit,
     "recommender": recommender,
+    "recommender_graphs": recommender_graphs,
     "round_stopping_geometric": lambda: round_stopping(FixedCount(4)),
     "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_law="pareto", computing=(2.0, 4.0)),
     "social_bandit": social_bandit,

@@ -29,6 +29,13 @@ def test_agrees_with_networkx(drawn: nx.Graph) -> None:
     assert graph.degrees.tolist() == [drawn.degree(i) for i in drawn]
     for i in drawn:
         assert graph.neighbours(i).tolist() == sorted(drawn.neighbors(i))
+    dense, numbers = nx.to_numpy_array(drawn), np.random.default_rng(0).integers(0, 99, (2, len(drawn), 3))
+    np.testing.assert_array_equal(graph.neighbour_sums(numbers), np.einsum("ij,bjk->bik", dense, numbers))
+    assert graph.neighbour_sums(numbers[..., 0]).dtype == np.int64
+    nodes = np.arange(len(drawn))[::-2]
+    closed = graph.closed_neighbourhoods(nodes)
+    np.testing.assert_array_equal(closed.toarray(), (dense + np.eye(len(drawn)))[nodes])
+    assert closed.has_sorted_indices
     assert graph.connected() == nx.is_connected(drawn)
     assert graph.bipartite() == nx.is_bipartite(drawn)
     hops = np.full((len(drawn), len(drawn)), -1)
@@ -47,7 +54,14 @@ def test_the_complete_graph_is_one_however_it_is_told() -> None:
     assert whole.is_complete
     assert whole.edges is None
     assert whole.degrees.tolist() == [5] * 6
-    assert whole.neighbours(2).tolist() == [0, 1, 3, 4, 5]
+    listed = Graph.of(nx.complete_graph(6))
+    assert whole.neighbours(2).tolist() == [0, 1, 3, 4, 5] == listed.neighbours(2).tolist()
+    np.testing.assert_array_equal(whole.indices, listed.indices)
+    for nodes in (np.arange(6), np.array([4, 1])):
+        one, other = whole.closed_neighbourhoods(nodes), listed.closed_neighbourhoods(nodes)
+        np.testing.assert_array_equal(one.indptr, other.indptr)
+        np.testing.assert_array_equal(one.indices, other.indices)
+    assert whole.neighbour_sums(np.arange(6)[None]).tolist() == [[15, 14, 13, 12, 11, 10]]
     assert Graph.of("complete", 1_000_000).connected()
     assert not whole.bipartite()
     assert Graph.of("complete", 2).bipartite()

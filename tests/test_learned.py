@@ -1,6 +1,8 @@
 """Learned stopping rules: they learn, they are reproducible, and the rows VecEnv that they learn on tells the truth."""
 
 import pickle
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,12 @@ def test_training_is_reproducible() -> None:
     tables: list[Any] = [TabularQ(sessions=1, seed=seed).train(RoundStopping(params))._values for seed in (0, 0, 1)]
     np.testing.assert_array_equal(tables[0], tables[1])
     assert not np.array_equal(tables[0], tables[2])
+
+
+def test_training_leaves_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    LearnedStopping("PPO", stages=1, steps=2048, rows=32).train(RoundStopping(Params(**SMALL)))
+    assert not list(tmp_path.iterdir())
 
 
 def test_learns_when_first_reset_and_only_then() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from cases import AlwaysAsks
 from scipy import stats
 
 import taciturn
 from taciturn import policies
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
+from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import geometry, rewards
 from taciturn.policies import (
     ACR,
@@ -39,15 +41,6 @@ SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "ho
 
 def small(num_envs: int = 2, **params: Any) -> Any:
     return recommender_v0.population(num_envs, **SMALL | params)
-
-
-class AlwaysAsks(Random):
-    """Shows random items and always asks for statistics."""
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        items = super().act(obs, mask)
-        half = self._space.n // 2  # type: ignore[attr-defined]
-        return items % half + half
 
 
 # Geometry and mean rewards.
@@ -210,7 +203,7 @@ def test_what_was_asked_for_is_in_the_next_observation(graph: Any) -> None:
     env.reset(seed=8)
     records: list[tuple[Array, Array, Array]] = []
     rng, layout = np.random.default_rng(0), env.roles["agent"].layout
-    links = env.neighbours
+    links = env.params.network.matrix().toarray() > 0
     for _ in range(15):
         state, mask = env.state, env.action_mask("agent")
         items = (mask[..., :60] * rng.random((2, 4, 60))).argmax(-1)
@@ -404,7 +397,7 @@ def test_the_rate_of_partitions_by_hand() -> None:
 
 def test_dominating_sets() -> None:
     def found(graph: nx.Graph) -> tuple[list[int], list[int]]:
-        members, follows = dominating_set(nx.to_numpy_array(graph) > 0)
+        members, follows = dominating_set(Graph.of(graph))
         return members.tolist(), follows.tolist()
 
     assert found(nx.star_graph(4)) == ([0], [0] * 5)
@@ -414,6 +407,12 @@ def test_dominating_sets() -> None:
         graph = nx.gnp_random_graph(20, 0.15, seed=seed)
         members, follows = found(graph)
         assert nx.is_dominating_set(graph, members)
+        left, greedy = set(graph), []
+        while left:
+            reached = [len(left & {a, *graph[a]}) for a in graph]
+            greedy.append(reached.index(max(reached)))
+            left -= {greedy[-1], *graph[greedy[-1]]}
+        assert members == greedy
         assert all(members[f] == a or graph.has_edge(a, members[f]) for a, f in enumerate(follows))
 
 

@@ -53,9 +53,10 @@ class Recount(Policy):
         self.view, p = view, view.params
         self.agents, self.dims, self.items = p.num_agents, p.context_dim, p.num_items
         self.features = view.catalogue()[0][0]
-        neighbours = view.neighbours
+        network = p.network
+        neighbours = network.matrix().toarray() > 0
         if isinstance(self.like, DTPriDO):
-            owners, follows = dominating_set(neighbours)
+            owners, follows = dominating_set(network)
             self.owners, self.follows = owners.tolist(), follows.tolist()
         else:
             self.owners = self.follows = list(range(self.agents))
@@ -108,7 +109,7 @@ class Recount(Policy):
                 names[a, s] = _name(*(np.array([x]) for x in (self.owners[m], cell, self.leaves[m][s][2])))[0]
         told, counted, answered = sums, counts, np.array(asks)
         if any(asks):
-            senders = np.array([[b in peers[a] for b in range(self.agents)] for a in range(self.agents)])
+            senders = np.array([[int(b in peers[a]) for b in range(self.agents)] for a in range(self.agents)])
             merged = np.array([len(self.groups[m]) for m in self.follows])
 
             def entered(who: Array) -> Any:
@@ -122,7 +123,13 @@ class Recount(Policy):
                             yield np.array([0]), np.array([b]), np.array([t])
 
             request = Request(
-                np.array([asks]), sums[None], counts[None].astype(np.int64), names[None], senders, merged, entered
+                np.array([asks]),
+                sums[None],
+                counts[None].astype(np.int64),
+                names[None],
+                lambda who: who @ senders,
+                merged,
+                entered,
             )
             told, counted, answered = (x[0] for x in view.consult(request))
         index = np.full((self.agents, width), -np.inf)

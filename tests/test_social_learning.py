@@ -48,14 +48,14 @@ def better(ours: Array, theirs: Array) -> float:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_learners_beat_chance_and_learning_alone(name: str) -> None:
-    """Two networks or four tables, 60 replicas each, against 60 replicas of each way of learning nothing or alone."""
+    """A network or two tables, 60 replicas each, against 60 replicas of each way of learning nothing or alone."""
     steps = {"gossip": 300_000, "social": 400_000}[name]
     alone = {
         type(policy).__name__: regrets(name, policy, 10)
         for policy in (Uniform(), IsolatedUCB(), IsolatedThompson(), IsolatedEpsilonGreedy())
     }
     makes: tuple[tuple[int, Callable[[int], Any]], ...] = (
-        (4, lambda seed: SocialQ(seed=seed)), (2, lambda seed: SharedPPO(steps, seed=seed)),
+        (2, lambda seed: SocialQ(seed=seed)), (1, lambda seed: SharedPPO(steps, seed=seed)),
     )  # fmt: skip
     for count, make in makes:
         learned = np.concatenate([regrets(name, make(seed), seed) for seed in range(10, 10 + count)])

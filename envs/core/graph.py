@@ -112,13 +112,41 @@ class Graph:
     @cached_property
     def indices(self) -> Ints:
         """The neighbours of all nodes, [2 E]; see `indptr`."""
-        edges = np.stack(np.triu_indices(self.num_nodes, 1), axis=1) if self.edges is None else self.edges
-        both = np.concatenate([edges, edges[:, ::-1]])
+        if self.edges is None:
+            others = np.arange(self.num_nodes - 1)
+            return (others + (others >= np.arange(self.num_nodes)[:, None])).ravel()
+        both = np.concatenate([self.edges, self.edges[:, ::-1]])
         return np.ascontiguousarray(both[np.lexsort((both[:, 1], both[:, 0])), 1])
 
     def neighbours(self, node: int) -> Ints:
         """The neighbours of a node, in increasing order."""
+        if self.edges is None:
+            return np.delete(np.arange(self.num_nodes), node)
         return self.indices[self.indptr[node] : self.indptr[node + 1]]
+
+    def neighbour_sums(self, x: Array) -> Array:
+        """Of numbers x [B, N, ...], the sum over the neighbours of each node, of the same shape and type."""
+        if self.is_complete:
+            return np.asarray(x.sum(1, keepdims=True) - x)
+        by_node = np.swapaxes(x, 0, 1)
+        found = self._links @ by_node.reshape(self.num_nodes, -1)
+        return np.swapaxes(found.reshape(by_node.shape), 0, 1).astype(x.dtype)
+
+    def closed_neighbourhoods(self, nodes: Ints) -> Any:
+        """The nodes int64[n] with their neighbours, a SciPy CSR array of ones, [n, N], whose columns are in increasing order."""
+        from scipy.sparse import csr_array, eye_array
+
+        if self.edges is None:
+            shape = (len(nodes), self.num_nodes)
+            columns = np.tile(np.arange(self.num_nodes), len(nodes))
+            return csr_array((np.ones(columns.size), columns, np.arange(len(nodes) + 1) * self.num_nodes), shape=shape)
+        found = (self._links + eye_array(self.num_nodes, format="csr"))[nodes]
+        found.sort_indices()
+        return found
+
+    @cached_property
+    def _links(self) -> Any:
+        return self.matrix()
 
     def matrix(self) -> Any:
         """The adjacency matrix, a SciPy CSR array of ones, [N, N]."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from taciturn.envs.core.channel import Channel
+from taciturn.envs.core.graph import Graph
 from taciturn.privacy.stateful import TreeAggregation
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["CHANNELS", "Entered", "Request", "ThirdParty", "is_plain"]
+__all__ = ["CHANNELS", "Entered", "Released", "Request", "ThirdParty", "is_plain"]
 
 CHANNELS = ("statistics", "counts")
 
@@ -27,7 +28,7 @@ class Request:
         asked: the agents that ask, bool[B, N].
         sums, counts: the sum and the number of rewards in each stream, [B, N, K].
         streams: the name of each stream, uint64[B, N, K]; equal names mean the same stream.
-        senders: whose records an answer reveals, bool[N, N]: agent i asks, agent j tells.
+        messages: from the agents that really ask, bool[B, N], the number of messages that each agent sends for their answers, int64[B, N].
         merged: the number of agents whose records enter each agent's streams, int64[N].
         entered: from the agents that really ask, bool[B, N], the records that are in their streams but were in none of their earlier
             answers; called once, and only if something is charged.
@@ -37,7 +38,7 @@ class Request:
     sums: Array
     counts: Array
     streams: Array
-    senders: Bools
+    messages: Callable[[Bools], Ints]
     merged: Ints
     entered: Callable[[Bools], Entered | Ints]
 
@@ -83,7 +84,7 @@ class ThirdParty:
         live = r.asked & statistics.live[:, None]
         sums, counts = np.asarray(r.sums, np.float64), np.asarray(r.counts, np.float64)
         if is_plain(channels):
-            messages = live.astype(np.int64) @ r.senders.astype(np.int64)
+            messages = r.messages(live)
             for channel in (statistics, counting):
                 channel.record(each=messages)
             return sums, counts, live
@@ -103,7 +104,7 @@ class ThirdParty:
             law = channel.config.mechanism
 
             def replied(x: Array, who: Bools) -> tuple[Array, Array, Array]:
-                messages = who.astype(np.int64) @ r.senders.astype(np.int64)
+                messages = r.messages(who)
                 y = x * who[:, :, None]
                 if isinstance(law, TreeAggregation):
                     b, n = np.nonzero(who)
@@ -135,3 +136,40 @@ class ThirdParty:
         if rounds > self.releases.shape[2]:
             more = max(rounds, 2 * self.releases.shape[2], 256) - self.releases.shape[2]
             self.releases = np.concatenate([self.releases, np.zeros((*self.most.shape, more), np.int32)], 2)
+
+
+class Released:
+    """In how many streams (agent that asks, cell, cluster) each agent's feedbacks of a cell and a cluster have been released.
+
+    What an agent has of a cell and a cluster is never taken back, so that it is enough to know since which answer it has had some, and
+    which was the last answer of every agent for that cell: no pair of agents has an entry.
+    """
+
+    def __init__(self, num_envs: int, num_agents: int, cells: int, clusters: int) -> None:
+        self.answers = 0  # given so far
+        self.since = np.zeros((num_envs, num_agents, cells, clusters), np.int32)  # 0: no feedbacks yet
+        self.last = np.zeros((num_envs, num_agents, cells), np.int32)
+        self.streams = np.zeros((num_envs, num_agents, cells, clusters), np.int32)
+
+    def start(self, fresh: Bools) -> None:
+        """Begin new runs in the replicas `fresh` bool[B]."""
+        for table in (self.since, self.last, self.streams):
+            table[fresh] = 0
+
+    def entered(self, who: Bools, cell: Ints, has: Bools, network: Graph) -> Ints:
+        """How many more streams the costliest feedback of each agent has entered, int64[B, N], as `who` bool[B, N] get an answer.
+
+        They ask for the cells `cell` int64[B, N]; the agents have feedbacks where `has`, bool[B, N, cells, clusters].
+        """
+        before = self.streams.max((-2, -1))
+        self.answers += 1
+        self.since[has & (self.since == 0)] = self.answers
+        pair_asker = np.repeat(np.arange(network.num_nodes), network.degrees)
+        replica, pair = np.nonzero(who[:, pair_asker])
+        asker, teller = pair_asker[pair], network.indices[pair]
+        here = cell[replica, asker]
+        new, cluster = np.nonzero(self.since[replica, teller, here] > self.last[replica, asker, here][:, None])
+        np.add.at(self.streams, (replica[new], teller[new], here[new], cluster), 1)
+        replica, asker = np.nonzero(who)
+        self.last[replica, asker, cell[replica, asker]] = self.answers
+        return np.asarray(self.streams.max((-2, -1)) - before, np.int64)

@@ -97,7 +97,7 @@ from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
 from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
-from taciturn.envs.recommender.sharing import Request, ThirdParty, is_plain
+from taciturn.envs.recommender.sharing import Released, Request, ThirdParty, is_plain
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 __all__ = ["Params", "Recommender", "State", "recommender_v0"]
@@ -250,11 +250,9 @@ class Recommender(Population[State]):
     def __init__(self, params: Params, num_envs: int = 1) -> None:
         super().__init__(params, num_envs)
         self.third_party = ThirdParty(num_envs, params.num_agents)
-        network = params.network
-        self.neighbours = network.matrix().toarray() > 0 if network.num_nodes > 1 else np.zeros((1, 1), np.bool_)
         shape = (num_envs, params.num_agents)
         self._consulted, self._selected = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-        self._released: Bools = np.zeros((*shape, params.num_agents, self.cells, self.clusters), np.bool_)
+        self._released = Released(*shape, self.cells, self.clusters)
         self._mask: tuple[Any, Array] | None = None
         self._ahead: tuple[Any, Ahead] | None = None
         self._sketch: Callable[[int, int, Floats], drawing.Sketch] | None = None
@@ -306,11 +304,10 @@ class Recommender(Population[State]):
             )
 
     def public(self) -> dict[str, Any]:
-        """`catalogue`; `neighbours` bool[W, W]; `consult` and `select`, by which policies ask the third party for statistics of their own
-        choice, and select by scores; `draw_with`, by which they say what pictures show of what they know."""
+        """`catalogue`; `consult` and `select`, by which policies ask the third party for statistics of their own choice, and select by
+        scores; `draw_with`, by which they say what pictures show of what they know."""
         return {
-            "catalogue": self.catalogue, "neighbours": self.neighbours, "consult": self.consult, "select": self.select,
-            "draw_with": self.draw_with,
+            "catalogue": self.catalogue, "consult": self.consult, "select": self.select, "draw_with": self.draw_with,
         }  # fmt: skip
 
     def catalogue(self) -> tuple[Floats, Ints]:
@@ -371,13 +368,11 @@ class Recommender(Population[State]):
     def begin_run(self, fresh: Bools) -> None:
         """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something else."""
         if fresh.all():
-            self.third_party, self._released = (
-                ThirdParty(self.num_envs, self.params.num_agents),
-                np.zeros_like(self._released),
-            )
+            shape = (self.num_envs, self.params.num_agents)
+            self.third_party, self._released = ThirdParty(*shape), Released(*shape, self.cells, self.clusters)
             self._sketch = None
         self.third_party.start(fresh, self.channels)
-        self._released[fresh] = False
+        self._released.start(fresh)
         self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
 
     def draw_contexts(self, centres: Floats, rounds: int) -> Floats:
@@ -463,7 +458,7 @@ class Recommender(Population[State]):
             self.draw_contexts(state.centres, 1)[0],
         )  # fmt: skip
         new = self.tell(new, asks)
-        known = state.time[:, None] * (1 + shared * self.neighbours.sum(1))
+        known = state.time[:, None] * (1 + shared * self.params.network.degrees)
         info = {
             "mu": {"agent": mu}, "regret": {"agent": best - mu}, "cluster": {"agent": cluster}, "cell": {"agent": cell},
             "shared": {"agent": shared}, "records": {"agent": known},
@@ -493,28 +488,23 @@ class Recommender(Population[State]):
         """Answer the agents in `asks` bool[B, W] for their next contexts."""
         if not (asks.any() or state.answered.any()):
             return state
-        shape, p = asks.shape, self.params
-        asks = asks & (state.time < p.horizon)[:, None] & self.neighbours.any(1)
+        p, network = self.params, self.params.network
+        asks = asks & (state.time < p.horizon)[:, None] & (network.degrees > 0)
         cell = self.cell_of(state.contexts)
-        at_cell, links = cell[:, :, None, None], self.neighbours.astype(np.float64)
         told = [
-            np.take_along_axis((links @ own.reshape(*shape, -1)).reshape(own.shape), at_cell, 2)[:, :, 0].astype(
-                np.int64
-            )
+            np.take_along_axis(network.neighbour_sums(own), cell[:, :, None, None], 2)[:, :, 0]
             for own in (state.own_sums, state.own_counts)
         ]
         streams = (np.arange(p.num_agents) * self.cells + cell)[:, :, None] * self.clusters
         names = OWN_NAMES + (streams + np.arange(self.clusters)).astype(np.uint64)
 
-        def entered(who: Bools) -> Ints:
-            before = self._released.sum(1).max((-2, -1), initial=0)
-            has = np.take_along_axis(state.own_counts[:, None], cell[:, :, None, None, None], 3)[:, :, :, 0] > 0
-            new = has & (who[:, :, None] & self.neighbours)[..., None]
-            b, n = np.nonzero(who)
-            self._released[b, n, :, cell[b, n]] |= new[b, n]
-            return self._released.sum(1).max((-2, -1), initial=0) - before
+        def messages(who: Bools) -> Ints:
+            return network.neighbour_sums(who.astype(np.int64))
 
-        request = Request(asks, told[0], told[1], names, self.neighbours, self.neighbours.sum(1), entered)
+        def entered(who: Bools) -> Ints:
+            return self._released.entered(who, cell, state.own_counts > 0, network)
+
+        request = Request(asks, told[0], told[1], names, messages, network.degrees, entered)
         sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)
         counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
         means = np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)

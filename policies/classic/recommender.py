@@ -82,10 +82,9 @@ class DUCB(ItemUCB1):
                 "DUCB asks for statistics of single items without noise: no mechanism can stand on 'statistics' or 'counts'"
             )
         self._consult = view.consult
-        self._closed = (view.neighbours | np.eye(self._shape[1], dtype=np.bool_)).astype(np.float64)
 
     def who_asks(self) -> Bools:
-        return np.asarray(self._view.neighbours.any(1))
+        return np.asarray(self._network.degrees > 0)
 
     def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
         self._consult = lambda request: (request.sums, request.counts, request.asked)
@@ -95,16 +94,18 @@ class DUCB(ItemUCB1):
             self._consult = self._view.consult
 
     def known(self) -> tuple[Floats, Floats]:
-        neighbours = self._view.neighbours
+        network = self._network
         asked = np.broadcast_to(self.who_asks(), self._shape[:2])
         nothing = np.zeros((*self._shape[:2], 1), np.uint64)
-        request = Request(asked, nothing, nothing, nothing, neighbours, neighbours.sum(1) + 1, lambda who: ())
+
+        def messages(who: Bools) -> Ints:
+            return network.neighbour_sums(who.astype(np.int64))
+
+        request = Request(asked, nothing, nothing, nothing, messages, network.degrees + 1, lambda who: ())
         *_, answered = self._consult(request)
         got = answered[..., None]
-        return (
-            np.where(got, self._closed @ self._counts, self._counts),
-            np.where(got, self._closed @ self._sums, self._sums),
-        )
+        counts, sums = (np.where(got, own + network.neighbour_sums(own), own) for own in (self._counts, self._sums))
+        return counts, sums
 
 
 def affine(points: Floats) -> Floats:

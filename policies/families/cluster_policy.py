@@ -52,10 +52,13 @@ class ClusterPolicy(Policy):
         p = view.params
         self._layout, self._view, self._items = view.roles[self.role].layout, view, p.num_items
         self._shape, self._growth = (view.num_envs, p.num_agents), np.array([start for start, _ in p.growth], np.int64)
-        self._neighbours: Bools = view.neighbours
+        self._network = p.network
         self.form_groups()
+        groups = self._network.closed_neighbourhoods(self._owners)
+        members = np.diff(groups.indptr)[self._follows]
+        self._merged, self._may_ask = members, np.tile(members > 1, view.num_envs)
         self._codes = view.catalogue()[1]
-        self._tree = ClusterTree(self._codes, p.context_dim, self._groups, self._owners, self.bisect, p.horizon)
+        self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, self.bisect, p.horizon)
         self._model_of = (np.arange(view.num_envs)[:, None] * len(self._owners) + self._follows).ravel()
         self._mean = np.zeros(len(self._tree.owner_actor))  # of the owners' own feedbacks where they acted last
         self._over = np.zeros(view.num_envs, np.bool_)
@@ -70,11 +73,8 @@ class ClusterPolicy(Policy):
         self._noisy_selection = law is not None and law.kind != "none"
 
     def form_groups(self) -> None:
-        """Set whose records enter each model, bool[G, W], who keeps it, int[G], and which model each agent follows, int[W]."""
-        agents = self._shape[1]
-        self._groups = self._neighbours | np.eye(agents, dtype=np.bool_)
-        self._owners = self._follows = np.arange(agents)
-        self._senders = self._neighbours
+        """Set who keeps a model of its closed neighbourhood's records, int64[G], and which model each agent follows, int64[W]."""
+        self._owners = self._follows = np.arange(self._shape[1])
 
     def prepare(self, fresh: Bools) -> None:
         """Change what a run begins with, in the replicas `fresh` bool[B]."""
@@ -137,7 +137,7 @@ class ClusterPolicy(Policy):
 
     def who_asks(self) -> Bools:
         """The agents that ask the third party, bool[A]."""
-        return np.asarray((self._mean < self.threshold) & np.tile(self._neighbours.any(1), self._shape[0]))
+        return np.asarray((self._mean < self.threshold) & self._may_ask)
 
     def _rows_of(self, *tables: Array) -> list[Floats]:
         """The agents' rows of tables [R, L], float64[A, leaves], zeros where there are no records."""
@@ -162,7 +162,7 @@ class ClusterPolicy(Policy):
         exact = self._rows_of(tree.sums, tree.counts)
         if self._exact:
             nothing = np.zeros((size, agents, 1), np.uint64)
-            request = Request(asked, nothing, nothing, nothing, self._senders, self._merged, lambda who: ())
+            request = Request(asked, nothing, nothing, nothing, self.messages, self._merged, lambda who: ())
             _, _, answered = self._consult(request)
             sums, counts = exact
         else:
@@ -170,7 +170,7 @@ class ClusterPolicy(Policy):
             padded = [np.pad(x, ((0, 0), (0, width - x.shape[1]))).reshape(size, agents, width) for x in exact]
             names = tree.streams(self._model_of, self._row, width).reshape(size, agents, width)
             request = Request(
-                asked, padded[0], padded[1].astype(np.int64), names, self._senders, self._merged, self.entered
+                asked, padded[0], padded[1].astype(np.int64), names, self.messages, self._merged, self.entered
             )
             told, counted, answered = self._consult(request)
             sums, counts = (x.reshape(size * agents, width)[:, : exact[0].shape[1]] for x in (told, counted))
@@ -183,9 +183,12 @@ class ClusterPolicy(Policy):
         own_sums, own_counts = self.own_statistics()
         return np.where(asks[:, None], sums, own_sums), np.where(asks[:, None], counts, own_counts), asks
 
-    @property
-    def _merged(self) -> Ints:
-        return self._groups.sum(1)[self._follows]
+    def messages(self, answers: Array) -> Ints:
+        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about a group it is in."""
+        tree, actors = self._tree, len(self._model_of)
+        by_model = np.bincount(self._model_of, answers.ravel(), len(tree.owner_actor))
+        told = np.bincount(tree.pair_actor, by_model[tree.pair_model], actors).reshape(self._shape)
+        return (told - answers).astype(np.int64)
 
     def entered(self, who: Bools) -> Entered:
         """The records that answers to the agents `who` bool[B, W] release for the first time."""
@@ -268,8 +271,8 @@ class ClusterPolicy(Policy):
         else:
             items, likes, asked = self._play_plainly(block, luck)
         shape = (rounds, size, agents)
-        messages = asked.reshape(shape).sum(0) @ self._senders.astype(np.int64)
-        return items.reshape(shape), likes.reshape(shape), asked.reshape(shape), messages
+        asked = asked.reshape(shape)
+        return items.reshape(shape), likes.reshape(shape), asked, self.messages(asked.sum(0))
 
     compiles = True  # whether the compiled loop plays it
 
@@ -277,7 +280,7 @@ class ClusterPolicy(Policy):
         """What the compiled loop must know, for the coming rounds."""
         log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
         return {
-            "model_of": self._model_of, "may_ask": np.tile(self._senders.any(1), self._shape[0]), "always_asks": ~self.leads(),
+            "model_of": self._model_of, "may_ask": self._may_ask, "always_asks": ~self.leads(),
             "threshold": self.threshold, "biased": self.biased, "log_n": log_n, "wide": self.xi * log_n / 8, "bonus": self._bonus,
             "explored": self._explored, "crowded": self._crowded,
         }  # fmt: skip

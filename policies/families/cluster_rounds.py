@@ -53,7 +53,6 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: dict[str, Any], block: A
     contexts, uniform = block.contexts.reshape(rounds, actors, -1), block.luck.reshape(rounds, actors)
     models = len(tree.owner_actor)
     spare = len(tree.pair_model) + models * tree.width
-    pair_from = np.searchsorted(tree.pair_model, np.arange(models + 1))
     while done < rounds:
         while tree.num_nodes + spare > len(tree.node_level):
             tree.more_nodes()
@@ -68,7 +67,7 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: dict[str, Any], block: A
         size = np.array([tree.num_nodes, tree.num_rows, tree.num_splits, len(tree.free_rows), tree.levels])
         tables = [getattr(tree, name) for name in TABLES]
         done = compiled()(
-            *tables, pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps,
+            *tables, tree.pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps,
             contexts, luck, uniform, rules["model_of"], rules["may_ask"], rules["always_asks"], rules["threshold"], rules["biased"],
             rules["wide"], rules["log_n"], rules["bonus"], rules["explored"], rules["crowded"], mean, block.items, *instance, heights,
             radii, FAMILIES[block.family], items, likes, asked,
@@ -227,10 +226,10 @@ def _split(
 def _expand(
     m: int, leaf: int, when: int, first: int, last: int, codes: Array, leaf_lo: Array, leaf_hi: Array, leaf_depth: Array,
     leaf_name: Array, num_leaves: Array, leaf_of: Array, node_level: Array, node_kids: Array, node_row: Array, kids: Array, counts: Array,
-    sums: Array, own_counts: Array, own_sums: Array, row_model: Array, asked_until: Array, log_place: Array, log_likes: Array,
-    log_steps: Array, pair_actor: Array, owner: int, size: Array, bisect: bool,
+    sums: Array, own_counts: Array, own_sums: Array, log_place: Array, log_likes: Array, log_steps: Array, pair_actor: Array, owner: int,
+    bisect: bool,
 ) -> None:  # fmt: skip
-    """`ClusterTree.expand`; the pairs of the model are `first` to `last`."""
+    """`ClusterTree.expand`, where no answers are charged; the pairs of the model are `first` to `last`."""
     new = num_leaves[m]
     lo, hi = leaf_lo[m, leaf], leaf_hi[m, leaf]
     depth, name = leaf_depth[m, leaf] + 1, leaf_name[m, leaf] * 2
@@ -244,9 +243,6 @@ def _expand(
     leaf_name[m, leaf], leaf_name[m, new] = name, name + 1
     for k in range(middle, hi):
         leaf_of[m, k] = new
-    for row in range(size[1]):
-        if row_model[row] == m:
-            asked_until[row, leaf] = asked_until[row, new] = 0
     for p in range(first, last):
         a = pair_actor[p]
         for t in range(when):
@@ -372,7 +368,7 @@ def _loop(
             if used[a] >= explored[depth] * log_n[t] and depth < DEPTH and held > 1:
                 _expand(
                     m, slot, now + 1, pair_from[m], pair_from[m + 1], codes[m // num_models], leaf_lo, leaf_hi, leaf_depth, leaf_name,
-                    num_leaves, leaf_of, node_level, node_kids, node_row, kids, counts, sums, own_counts, own_sums, row_model,
-                    asked_until, log_place, log_likes, log_steps, pair_actor, a, size, bisect,
+                    num_leaves, leaf_of, node_level, node_kids, node_row, kids, counts, sums, own_counts, own_sums, log_place,
+                    log_likes, log_steps, pair_actor, a, bisect,
                 )  # fmt: skip
     return rounds

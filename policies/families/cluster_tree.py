@@ -35,7 +35,7 @@ class ClusterTree:
     Args:
         codes: of the items, [B, K].
         dims: dimensions of contexts, d.
-        groups: bool[G, W], whose records enter each model.
+        groups: [G, W], a SciPy CSR array whose row g has an entry for each agent whose records enter model g, in increasing order.
         owners: int[G], the agent that keeps each model, and whose own statistics it holds.
         bisect: whether cells are halved in one dimension at a time.
         longest: rounds of a run.
@@ -51,18 +51,20 @@ class ClusterTree:
         kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
         counts, sums, own_counts, own_sums: int32[R, L].
         arrivals: int64[R], the owner's records in the cell.
-        asked: int32[R, L], the round before which all records of a stream have been released.
+        asked: int32[R, L], the round before which all records of a stream have been released; 0 unless answers are `charged`.
         log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
+        pair_model, pair_actor: int64[P], a model and an actor whose records enter it; those of model m are `pair_from[m]` up to
+            `pair_from[m + 1]`.
     """
 
     def __init__(
-        self, codes: Ints, dims: int, groups: Bools, owners: Ints, bisect: bool = False, longest: int = 1024
+        self, codes: Ints, dims: int, groups: Any, owners: Ints, bisect: bool = False, longest: int = 1024
     ) -> None:
         size, items = codes.shape
         models, agents = groups.shape
         self.dims, self.bisect, self.deepest = dims, bisect, deepest_level(dims, bisect)
-        self.groups, self.owners, self.num_agents, self.num_models = groups, owners, agents, models
+        self.owners, self.num_agents, self.num_models = owners, agents, models
         self.longest = longest
         j, a = size * models, size * agents
         self.width = 2 if bisect else 1 << dims
@@ -70,12 +72,10 @@ class ClusterTree:
         self.codes = np.take_along_axis(codes, self.order, -1)
         self.place = np.empty_like(self.order)
         np.put_along_axis(self.place, self.order, np.broadcast_to(np.arange(items), codes.shape), -1)
-        # Pairs of a model and an actor whose records enter it.
-        pair_model, pair_agent = np.nonzero(groups)
-        replica = np.arange(size)[:, None]
-        self.pair_model = (replica * models + pair_model).ravel()
-        self.pair_actor = (replica * agents + pair_agent).ravel()
-        self.members = [np.flatnonzero(groups[m % models]) + m // models * agents for m in range(j)]
+        replica, members = np.arange(size)[:, None], np.diff(groups.indptr)
+        self.pair_model = (replica * models + np.repeat(np.arange(models), members)).ravel()
+        self.pair_actor = (replica * agents + groups.indices).ravel()
+        self.pair_from = np.concatenate([[0], np.cumsum(np.tile(members, size))])
         self.owner_actor = (replica * agents + owners).ravel()
         # Which of the pairs are of an owner and its own model, in the order of the models.
         self.own_pairs = np.flatnonzero(self.pair_actor == self.owner_actor[self.pair_model])
@@ -93,7 +93,7 @@ class ClusterTree:
         self.arrivals, self.row_model, self.row_name = (
             np.zeros(rows, np.int64), np.full(rows, -1, np.int32), np.ones(rows, np.int64),
         )  # fmt: skip
-        self.asked = np.zeros((rows, leaves), np.int32)
+        self.asked, self.charged = np.zeros((rows, leaves), np.int32), False
         self.log_place, self.log_likes = np.zeros((a, 64), np.int32), np.zeros((a, 64), np.int8)
         self.log_steps = np.zeros((a, 64, dims), np.uint16)
         self.num_nodes = self.num_rows = j
@@ -123,6 +123,10 @@ class ClusterTree:
         self.own = np.zeros((size * agents, max(int(self.below[:, -1].max()), 1)), np.int32)
         actor, place = np.nonzero(by_place)
         self.own[actor, self.below[actor, place]] = place
+
+    def members(self, model: int) -> Ints:
+        """The actors whose records enter a model."""
+        return self.pair_actor[self.pair_from[model] : self.pair_from[model + 1]]
 
     # Where a record belongs.
 
@@ -220,7 +224,7 @@ class ClusterTree:
         self.num_splits += 1
         self.levels = max(self.levels, level + 1)
         self._free(row)
-        for actor in self.members[model]:
+        for actor in self.members(model):
             steps = self.log_steps[actor, :when]
             inside = np.flatnonzero(self.covers(node, steps) & (self.log_place[actor, :when] >= 0))
             if not inside.size:
@@ -269,10 +273,11 @@ class ClusterTree:
         self.leaf_depth[model, leaf] = self.leaf_depth[model, new] = depth
         self.leaf_name[model, leaf], self.leaf_name[model, new] = name, name + 1
         self.leaf_of[model, middle:hi] = new
-        mine = np.flatnonzero(self.row_model[: self.num_rows] == model)
-        self.asked[mine, leaf] = 0
-        self.asked[mine, new] = 0
-        for actor in self.members[model]:
+        if self.charged:
+            mine = np.flatnonzero(self.row_model[: self.num_rows] == model)
+            self.asked[mine, leaf] = 0
+            self.asked[mine, new] = 0
+        for actor in self.members(model):
             place = self.log_place[actor, :when]
             right = np.flatnonzero((place >= middle) & (place < hi))
             if not right.size:
@@ -317,11 +322,12 @@ class ClusterTree:
 
         They then count as released.
         """
+        self.charged = True
         for model, row in dict.fromkeys(zip(models.tolist(), rows.tolist(), strict=True)):
             if row < 0:
                 continue
             width, when = int(self.num_leaves[model]), int(self.time[model // self.num_models])
-            before, actors = self.asked[row, :width], self.members[model]
+            before, actors = self.asked[row, :width], self.members(model)
             since = int(before.min())
             if without_own:
                 actors = actors[actors != self.owner_actor[model]]

@@ -25,6 +25,7 @@ class ItemPolicy(Policy):
         self._view, self._layout, self._dims = view, view.roles[self.role].layout, p.context_dim
         self._shape, self._horizon = (view.num_envs, p.num_agents, p.num_items), int(view.horizon)
         self._growth = np.array([start for start, _ in p.growth], np.int64)
+        self._network = p.network
         self._items = view.catalogue()[0]
         self._have = np.ones(self._shape, np.bool_)
         self._rounds = np.zeros(view.num_envs, np.int64)  # rounds learned from
@@ -85,7 +86,7 @@ class ItemPolicy(Policy):
             self.learn(context, items[t], likes[t].astype(np.float64), everyone)
         self._rounds += rounds
         asks = np.broadcast_to(self.who_asks(), block.luck.shape)
-        return items, likes, asks, asks.sum(0) @ self._view.neighbours.astype(np.int64)
+        return items, likes, asks, self._network.neighbour_sums(asks.sum(0))
 
     def who_asks(self) -> Bools:
         """Which agents ask the third party in every round, bool[W]."""

@@ -14,6 +14,7 @@ from taciturn.policies.base import Learner
 from taciturn.policies.families.round_stopping import StoppingRule
 from taciturn.policies.learned.training import (
     ModelLearner,
+    fit,
     library_seed,
     needs_stable_baselines,
     one_thread,
@@ -120,8 +121,7 @@ class LearnedStopping(ModelLearner):
             self._normal.training = True
             self._model.learning_rate = learning_rate * (1.0 if stage < self.stages / 2 else 0.25)
             self._model._setup_lr_schedule()
-            with one_thread():
-                self._model.learn(steps, reset_num_timesteps=False)
+            fit(self._model, steps, reset_num_timesteps=False)
             self._normal.training = False
             trial.reset(seed=self.seed if stage == 0 else None)
             trial.advance(self)

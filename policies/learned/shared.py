@@ -11,6 +11,7 @@ from taciturn.envs.core import Array, Population, PublicView, integer, number
 from taciturn.policies.learned.training import (
     ModelLearner,
     Ranking,
+    fit,
     has_individual_params,
     library_seed,
     needs_stable_baselines,
@@ -52,8 +53,7 @@ class PPOLearner(ModelLearner):
             **settings,
         )
         self._history = []
-        with one_thread():
-            self._model.learn(steps, callback=TrainingMonitor(self._history, steps, self.progress))
+        fit(self._model, steps, callback=TrainingMonitor(self._history, steps, self.progress))
 
 
 class SharedPPO(PPOLearner):

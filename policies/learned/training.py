@@ -13,8 +13,8 @@ from taciturn.policies.base import Learner
 from taciturn.validation import Floats, Ints, missing_extra
 
 __all__ = [
-    "ImmediateReward", "ModelLearner", "Ranking", "has_individual_params", "library_seed", "needs_stable_baselines", "one_thread",
-    "practice", "update_table",
+    "ImmediateReward", "ModelLearner", "Ranking", "fit", "has_individual_params", "library_seed", "needs_stable_baselines",
+    "one_thread", "practice", "update_table",
 ]  # fmt: skip
 
 
@@ -120,6 +120,15 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def fit(model: Any, steps: int, **arguments: Any) -> None:
+    """`model.learn` of Stable-Baselines3 on one thread, and without its logger, which leaves an empty folder for each training."""
+    from stable_baselines3.common.logger import Logger
+
+    model.set_logger(Logger(None, []))
+    with one_thread():
+        model.learn(steps, **arguments)
 
 
 class ModelLearner(Learner):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import PublicView, choice, number
+from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.geometry import DEPTH, deepest_level
 from taciturn.envs.recommender.sharing import Entered
 from taciturn.policies.families.cluster_policy import ClusterPolicy
@@ -26,21 +27,24 @@ def partition_rate(context_dim: int, optimal_dim: float = 0.0) -> float:
     return (-half + math.sqrt(half**2 + 4 * context_dim * (3 - optimal_dim))) / (2 * context_dim)
 
 
-def dominating_set(neighbours: Bools) -> tuple[Ints, Ints]:
+def dominating_set(network: Graph) -> tuple[Ints, Ints]:
     """A greedy dominating set, int64[G], and the member of it that each agent follows, int64[W], as its place in the set.
 
     The next member is the agent that dominates most of those who are not dominated yet, the first of them if there are several. An
     agent follows the earliest member among its neighbours.
     """
-    closed = neighbours | np.eye(len(neighbours), dtype=np.bool_)
-    left = np.ones(len(closed), np.bool_)
+    gain = network.degrees + 1  # how many each agent would dominate of those who are not dominated yet
     members: list[int] = []
-    follows = np.full(len(closed), -1)
-    while left.any():
-        best = int((closed & left).sum(1).argmax())
-        follows[closed[best] & (follows < 0)] = len(members)
+    follows = np.full(network.num_nodes, -1)
+    while gain.any():
+        best = int(gain.argmax())
+        near = np.append(network.neighbours(best), best)
+        new = near[follows[near] < 0]
+        follows[new] = len(members)
         members.append(best)
-        left &= ~closed[best]
+        gain[new] -= 1
+        for one in new:
+            gain[network.neighbours(one)] -= 1
     follows[members] = np.arange(len(members))
     return np.array(members, np.int64), follows.astype(np.int64)
 
@@ -139,11 +143,7 @@ class DTPriDO(TPriDO):
         return self.follow == "model"
 
     def form_groups(self) -> None:
-        agents = self._shape[1]
-        closed = self._neighbours | np.eye(agents, dtype=np.bool_)
-        self._owners, self._follows = dominating_set(self._neighbours)
-        self._groups = closed[self._owners]
-        self._senders = self._groups[self._follows] & ~np.eye(agents, dtype=np.bool_)
+        self._owners, self._follows = dominating_set(self._network)
 
     def who_asks(self) -> Bools:
         means = self._mean[self._model_of]
@@ -152,7 +152,7 @@ class DTPriDO(TPriDO):
             if self.follow == "model"
             else (means < self.threshold) & self.leads()
         )
-        return np.asarray(bad & np.tile(self._senders.any(1), self._shape[0]))
+        return np.asarray(bad & self._may_ask)
 
     def entered(self, who: Bools) -> Entered:
         actor = np.flatnonzero(who.ravel())

@@ -18,9 +18,9 @@ FRESH = 100
 HOW_LEARNERS_ARE_JUDGED = (
     "Learners are trained 10 times, each training in streams of its own, and each trained policy is evaluated in "
     f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in the streams of evaluation, which no training, no choice "
-    "between stages and no choice of settings has drawn from. Intervals are over trainings. The settings of the learners were chosen "
-    f"before streams were separate, on runs of small seeds; from now on settings are tuned on seeds {TUNING_SEEDS[0]} to "
-    f"{TUNING_SEEDS[-1]} only, which no cell may have."
+    "between stages and no choice of settings has drawn from. Intervals are over trainings. The settings of the learners were tuned on "
+    f"seeds {TUNING_SEEDS[0]} to {TUNING_SEEDS[-1]}, which no cell may have; `policies/learned/settings` says how. They started from "
+    "older settings, which had been chosen on runs of small seeds."
 )
 
 

@@ -1,7 +1,7 @@
 """Every kind of agent in every world: at random, textbook baselines, the papers' algorithms, plain PPO and tuned learners."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Score, Study, Table, register
 from taciturn.bench.tables import interval, mean_text, number
-from taciturn.envs.core import Population, Rollout, as_policies, begin
+from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import BestResponse, Learner
 from taciturn.policies.external.rows import Predictor
 from taciturn.registry import make_world, platform_side
@@ -95,7 +95,7 @@ def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
     import torch
     from stable_baselines3 import PPO
 
-    from taciturn.policies.learned.training import library_seed, one_thread
+    from taciturn.policies.learned.training import fit, library_seed, one_thread
     from taciturn.wrappers.sb3 import RowsVecEnv
 
     field = FIELDS[cell.config["env"]]
@@ -109,7 +109,7 @@ def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
 
     with one_thread():
         model = PPO("MlpPolicy", RowsVecEnv(world, seed=cell.seed), seed=library_seed(cell.seed), device="cpu")
-        model.learn(steps, callback=told)
+    fit(model, steps, callback=told)
     torch.manual_seed(library_seed(cell.seed))
     return Predictor(model, deterministic=False)
 
@@ -126,19 +126,26 @@ def brought(cell: Cell, progress: Progress | None) -> Any:
     return agent
 
 
-def opened(world: Population[Any], policy: Any, config: Config, seed: int) -> Rollout:
-    """A fresh run of a policy, which has begun. All are told that no channel has noise."""
-    told = {} if config["env"] == "elicitation_v0" else dict.fromkeys(world.channels, private_config(NoPrivacy()))
-    world.reset(seed=seed, options={"channels": told})
+def opened(
+    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None
+) -> Rollout:  # fmt: skip
+    """A fresh run of a policy, which has begun. All are told what stands on the channels: no noise, unless they are given."""
+    if channels is None:
+        channels = (
+            {} if config["env"] == "elicitation_v0" else dict.fromkeys(world.channels, private_config(NoPrivacy()))
+        )
+    world.reset(seed=seed, options={"channels": channels})
     whole = len(world.roles) > 1
     policies = as_policies(world, {"platform": policy, "individual": BestResponse()} if whole else policy)
     begin(world, policies)
     return Rollout(world, policies)
 
 
-def judged(world: Population[Any], policy: Any, config: Config, seed: int) -> dict[str, Array]:
-    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]."""
-    rollout, total = opened(world, policy, config, seed), np.zeros(world.num_envs)
+def judged(
+    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None
+) -> dict[str, Array]:  # fmt: skip
+    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. Channels are as for `opened`."""
+    rollout, total = opened(world, policy, config, seed, channels), np.zeros(world.num_envs)
     whole = len(world.roles) > 1
     while not world.done.all():
         reward = rollout.play().reward
@@ -348,8 +355,12 @@ def normalised(group: Group, chance: Group | None, designed: Group | None, measu
     """A mean on the scale on which random play has 0 and the best that was designed by hand has 1."""
     if chance is None or designed is None:
         return "–"
-    share = (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
-    return f"{share + 0.0:.2f}"  # no -0.00
+    return f"{share(group, chance, designed, measure) + 0.0:.2f}"  # no -0.00
+
+
+def share(group: Group, chance: Group, designed: Group, measure: str) -> float:
+    """The same as a number."""
+    return (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
 
 
 def gain(one: Group | None, other: Group | None, measure: str) -> str:

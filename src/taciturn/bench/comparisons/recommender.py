@@ -49,8 +49,7 @@ class SocialRecommender(Study):
         "tells it of 8 clusters, chooses among these, and decides when to ask. Each run is set beside one of random play on the same "
         "instance with the same contexts. Policies that do not learn play 10 seeds of as many runs. "
         + HOW_LEARNERS_ARE_JUDGED
-        + " The settings of the two learners here are newer: `policies/learned/settings/recommender.yml` says how they were found. The "
-        "constants of all other policies are their defaults."
+        + " The constants of all other policies are their defaults."
     )
     score = Score("regret", higher_is_better=False, label="regret per agent and round")
     reference: ClassVar[Config] = {"policy": "Random"}

@@ -1,0 +1,236 @@
+"""What agents reach if each may spend a total epsilon over its whole run, whatever a message costs."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from taciturn.agents import bring
+from taciturn.auditing import parse_mechanism
+from taciturn.bench.comparisons.kinds import (
+    CLASSIC,
+    FIELDS,
+    PAPER,
+    RANDOM,
+    first,
+    judged,
+    normalised,
+    population,
+    share,
+    sign,
+)
+from taciturn.bench.figures import COLORS, LINES, MARKERS, panels
+from taciturn.bench.play import FRESH, config
+from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.study import Plot, Score, Study, Table, register
+from taciturn.bench.tables import NONE, mean_text, number
+from taciturn.envs.core import ChannelConfig, Population
+from taciturn.wrappers import Budget
+from taciturn.wrappers.channels import private_config
+
+DELTA = 1e-5
+NO_LIMIT = "no privacy"
+TOTALS = (NO_LIMIT, 10.0, 3.0, 1.0)
+MESSAGES = (1, 5, 25, 125, 625)
+SPENT = ("epsilon_message", "epsilon", "messages")
+QUICK: Config = {"replicas": 10, "messages": [5, 125]}
+SEARCH = 20
+"""Runs in which each number of messages is tried."""
+BITS = "BitwiseRandomizedResponse:{}"
+
+
+class Protected(NamedTuple):
+    """A world's channel, the mechanism on it with `{}` for the epsilon of a message, and what changes in the world for it."""
+
+    channel: str
+    mechanism: str
+    params: Config
+
+
+PROTECTED: dict[str, Protected] = {
+    "gossip_bandit_v0": Protected("preference", BITS, {}),
+    "social_bandit_v0": Protected("preference", BITS, {}),
+    "federated_bandit_v0": Protected("means", "Laplace:{}", {}),
+    "arm_elimination_v0": Protected("means", "Laplace:{}", {}),
+    "federated_training_v0": Protected("update", "Gaussian:{},delta=1e-6", {"clip_norm": 0.1}),
+}
+
+
+@lru_cache
+def level_of(mechanism: str, total: Budget, messages: int) -> float:
+    """The largest epsilon of a message, in steps of 2%, with which so many messages fit into a total; 0 if none does."""
+    levels = [float(f"{level:.3g}") for level in np.geomspace(1e-3, 100.0, 583)]
+    low, high = 0, len(levels)
+    while low < high:
+        middle = (low + high) // 2
+        fits = total.messages(parse_mechanism(mechanism.format(levels[middle])).loss()) >= messages
+        low, high = (middle + 1, high) if fits else (low, middle)
+    return levels[low - 1] if low else 0.0
+
+
+def ways(
+    world: Population[Any], protected: Protected, total: float, numbers: Sequence[int] = MESSAGES
+) -> Iterator[tuple[float, ChannelConfig]]:
+    """The ways to spend a total that are tried: epsilon of a message, and what is put on the channel.
+
+    If each value enters one message, messages do not add up, and each may have the whole. Otherwise a budget stops an agent before it
+    overspends, whatever it does; each of `numbers` of equal messages fits into it, by basic or by Renyi composition.
+    """
+    if world.channels[protected.channel].disjoint:
+        yield total, private_config(parse_mechanism(protected.mechanism.format(total)))
+        return
+    for messages in numbers:
+        budgets = (Budget(total, DELTA, method=method) for method in ("basic", "rdp"))
+        level, budget = max(
+            ((level_of(protected.mechanism, one, messages), one) for one in budgets), key=lambda found: found[0]
+        )
+        if level:
+            yield level, private_config(parse_mechanism(protected.mechanism.format(level)), budget)
+
+
+@register
+class PrivacyTotals(Study):
+    name = "privacy-totals"
+    title = "What a total of epsilon buys"
+    description = (
+        "The worlds of `agents` whose messages can be made private. An agent may spend epsilon = 10, 3 or 1 over its whole run, at delta = "
+        f"{DELTA:g}, and falls silent before it would spend more. How many messages it pays for with that, at a constant level, is chosen "
+        f"for each policy, total and seed by {SEARCH} runs each of {', '.join(map(str, MESSAGES))} messages, in streams of their own. "
+        "Totals are of all messages of an agent, one datum a message (event level) in the gossip and social bandits and one client "
+        "(user level) in federated training. In the federated bandits each reward enters one message, so that at event level every "
+        "message may have the whole epsilon. The score is 0 for random play and 1 for the best algorithm without any privacy."
+    )
+    score = Score("score")
+    facets = ("env",)
+    rows = ("policy", "total")
+    seeds: ClassVar[tuple[int, int]] = (2, 10)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        found = []
+        for env, protected in PROTECTED.items():
+            field = FIELDS[env]
+            for total in (NO_LIMIT, 3.0) if quick else TOTALS:
+                params = field.world | (protected.params if total != NO_LIMIT else {})
+                for kind, some in ((RANDOM, (("Random", {}),)), (CLASSIC, field.classic), (PAPER, field.paper)):
+                    for policy, own in some:
+                        one = config(env, policy, own, **params) | {"kind": kind, "total": total}
+                        found.append(one | QUICK if quick else one)
+        return self.sweep(found, range(self.seeds[not quick]))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        env, total, replicas = cell.config["env"], cell.config["total"], cell.config.get("replicas", FRESH)
+        measure, spent, channels = FIELDS[env].measure, dict[str, float](), None
+
+        def agent() -> Any:
+            return bring(cell.config["policy"], **cell.config["policy_params"])
+
+        if total != NO_LIMIT:
+            world, tried = population(cell.config, min(SEARCH, replicas), "choice of a level"), []
+            numbers = cell.config.get("messages", MESSAGES)
+            for level, way in ways(world, PROTECTED[env], total, numbers):
+                found = judged(world, agent(), cell.config, cell.seed, {PROTECTED[env].channel: way})
+                tried.append((sign(measure) * float(found[measure].mean()), level, way))
+                if progress is not None:
+                    progress(len(tried) / (len(numbers) + 1))
+            _, level, way = max(tried, key=lambda one: one[0])
+            channels, spent = {PROTECTED[env].channel: way}, {"epsilon_message": level}
+        world = population(cell.config, replicas, "evaluation")
+        found = judged(world, agent(), cell.config, cell.seed, channels)
+        if total != NO_LIMIT:
+            spent["epsilon"] = float(world.ledger.total(DELTA, "max", "rdp", unit="event").max())
+        means = {name: float(found[name].mean()) for name in (measure, "messages")}
+        return Result(means | spent, {RUNS: (np.arange(replicas), found[measure])})
+
+    def tables(self, results: Results) -> list[Table]:
+        return [
+            self.rows_of(results, "The best at each total", best=True),
+            self.rows_of(results, "All policies at each total"),
+        ]
+
+    def rows_of(self, results: Results, title: str, *, best: bool = False) -> Table:
+        """A row for each policy and total, best first, or for the best policy of each total."""
+        rows = []
+        for measure, world, panel in self.worlds(results):
+            free = panel.select(total=NO_LIMIT)
+            chance, designed = first(free.select(kind=RANDOM), measure), first(others(free), measure)
+            for total in TOTALS:
+                ranked = sorted(panel.select(total=total), key=lambda group: -sign(measure) * group.mean(measure))
+                rows += [
+                    (
+                        world, str(total).removesuffix(".0"), group.config["policy"], normalised(group, chance, designed, measure),
+                        mean_text(group.metrics[measure]), *(number(group.mean(x)) if x in group.metrics else NONE for x in SPENT),
+                    )
+                    for group in (ranked[:1] if best else ranked)
+                ]  # fmt: skip
+        columns = (
+            "world, measure", "total epsilon", "policy", "score", "mean", "epsilon of a message", "epsilon spent", "messages of a run",
+        )  # fmt: skip
+        note = (
+            "The score is 0 for random play and 1 for the best algorithm without any privacy; below 0 an agent does worse than random "
+            "play. Means and 95% intervals over seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi "
+            "composition. A policy that ignores messages has the same score at each total."
+        )
+        return Table(title, columns, rows, note, words=frozenset({0, 1, 2}))
+
+    def worlds(self, results: Results) -> list[tuple[str, str, Results]]:
+        """The measure of each world, its title, and its results."""
+        named = [(title.removeprefix("env="), panel) for title, panel in self.panels(results)]
+        return [(FIELDS[env].measure, f"{env}: {FIELDS[env].measure.replace('_', ' ')}", panel) for env, panel in named]
+
+    def plots(self, results: Results) -> list[Plot]:
+        """The front: the score of every policy against the total, in each world."""
+        worlds = self.worlds(results)
+        known = {group.config["total"] for group in results}
+        totals = [total for total in reversed(TOTALS) if total in known]
+        last = len(totals) - 1
+        figure, axes = panels([title for _, title, _ in worlds], width=9.0, height=3.4)
+        for ax, (measure, _, panel) in zip(axes, worlds, strict=True):
+            free = panel.select(total=NO_LIMIT)
+            chance, designed = first(free.select(kind=RANDOM), measure), first(others(free), measure)
+            if chance is None or designed is None:
+                continue
+            ends = []
+            for index, policy in enumerate(dict.fromkeys(group.config["policy"] for group in others(panel))):
+                found = {group.config["total"]: group for group in panel.select(policy=policy)}
+                places = [place for place, total in enumerate(totals) if total in found]
+                scores = [share(found[totals[place]], chance, designed, measure) for place in places]
+                color, line = COLORS[index % len(COLORS)], LINES[index // len(COLORS)]
+                finite = [place for place in places if place < last]
+                ax.plot(
+                    finite, scores[: len(finite)], line, marker=MARKERS[index % len(MARKERS)], color=color, markersize=5
+                )
+                if len(places) > len(finite):
+                    ax.plot(places[-1:], scores[-1:], MARKERS[index % len(MARKERS)], color=color, markersize=5)
+                ends.append((max(scores[-1], FLOOR), policy, color))
+            label_ends(ax, last, ends)
+            ax.axhline(0.0, color="#888888", linewidth=1)
+            ax.axvline(last - 0.5, color="#888888", linewidth=1, linestyle=":")
+            ax.set_xticks(range(len(totals)), [str(total).removesuffix(".0") for total in totals])
+            ax.set_xlim(-0.2, last + 1.8)
+            ax.set_ylim(FLOOR, 1.1)
+            ax.set_xlabel("total epsilon of an agent")
+            ax.set_ylabel("score")
+        caption = (
+            "Score (0: random play, 1: the best algorithm without privacy) against the total epsilon that an agent may spend over its run. "
+            f"Scores below {FLOOR:g} are not shown."
+        )
+        return [Plot(f"{self.name}_front", figure, caption)]
+
+
+FLOOR = -1.0
+
+
+def others(panel: Results) -> list[Group]:
+    """All but random play."""
+    return [group for group in panel if group.config["kind"] != RANDOM]
+
+
+def label_ends(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float = 0.17) -> None:
+    """Names beside the last points of lines, from the top down, `apart` or more from each other: `ends` are (y, name, colour)."""
+    height = np.inf
+    for y, name, color in sorted(ends, reverse=True):
+        height = min(y, height - apart)
+        line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
+        ax.annotate(name, (x, y), (x + 0.3, height), color=color, fontsize=8, va="center", arrowprops=line)

@@ -1,0 +1,46 @@
+"""Memory of the recommender and its policies: linear in agents on a sparse graph, and in records."""
+
+import tracemalloc
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from cases import AlwaysAsks
+
+import taciturn
+from taciturn.envs import recommender_v0
+from taciturn.policies import DUCB, DTPriDO, Policy, TPriDO
+from taciturn.wrappers import TreeAggregation
+
+NOISE = {"statistics": TreeAggregation(1.0)}
+MOST_WHEN_DOUBLED = 2  # what is linear at most doubles, what is quadratic quadruples
+
+
+def peak(policy: Policy, graph: str, agents: int, rounds: int, privacy: Any) -> int:
+    """The most bytes that are allocated while a world is made and played."""
+    sizes: Any = {"num_agents": agents, "num_items": 20, "repository": 10, "horizon": rounds}
+    taciturn.simulate(recommender_v0.population(num_agents=2, horizon=2), policy, seed=0, privacy=privacy)  # imports
+    tracemalloc.start()
+    try:
+        taciturn.simulate(recommender_v0.population(graph=graph, **sizes), policy, seed=0, privacy=privacy)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize(
+    ("policy", "privacy"),
+    [(AlwaysAsks(), NOISE), (TPriDO(2.0), None), (DTPriDO(2.0), NOISE), (DUCB(), None)],
+    ids=["world", "T-PriDO", "DT-PriDO", "DUCB"],
+)
+def test_memory_is_linear_in_agents(policy: Policy, privacy: Any, graph: str) -> None:
+    found = [peak(policy, graph, size, 2, privacy) for size in (100, 200, 400)]
+    for small, large in pairwise(found):
+        assert large < MOST_WHEN_DOUBLED * small, found
+
+
+def test_memory_is_linear_in_records() -> None:
+    found = [peak(TPriDO(2.0), "ring", 4, rounds, None) for rounds in (150, 300, 600)]
+    for few, many in pairwise(found):
+        assert many < MOST_WHEN_DOUBLED * few, found

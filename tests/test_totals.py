@@ -1,0 +1,119 @@
+"""Totals of epsilon: what fits into one, that no agent overspends, and that the choice of a level sees no run of the evaluation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taciturn.auditing import parse_mechanism
+from taciturn.bench.catalogue import load_studies
+from taciturn.bench.comparisons.kinds import FIELDS, judged, population
+from taciturn.bench.comparisons.totals import BITS, DELTA, PROTECTED, level_of, ways
+from taciturn.bench.results import RUNS, Cell, Group, Results
+from taciturn.policies import PPCL
+from taciturn.registry import make_world
+from taciturn.wrappers import Budget
+
+STUDY: Any = load_studies()["privacy-totals"]
+
+
+def cell(env: str, policy: str, total: Any, seed: int = 0) -> Cell:
+    """A cell of the quick study."""
+    found: list[Cell] = [
+        one
+        for one in STUDY.cells(quick=True)
+        if (one.config["env"], one.config["policy"], one.config["total"], one.seed) == (env, policy, total, seed)
+    ]
+    return found[0]
+
+
+@pytest.mark.parametrize("messages", [1, 3, 30])
+@pytest.mark.parametrize("total", [1.0, 10.0])
+def test_pure_messages_share_a_total_equally(total: float, messages: int) -> None:
+    level = level_of(BITS, Budget(total), messages)
+    assert 0.975 * total / messages < level <= total / messages * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("messages", [1, 30, 1000])
+def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
+    """Renyi composition of so many equal messages, computed by another library, is within the total, and 5% more noisy ones would do."""
+    accounting = pytest.importorskip("dp_accounting")
+    level = level_of("Gaussian:{},delta=1e-6", Budget(3.0, DELTA, method="rdp"), messages)
+
+    def epsilon(level: float) -> float:
+        rho = parse_mechanism(f"Gaussian:{level},delta=1e-6").loss().rho
+        account = accounting.rdp.RdpAccountant()
+        account.compose(accounting.GaussianDpEvent((1 / (2 * rho)) ** 0.5), messages)
+        return float(account.get_epsilon(DELTA))
+
+    assert 0.9 * 3.0 < epsilon(level) <= 3.0 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("env", "policy"), [("gossip_bandit_v0", "PPCL"), ("federated_bandit_v0", "CDPMAB"), ("arm_elimination_v0", "EliminationSchedule")]
+)  # fmt: skip
+def test_no_agent_overspends(env: str, policy: str) -> None:
+    found = STUDY.run(cell(env, policy, 3.0)).metrics
+    assert 0 < found["epsilon"] <= 3.0 * (1 + 1e-6)
+    assert 0 < found["epsilon_message"] <= 3.0
+    assert found["messages"] > 0
+
+
+def test_where_each_value_enters_one_message_all_may_have_the_whole() -> None:
+    world = make_world("federated_bandit").population(1, **FIELDS["federated_bandit_v0"].world)
+    ((level, config),) = ways(world, PROTECTED["federated_bandit_v0"], 3.0)
+    assert config.mechanism is not None
+    assert (level, config.mechanism.loss().epsilon, config.budget) == (3.0, 3.0, None)
+
+
+def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
+    """The runs that are reported are those of the level that did better in the trials, as if nothing had been tried."""
+    one = cell("gossip_bandit_v0", "PPCL", 3.0)
+    scores = {}
+    for messages in ((1,), (300,), (1, 300)):
+        found = STUDY.run(Cell(one.study, one.config | {"messages": messages}, one.seed))
+        scores[messages] = (found.metrics["epsilon_message"], found.curves[RUNS][1])
+    ((level, way),) = ways(population(one.config, 1, "evaluation"), PROTECTED["gossip_bandit_v0"], 3.0, (1,))
+    assert level == scores[1,][0]
+    by_hand = judged(population(one.config, 10, "evaluation"), PPCL(), one.config, 0, {"preference": way})
+    np.testing.assert_array_equal(by_hand["popularity_regret"], scores[1,][1])
+    assert any(
+        scores[1, 300][0] == scores[key][0] and np.array_equal(scores[1, 300][1], scores[key][1])
+        for key in ((1,), (300,))
+    )
+    tried = population(one.config, 10, "choice of a level")
+    assert (
+        judged(tried, PPCL(), one.config, 0, {"preference": way})["popularity_regret"] != by_hand["popularity_regret"]
+    ).any()
+
+
+def group(policy: str, kind: str, total: Any, regret: float) -> Group:
+    config = {
+        "env": "gossip_bandit_v0",
+        "env_params": {},
+        "policy": policy,
+        "policy_params": {},
+        "kind": kind,
+        "total": total,
+    }
+    return Group(
+        config, np.arange(3), {"popularity_regret": np.full(3, regret), "messages": np.ones(3)}, {}, np.ones(3)
+    )
+
+
+def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
+    results = Results([
+        group("Random", "random", "no privacy", 0.5), group("PPCL", "paper", "no privacy", 0.1),
+        group("Voter", "classic", "no privacy", 0.3),
+        group("Random", "random", 1.0, 0.5), group("PPCL", "paper", 1.0, 0.6), group("Voter", "classic", 1.0, 0.4),
+    ])  # fmt: skip
+    best, everyone = STUDY.tables(results)
+    assert [row[1:4] for row in best.rows] == [("no privacy", "PPCL", "1.00"), ("1", "Voter", "0.25")]
+    assert [row[1:4] for row in everyone.rows] == [
+        ("no privacy", "PPCL", "1.00"), ("no privacy", "Voter", "0.50"), ("no privacy", "Random", "0.00"),
+        ("1", "Voter", "0.25"), ("1", "Random", "0.00"), ("1", "PPCL", "-0.25"),
+    ]  # fmt: skip
+    (plot,) = STUDY.plots(results)
+    (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
+    lines = {tuple(line.get_ydata()) for line in ax.lines if len(line.get_xdata()) == 1}
+    assert {(1.0,), (-0.25,), (0.5,), (0.25,)} <= {tuple(np.round(line, 9)) for line in lines}

@@ -18,7 +18,7 @@ MOST_WHEN_DOUBLED = 2  # what is linear at most doubles, what is quadratic quadr
 
 def peak(policy: Policy, graph: str, agents: int, rounds: int, privacy: Any) -> int:
     """The most bytes that are allocated while a world is made and played."""
-    sizes = {"num_agents": agents, "num_items": 20, "repository": 10, "horizon": rounds}
+    sizes: dict[str, Any] = {"num_agents": agents, "num_items": 20, "repository": 10, "horizon": rounds}
     taciturn.simulate(recommender_v0.population(num_agents=2, horizon=2), policy, seed=0, privacy=privacy)  # imports
     tracemalloc.start()
     try:

@@ -84,7 +84,7 @@ def test_page_says_what_it_must(page: str, store: Store) -> None:
     assert "Skill &lt;under&gt; noise &amp; privacy" in page
     assert "<under>" not in page
     assert page.count("<svg") == 4
-    assert page.index("<svg") < page.index("<table")
+    assert page.index('<a href="#noise">Skill') < page.index("Clever (2 of 2)") < page.index("<svg")
     assert {"∞ (no privacy)", "agrees", "differs", "the <model> as stated gives a smaller one"} <= set(parser.cells)
     assert "Clever (reference)" in parser.cells
     assert "This was a quick run" in page
@@ -93,6 +93,16 @@ def test_page_says_what_it_must(page: str, store: Store) -> None:
     for text in (manifest["taciturn"], manifest["python"], manifest["platform"], "noise: 0-2"):
         assert any(text in cell for cell in parser.cells)
     assert "Slow cells" not in page
+
+
+def test_a_first_table_that_answers_the_question_opens_the_report(
+    dummies: ModuleType, store: Store, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dummies.Noise, "headline", True)
+    opened = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
+    assert opened.index(">Results<") < opened.index(">Studies<") < opened.index("<svg")
+    assert page.index(">Studies<") < page.index("<svg") < page.index(">Results<")
+    assert opened.count(">Results<") == page.count(">Results<") == 1
 
 
 def test_figures_are_saved_for_papers(page: str, store: Store) -> None:

@@ -2,9 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -17,7 +18,7 @@ from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Results, describe
 from taciturn.bench.store import Store, write_bytes
 from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
-from taciturn.bench.tables import origin_table, ranges, tables_of, verdict_tables
+from taciturn.bench.tables import NONE, origin_table, ranges, tables_of, verdict_tables
 
 BADGES = {AGREES: "good", DIFFERS: "bad"}
 CSS = """
@@ -68,10 +69,11 @@ PAGE = """<!DOCTYPE html>
 <header>
 <h1>taciturn {version}: benchmark</h1>
 <p>Agents that learn together without telling each other what they know: utility, privacy loss and communication.</p>
+<p class=quiet>An agent of your own, beside all of these: <code>taciturn bench agents --agent sb3:model.zip --out results/mine</code></p>
 {warning}
-{contents}
 </header>
 <main>
+{answers}
 {sections}
 </main>
 <footer>
@@ -90,13 +92,14 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     out = Path(out_dir)
     (out / "figures").mkdir(parents=True, exist_ok=True)
     manifest, plan = store.manifest(), store.plan()
-    contents, sections = [], []
+    answers, sections, links = list[str](), list[str](), dict[str, str]()
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
             results = store.results(study.name)
             if len(results):
-                contents.append(f'<li><a href="#{study.name}">{escape(study.title)}</a></li>')
+                links[study.title] = f"#{study.name}"
+                answers += [_html(table) for table in tables_of(study, results)[: study.headline]]
                 sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
             shown.finished(study.title)
     quick = "This was a quick run: shorter and with fewer seeds than the full studies."
@@ -104,8 +107,10 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         version=escape(manifest["taciturn"]),
         css=CSS,
         warning=_warning(quick) if manifest["quick"] else "",
-        contents=f"<ul>{''.join(contents)}</ul>",
-        sections="".join(sections) or "<p>No cell of these studies is finished.</p>",
+        answers="".join([*answers, _html(overview(store, studies), links)])
+        if links
+        else "<p>No cell of these studies is finished.</p>",
+        sections="".join(sections),
         origin=_html(origin_table(manifest)),
     )
     write_bytes(out / "report.html", page.encode())
@@ -133,25 +138,34 @@ def print_tables(store: Store, studies: Sequence[Study], console: Console | None
 
 
 def print_summary(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
-    """Print a line for every study that has results: who is best where, and what became of a paper's claims."""
+    """Print `overview`."""
     console = console or Console(width=None if sys.stdout.isatty() else 120)
-    rich = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("study", "best of each panel, by the study's score", "claims"):
+    table, rich = overview(store, studies), RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
         rich.add_column(Text(column), overflow="fold")
+    for row in table.rows:
+        rich.add_row(*map(Text, row))
+    console.print(rich)
+
+
+def overview(store: Store, studies: Sequence[Study]) -> Table:
+    """A line for every study that has results: who is best where, and what became of a paper's claims."""
+    rows = []
     for study in studies:
         results = store.results(study.name)
         if len(results):
             claims = Counter(verdict.verdict for verdict in study.verdicts(results))
-            told = ", ".join(f"{count} {verdict}" for verdict, count in claims.most_common()) or "-"
-            rich.add_row(*map(Text, (study.title, best_of_panels(study, results), told)))
-    console.print(rich)
+            told = ", ".join(f"{count} {verdict}" for verdict, count in claims.most_common()) or NONE
+            rows.append((study.title, best_of_panels(study, results), told))
+    columns = ("study", "best of each panel, by the study's score", "claims")
+    return Table("Studies", columns, rows, words=frozenset({0, 1, 2}))
 
 
 def best_of_panels(study: Study, results: Results) -> str:
     """The labels of the best groups, and in how many panels they are it, most frequent first."""
     best = [group for _, panel in study.panels(results) if (group := study.best(panel)) is not None]
     found = Counter(str(group.flat.get(study.color) or study.label(group, results)) for group in best)
-    return ", ".join(f"{label} ({count} of {len(best)})" for label, count in found.most_common(3)) or "-"
+    return ", ".join(f"{label} ({count} of {len(best)})" for label, count in found.most_common(3)) or NONE
 
 
 def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
@@ -165,7 +179,10 @@ def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
         f"<p class=quiet>{escape('; '.join(filter(None, facts)))}</p>",
         _warning(missing) if finished < planned else "",
         *(_figure(plot, folder) for plot in figures.plots_of(study, results)),
-        *(_html(table) for table in [*verdict_tables(study.verdicts(results)), *tables_of(study, results)]),
+        *(
+            _html(table)
+            for table in [*verdict_tables(study.verdicts(results)), *tables_of(study, results)[study.headline :]]
+        ),
         "</section>",
     ]
     return "\n".join(filter(None, parts))
@@ -181,13 +198,16 @@ def _warning(text: str) -> str:
     return f"<p class=warning>{escape(text)}</p>"
 
 
-def _html(table: Table) -> str:
+def _html(table: Table, links: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A table; texts in `links` become links."""
     kinds = [" class=word" if index in table.words else "" for index in range(len(table.columns))]
     head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, table.columns, strict=True))
     rows = ""
     for texts in table.rows:
         *cells, sentence = texts if table.explained else (*texts, "")
-        row = "".join(f"<td{kind}>{_badge(text)}</td>" for kind, text in zip(kinds, cells, strict=True))
+        row = "".join(
+            f"<td{kind}>{_badge(text, links.get(text))}</td>" for kind, text in zip(kinds, cells, strict=True)
+        )
         rows += f"<tr>{row}</tr>"
         rows += f"<tr class=why><td class=word colspan={len(kinds)}>{escape(sentence)}</td></tr>" if sentence else ""
     head = f"<thead><tr>{head}</tr></thead>" if any(table.columns) else ""
@@ -195,8 +215,10 @@ def _html(table: Table) -> str:
     return f"<h3>{escape(table.title)}</h3><div class=scroll><table>{head}<tbody>{rows}</tbody></table></div>{note}"
 
 
-def _badge(text: str) -> str:
+def _badge(text: str, link: str | None) -> str:
     kind = BADGES.get(text)
     if kind:
         return f'<span class="badge {kind}">{text}</span>'
+    if link:
+        return f'<a href="{link}">{escape(text)}</a>'
     return f"<span class={'short' if len(text) <= 36 else 'long'}>{escape(text)}</span>"

@@ -84,8 +84,9 @@ class Study:
 
     `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries that split
     the study into panels (rows are compared within a panel), `color` the entry that determines a row's colour, `rows` those that
-    label it (none: all that vary). Nested entries are named with dots: "policy_params.k". `figures` names the published figures and
-    tables that the study reproduces ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
+    label it (none: all that vary). With `headline`, the first table opens the report. Nested entries are named with dots:
+    "policy_params.k". `figures` names the published figures and tables that the study reproduces ("jiang2020/3.3"). Studies and cells are
+    pickled to reach worker processes.
     """
 
     name: ClassVar[str]
@@ -96,6 +97,7 @@ class Study:
     facets: ClassVar[tuple[str, ...]] = ()
     color: ClassVar[str] = "policy"
     rows: ClassVar[tuple[str, ...]] = ()
+    headline: ClassVar[bool] = False
     figures: ClassVar[tuple[str, ...]] = ()
 
     def cells(self, quick: bool) -> list[Cell]:

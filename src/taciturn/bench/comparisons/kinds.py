@@ -173,6 +173,7 @@ class KindsOfAgents(Study):
     facets = ("env",)
     color = "kind"
     rows = ("policy",)
+    headline = True
     seeds: ClassVar[tuple[int, int]] = (2, 10)
     agents: tuple[str, ...] = ()
     """Agents of the user's own, as `taciturn.agents.bring` takes them by name; they play wherever they fit."""
@@ -207,7 +208,40 @@ class KindsOfAgents(Study):
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def tables(self, results: Results) -> list[Table]:
-        return [self.winners(results), self.leaderboard(results), self.plain(results)]
+        return [self.answer(results), self.winners(results), self.leaderboard(results), self.plain(results)]
+
+    def answer(self, results: Results) -> Table:
+        """The best of each world, how far it is ahead, and whether a learner beats what was designed by hand."""
+        rows = []
+        for (measure, title, panel), (_, better, *_) in zip(
+            self.worlds(results), self.winners(results).rows, strict=True
+        ):
+            best, *others = sorted(panel, key=lambda group: -sign(measure) * group.mean(measure))
+            chance, second = first(panel.select(kind=RANDOM), measure), first(others, measure)
+            behind = [
+                "–"
+                if other is None
+                else f"{times(best, other, measure)}{f' ({self.label(other, results)})' * (other is second)}"
+                for other in (chance, second)
+            ]
+            mean = mean_text(best.metrics[measure])
+            rows.append(
+                (title, f"{self.label(best, results)} ({best.config['kind']})", mean, *behind, better.partition(":")[0])
+            )
+        columns = (
+            "world, measure",
+            "best",
+            "mean",
+            "times better than random",
+            "than the next best",
+            "is a learner better?",
+        )
+        note = (
+            "Best by its mean, with its 95% interval; learned agents are plain PPO and tuned learners, judged in runs that they have not "
+            'met before. The last column is "yes" or "no" where the interval of the difference between the better learner and the best '
+            "that was designed by hand leaves out 0."
+        )
+        return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5}))
 
     def winners(self, results: Results) -> Table:
         """The best of each kind, and whether a learner is better than everything that was designed."""
@@ -361,6 +395,12 @@ def normalised(group: Group, chance: Group | None, designed: Group | None, measu
 def share(group: Group, chance: Group, designed: Group, measure: str) -> float:
     """The same as a number."""
     return (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
+
+
+def times(best: Group, other: Group, measure: str) -> str:
+    """How many times as good a mean is as another."""
+    ratio = (best.mean(measure) / other.mean(measure)) ** sign(measure)
+    return f"{ratio:.2f}" if ratio > 0 else "–"
 
 
 def gain(one: Group | None, other: Group | None, measure: str) -> str:

@@ -105,6 +105,7 @@ class PrivacyTotals(Study):
     score = Score("score")
     facets = ("env",)
     rows = ("policy", "total")
+    headline = True
     seeds: ClassVar[tuple[int, int]] = (2, 10)
 
     def cells(self, quick: bool) -> list[Cell]:

@@ -2,9 +2,13 @@
 
 import importlib
 import io
+import json
 import math
 import re
+import shutil
+import subprocess
 from dataclasses import replace
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -71,11 +75,59 @@ def test_page_stands_alone(page: str) -> None:
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
     }
-    assert not re.search(r"<script|<link|<iframe|\ssrc=|@import|url\((?!#)", page)
+    assert not re.search(r"<script[^>]|<link|<iframe|\ssrc=|@import|url\((?!#)|\bfetch\(", page)
     assert set(re.findall(r'href="([^#"][^"]*)"', page)) == set()
     parser = Balanced()
     parser.feed(page)
     assert parser.open == []
+
+
+PROBE = """
+const found = {errors: []};
+window.onerror = message => { found.errors.push(message); };
+addEventListener("load", () => {
+  const frame = document.querySelector("iframe"), page = frame.contentDocument, root = page.documentElement;
+  frame.contentWindow.onerror = window.onerror;
+  found.width = [root.scrollWidth, root.clientWidth];
+  found.pictures = [...page.querySelectorAll("svg")].map(svg => svg.getBoundingClientRect().width);
+  const table = [...page.querySelectorAll("table")].find(one => one.textContent.includes("wall time"));
+  const column = [...table.tHead.rows[0].cells].findIndex(head => head.textContent === "reward");
+  found.orders = [1, 2].map(() => {
+    table.tHead.rows[0].cells[column].querySelector("button").click();
+    return [...table.tBodies[0].rows].map(row => parseFloat(row.cells[column].textContent));
+  });
+  const claims = page.querySelector("tr.why").closest("table"), pairs = () => [...claims.tBodies[0].rows].map(
+    (row, i, all) => row.className === "why" ? [all[i - 1].textContent, row.textContent] : null).filter(Boolean);
+  found.claims = [pairs().sort()];
+  claims.tHead.querySelector("button").click();
+  found.claims.push(pairs().sort());
+  document.body.textContent = "FOUND" + JSON.stringify(found) + "END";
+});
+"""
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_page_works_in_a_browser(page: str, tmp_path: Path, width: int) -> None:
+    """No error, nothing wider than the window, pictures that are there, and tables that are sorted by a click, up and then down."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("chromium is not installed")
+    frame = f'<iframe width={width} height=900 srcdoc="{escape(page)}"></iframe>'
+    (tmp_path / "probe.html").write_text(f"<meta charset=utf-8><script>{PROBE}</script>{frame}", encoding="utf-8")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    done = subprocess.run(
+        [*command, f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path}/probe.html"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    found = json.loads(unescape(done.stdout.rpartition("FOUND")[2].partition("END")[0]))
+    assert found["errors"] == []
+    assert found["width"][0] <= found["width"][1] <= width
+    assert len(found["pictures"]) == 4
+    assert min(found["pictures"]) > 300
+    up, down = found["orders"]
+    assert len(set(up)) > 2
+    assert up == sorted(up) == down[::-1]
+    assert found["claims"][0] == found["claims"][1] != []
 
 
 def test_page_says_what_it_must(page: str, store: Store) -> None:

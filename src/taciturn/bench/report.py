@@ -41,10 +41,16 @@ figure { margin: 1.25rem 0; }
 figcaption { margin-top: .4rem; }
 .plot { overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
 .plot svg { display: block; width: 100%; min-width: 26rem; max-width: 54rem; height: auto; margin: 0 auto; }
-.scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
+.scroll { overflow: auto; max-height: 85vh; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .4rem .7rem; text-align: right; vertical-align: top; font-variant-numeric: tabular-nums; }
-th { color: var(--quiet); font-weight: 600; border-bottom: 1px solid var(--line); vertical-align: bottom; }
+th { color: var(--quiet); font-weight: 600; vertical-align: bottom; position: sticky; top: 0; background: var(--card);
+  box-shadow: inset 0 -1px var(--line); }
+th button { all: unset; cursor: pointer; }
+th button:focus-visible { outline: 2px solid var(--accent); }
+th[aria-sort] { color: var(--accent); }
+th[aria-sort=ascending] button::after { content: " \\25B2"; }
+th[aria-sort=descending] button::after { content: " \\25BC"; }
 td { white-space: nowrap; }
 tbody tr + tr td { border-top: 1px solid var(--line); }
 tbody tr.why td { border-top: none; padding-top: 0; color: var(--quiet); }
@@ -55,7 +61,37 @@ tbody tr.why td { border-top: none; padding-top: 0; color: var(--quiet); }
 .badge { padding: .1rem .5rem; border-radius: 1rem; white-space: nowrap; border: 1px solid var(--line); }
 .good { background: var(--good-back); color: var(--good); border-color: transparent; }
 .bad { background: var(--bad-back); color: var(--bad); border-color: transparent; }
+@media (max-width: 40rem) { table { font-size: .8rem; } th, td { padding: .3rem .4rem; } .long { min-width: 8rem; }
+  td.word, th.word { min-width: 6rem; } .word .short { white-space: normal; } }
+@media (prefers-color-scheme: dark) { .plot { background: var(--card); } .plot svg { filter: invert(.88) hue-rotate(180deg); } }
 @media print { body { max-width: none; } section { break-before: page; } }
+"""
+# A click on a column's name sorts its table by it: by the first number of each cell where all have one, or by text.
+SCRIPT = """
+const number = text => parseFloat(text.replace(/[, ]/g, "").replace("\u2212", "-").replace("\u221e", "Infinity"));
+for (const table of document.querySelectorAll("table")) {
+  const heads = table.tHead ? [...table.tHead.rows[0].cells] : [];
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const order = head.ariaSort === "ascending" ? "descending" : "ascending";
+      heads.forEach(other => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", order);
+      const groups = [];  // a row, and the sentence below it
+      for (const row of table.tBodies[0].rows)
+        row.className === "why" ? groups.at(-1).push(row) : groups.push([row]);
+      const texts = new Map(groups.map(group => [group, group[0].cells[column].textContent]));
+      const known = groups.filter(group => !["", "\u2013"].includes(texts.get(group)));
+      const numeric = known.every(group => !isNaN(number(texts.get(group))));
+      known.sort((a, b) => (order === "ascending" ? 1 : -1) * (numeric
+        ? number(texts.get(a)) - number(texts.get(b)) : texts.get(a).localeCompare(texts.get(b))));
+      const rest = groups.filter(group => !known.includes(group));
+      table.tBodies[0].append(...known.flat(), ...rest.flat());
+    });
+  });
+}
 """
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -79,6 +115,7 @@ PAGE = """<!DOCTYPE html>
 <footer>
 {origin}
 </footer>
+<script>{script}</script>
 </body>
 </html>
 """
@@ -106,6 +143,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     page = PAGE.format(
         version=escape(manifest["taciturn"]),
         css=CSS,
+        script=SCRIPT,
         warning=_warning(quick) if manifest["quick"] else "",
         answers="".join([*answers, _html(overview(store, studies), links)])
         if links
@@ -175,14 +213,15 @@ def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
     missing = f"{planned - finished} of {planned} cells are missing: they failed or the run was stopped."
     parts = [
         f'<section id="{study.name}"><h2>{escape(study.title)}</h2>',
-        f"<p>{escape(study.description)}</p>" if study.description else "",
-        f"<p class=quiet>{escape('; '.join(filter(None, facts)))}</p>",
         _warning(missing) if finished < planned else "",
         *(_figure(plot, folder) for plot in figures.plots_of(study, results)),
         *(
             _html(table)
-            for table in [*verdict_tables(study.verdicts(results)), *tables_of(study, results)[study.headline :]]
+            for table in [*tables_of(study, results)[study.headline :], *verdict_tables(study.verdicts(results))]
         ),
+        "<h3>How this was done</h3>",
+        f"<p>{escape(study.description)}</p>" if study.description else "",
+        f"<p class=quiet>{escape('; '.join(filter(None, facts)))}</p>",
         "</section>",
     ]
     return "\n".join(filter(None, parts))

@@ -76,6 +76,12 @@ def test_every_world_has_every_kind_of_agent() -> None:
     assert set(found) == set(worlds())
     for env, some in found.items():
         assert some == {*kinds.KINDS} - ({kinds.CLASSIC} if env == "arm_elimination_v0" else set())
+    shops = [
+        cell.config for cell in load_studies()["agents"].cells(quick=False) if cell.config["env"] == "recommender_v0"
+    ]
+    by_cluster = {one["policy"] for one in shops if one["env_params"].get("actions") == "cluster"}
+    assert by_cluster == {kinds.PPO, "SharedPPO"}
+    assert "NeuralBandit" in {one["policy"] for one in shops}
 
 
 def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPatch) -> None:

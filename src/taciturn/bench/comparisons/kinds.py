@@ -39,6 +39,7 @@ class Field(NamedTuple):
     paper: tuple[Entry, ...]
     tuned: tuple[Entry, ...]
     for_learners: Config | None = None  # what differs in their form of the same world
+    as_designed: tuple[str, ...] = ()  # learners that act in the form of those that were designed
 
 
 STOPPING: dict[str, Any] = {
@@ -69,7 +70,8 @@ FIELDS: dict[str, Field] = {
     ),
     "recommender_v0": Field(
         {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 30_000,
-        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {})), (("SharedPPO", {}),), {"actions": "cluster"},
+        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {})),
+        (("SharedPPO", {}), ("NeuralBandit", {})), {"actions": "cluster"}, ("NeuralBandit",),
     ),
     "elicitation_v0": Field(
         {"num_individuals": 50}, "loss", 1, 20_000,
@@ -191,8 +193,9 @@ class KindsOfAgents(Study):
                 tuned,
             )
             for kind, some in zip(KINDS, entries, strict=True):
-                params = field.world | ((field.for_learners or {}) if kind in (PLAIN, TUNED) else {})
                 for policy, own in some:
+                    theirs = kind in (PLAIN, TUNED) and policy not in field.as_designed
+                    params = field.world | ((field.for_learners or {}) if theirs else {})
                     # Their prizes are larger than the world allows by default.
                     wider = {"max_scale": 1e4} if policy in ("OutputAgreement", "PeerTruthSerum") else {}
                     one = config(env, policy, own, **params | wider) | {"kind": kind}

@@ -437,8 +437,7 @@ def test_audit_of_an_environment(run: Run) -> None:
     assert "--policy" in run("audit", "--help")[1]
 
 
-@pytest.mark.parametrize("backend", ["serial", "process"])
-def test_kill_9_in_the_middle_then_resume(tmp_path: Path, backend: str) -> None:
+def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
     """No finished cell is run again (its file is the same file, untouched), and none is lost."""
     out = tmp_path / "out"
     words = [
@@ -447,8 +446,6 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path, backend: str) -> None:
         "--quick",
         "--out",
         str(out),
-        "--backend",
-        backend,
         "--workers",
         "2",
         "--json",

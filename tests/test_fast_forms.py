@@ -30,7 +30,7 @@ ZEROS = {"without_preference": "zeros", "initial_preferences": "none"}
 ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon": 400}
 GRAPH = ARMS | {"topology": "ring"}
 HYBRID = ARMS | {"topology": [("complete", 2), ("complete", 1)]}
-SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 60}
+SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 20}
 MARKET: dict[str, Any] = {
     "num_individuals": 12, "horizon": 8, "belief_concentration": np.inf, "theta": (0.4, 0.3, 0.2, 0.1), "target": 1.0,
 }  # fmt: skip

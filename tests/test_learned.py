@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {"num_clients": 5, "broadcast_time": 0.3, "compute_proba
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "stages", "trainings"), [("PPO", 2, 1), ("DQN", 1, 3)])
+@pytest.mark.parametrize(("algorithm", "stages", "trainings"), [("PPO", 1, 1), ("DQN", 1, 3)])
 def test_comes_near_the_optimum(algorithm: str, stages: int, trainings: int) -> None:
     """The paper's setting; trained by playing, judged on 20 sessions of seeds that training never saw.
 
@@ -33,12 +33,6 @@ def test_comes_near_the_optimum(algorithm: str, stages: int, trainings: int) -> 
         lows.append(statistics.mean(taciturn.simulate(env, rule, seed=77).metrics["rate"] / optimum).low)
         assert max(rule.history) <= 1.01 * optimum
     assert np.median(lows) >= 0.98
-
-
-@pytest.mark.slow
-def test_tabular_q_finds_nearly_the_optimal_rule() -> None:
-    rule = TabularQ(sessions=20).train(round_stopping_v0.population())
-    assert round_stopping_v0.evaluate(rule.table(100)).rate >= 0.98 * OptimalStopping.solve().rate
 
 
 def test_tabular_q_solves_a_small_model() -> None:

@@ -135,3 +135,15 @@ print([name for name in envs.__all__ if not hasattr(envs, name)], hasattr(envs, 
 """
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert said.splitlines() == ["[]", "[] False True"]
+
+
+def test_the_citation_names_this_version() -> None:
+    import yaml
+
+    import taciturn
+
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == taciturn.__version__
+    assert [(one["authors"][0]["family-names"], one["year"]) for one in citation["references"]] == [
+        ("Chen", 2021), ("Li", 2022), ("Zhou", 2021), ("Tao", 2023), ("Jiang", 2020),
+    ]  # fmt: skip

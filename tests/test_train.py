@@ -72,6 +72,17 @@ def test_a_folder_acts(algorithm: str, settings: dict[str, Any], tmp_path: Path)
         assert {file.stem for file in (folder / "checkpoints").glob("*.zip")} == {"128", "256"}
 
 
+def test_a_rollout_that_goes_further_than_asked_is_evaluated_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    rollout = {"n_steps": 128, "batch_size": 64, "n_epochs": 1}
+    folder = train(
+        "round_stopping", "PPO", out=tmp_path, **SHORT, settings=rollout, progress=lambda _, text: told.append(text)
+    )
+    with (folder / "evaluations.csv").open(encoding="utf-8") as file:
+        assert [row["steps"] for row in csv.DictReader(file)] == ["256"]
+    assert told[-1] == "PPO: 20 fresh runs after 512 steps"
+
+
 def test_training_is_reproducible(tmp_path: Path) -> None:
     seeds = {"a": 0, "b": 0, "c": 1}
     weights = {}

@@ -262,15 +262,17 @@ def library(
         try:
             for mark in marks:
                 if mark <= done:
-                    continue
+                    continue  # before this run, or in a rollout that went further
                 with one_thread():
                     model.learn(
                         mark - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
                     )
+                done = max(one for one in marks if one <= model.num_timesteps)
                 if hasattr(model, "replay_buffer"):
                     write_bytes(replay, pickle.dumps(model.replay_buffer))
-                save(checkpoints / f"{mark}.zip", checkpoints / f"{mark}.pkl")
-                evaluated(Predictor(model), population, seed, folder, mark)
+                save(checkpoints / f"{done}.zip", checkpoints / f"{done}.pkl")
+                tell(done / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
+                evaluated(Predictor(model), population, seed, folder, done)
         finally:
             logger.close()
         save(folder / "model.zip", folder / "vecnormalize.pkl")

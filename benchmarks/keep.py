@@ -7,27 +7,21 @@ these files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` 
 `docs/verdicts.md` gets all verdicts.
 """
 
-import json
-import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.results import RUNS, Group, Results
-from taciturn.bench.statistics import Estimate
+from taciturn.bench.results import Results
 from taciturn.bench.store import Store
 from taciturn.bench.study import Table, Verdict
+from taciturn.bench.submission import of_folder, packed, unpacked
 from taciturn.bench.tables import ranges, tables_of, verdict_tables
 
 KEPT = Path(__file__).parent / "results" / "studies"
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {"agents": "leaderboard"}  # studies whose page is called otherwise
-ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
 VERDICTS = """# Verdicts
 
 The papers' claims beside what full runs of `taciturn reproduce` gave; {doc}`command_line` says what a verdict means. This page is made by
@@ -39,62 +33,19 @@ BEGIN, END = "<!-- results: written by benchmarks/keep.py -->\n", "<!-- end of r
 
 def keep(folder: Path) -> list[str]:
     """Keep every study of a results folder; returns their names. Raises ValueError if the run was quick or is not finished."""
-    store = Store(folder)
-    manifest = store.manifest()
+    manifest = Store(folder).manifest()
     if manifest["quick"] or manifest["finished"] is None:
         raise ValueError(f"{folder} must hold a finished run in full form, not a quick or unfinished one")
     for study in manifest["studies"]:
-        results = store.results(study)
-        groups = [
-            {
-                "config": group.config,
-                "seeds": group.seeds.tolist(),
-                "metrics": {name: rounded(values) for name, values in group.metrics.items()},
-                "wall_seconds": [round(float(x), 2) for x in group.wall_seconds],
-            }
-            | ({RUNS: [rounded(scores) for _, scores in group.curves[RUNS]]} if RUNS in group.curves else {})
-            for group in results
-        ]
-        hours = sum(sum(group["wall_seconds"]) for group in groups) / 3600
-        # The program's own name, and not the folder that the results went to.
-        command = "taciturn " + re.sub(r" --out[= ]\S+", "", manifest["command"]).partition(" ")[2]
-        origin = {name: manifest[name] for name in ORIGIN} | {"command": command, "core_hours": round(hours, 3)}
-        judged = load_studies()[study].verdicts(results)
-        verdicts = [vars(one) | {"numbers": [rounded(x) for x in one.numbers]} for one in judged]
         KEPT.mkdir(exist_ok=True)
-        parts = {"origin": json.dumps(origin), "groups": listed(groups), "verdicts": listed(verdicts)}
-        text = ",\n".join(f'"{name}": {part}' for name, part in parts.items())
-        (KEPT / f"{study}.json").write_text(f"{{{text}}}\n", encoding="utf-8")
+        (KEPT / f"{study}.json").write_text(packed(of_folder(folder, load_studies()[study])), encoding="utf-8")
     return list(manifest["studies"])
-
-
-def listed(entries: Iterable[Any]) -> str:
-    """A JSON array with one entry per line."""
-    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]"
-
-
-def rounded(values: Iterable[float]) -> list[float]:
-    """Six significant digits."""
-    return [float(f"{x:.6g}") for x in values]
 
 
 def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
     """The origin of a kept study, its results and its verdicts."""
-    kept = json.loads((KEPT / f"{study}.json").read_text(encoding="utf-8"))
-    results = Results(
-        Group(
-            config=one["config"],
-            seeds=np.array(one["seeds"]),
-            metrics={name: np.array(values, np.float64) for name, values in one["metrics"].items()},
-            curves={RUNS: [(np.arange(len(runs), dtype=float), np.array(runs)) for runs in one[RUNS]]}
-            if RUNS in one
-            else {},
-            wall_seconds=np.array(one["wall_seconds"], np.float64),
-        )
-        for one in kept["groups"]
-    )
-    verdicts = [Verdict(**one | {"numbers": [Estimate(*x) for x in one["numbers"]]}) for one in kept["verdicts"]]
-    return kept["origin"], results, verdicts
+    found = unpacked(KEPT / f"{study}.json")
+    return found.origin, found.results, found.verdicts
 
 
 def pages() -> dict[Path, str]:

@@ -312,7 +312,7 @@ def test_the_summary_has_a_line_for_each_study(dummies: ModuleType, store: Store
     assert "Clever (2 of 2)" in text
     assert "1 agrees, 1 differs, 1 not tested" in text
     assert "Slow" not in text
-    assert len(text.strip().splitlines()) == 3
+    assert len(text.strip().splitlines()) == 5
 
 
 def test_curves_with_different_times_meet_on_the_range_they_share() -> None:

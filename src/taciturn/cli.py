@@ -534,6 +534,45 @@ def _app() -> Any:
         store = Store(folder)
         _report(store, [s for name, s in load_studies().items() if name in store.plan()], as_json, {})
 
+    @app.command()
+    def submit(
+        folder: Annotated[Path, Argument(help="A folder written by bench, with the study `agents`.")],
+        to: Annotated[Path, Option("--to", help="The file to write.")],
+    ) -> None:
+        """Write the results of the study `agents` as one file, with where they come from, for `leaderboard`.
+
+        Example: taciturn submit results/mine --to mine.json
+        """
+        from taciturn.bench.catalogue import load_studies
+        from taciturn.bench.store import write_bytes
+        from taciturn.bench.submission import of_folder, packed
+
+        found = of_folder(folder, load_studies()["agents"])
+        write_bytes(to, packed(found).encode())
+        print(f"{len(found.results)} configurations: {to}")
+
+    @app.command()
+    def leaderboard(
+        places: Annotated[
+            list[Path], Argument(help="Folders written by bench with the study `agents`, or files of submit.")
+        ],
+    ) -> None:
+        """Rank the agents of several folders and files together; of what several hold, the first counts.
+
+        Example: taciturn leaderboard benchmarks/results/studies/agents.json results/mine
+        """
+        from taciturn.bench.comparisons.kinds import KindsOfAgents
+        from taciturn.bench.report import print_table
+        from taciturn.bench.submission import merged, of_folder, unpacked
+
+        study = KindsOfAgents()
+        found = [unpacked(place) if place.is_file() else of_folder(place, study) for place in places]
+        for place, one in zip(places, found, strict=True):
+            study.check(place, one)
+        results = merged(found)
+        print_table(study.answer(results))
+        print_table(study.leaderboard(results))
+
     return app
 
 

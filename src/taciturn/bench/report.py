@@ -1,12 +1,16 @@
 """The report: a self-contained HTML page, figures for papers, and the main tables for the terminal."""
 
+import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
@@ -157,33 +161,96 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
 
 def print_tables(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
     """Print the verdicts and the first table of every study that has results; the report has all tables."""
-    console = console or Console(width=None if sys.stdout.isatty() else 120)
+    console = console or terminal()
     for study in studies:
         results = store.results(study.name)
         if not len(results):
             continue
         console.print(Text(f"\n{study.title}", style="bold"))
         for table in [*verdict_tables(study.verdicts(results)), *tables_of(study, results)[:1]]:
-            rich = RichTable(title=Text(table.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-            for index, column in enumerate(table.columns):
-                rich.add_column(Text(column), justify="left" if index in table.words else "right", overflow="fold")
-            for row in table.rows:
-                rich.add_row(*map(Text, row[: len(table.columns)]))
-            console.print(rich)
-            for row in table.rows if table.explained else ():
-                if row[-1]:
-                    console.print(Padding(Text.assemble((f"{row[0]}: ", "bold"), row[-1]), (0, 0, 0, 2)))
+            print_table(table, console)
+
+
+def print_table(table: Table, console: Console | None = None) -> None:
+    """Print a table, each sentence of an explained one below its row.
+
+    Rows that share their first entry get it as a heading, and columns whose entries are all the same become a line. Where the window is
+    too narrow, intervals go below their means, then become half widths (±), and words are broken only if that is not enough.
+    """
+    console = console or terminal()
+    console.print(Text(table.title, style="italic"))
+    entries = [row[: len(table.columns)] for row in table.rows]
+    same = {
+        index
+        for index in range(1, len(table.columns))
+        if len(entries) > 1 and index not in table.words and len({row[index] for row in entries}) == 1
+    }
+    for index in sorted(same):
+        console.print(f"{table.columns[index]}: {entries[0][index]}", highlight=False, markup=False)
+    firsts = dict.fromkeys(row[0] for row in entries)
+    grouped = len(table.columns) > 2 and len(firsts) < len(entries)
+    shown = [index for index in range(grouped, len(table.columns)) if index not in same]
+    for first in firsts if grouped else (None,):
+        if grouped:
+            console.print(Text(f"\n{first}", style="bold"))
+        console.print(
+            _columns(table, shown, [row for row in entries if first in (None, row[0])], console.width),
+            width=console.width - 2,
+        )
+    for row in table.rows if table.explained else ():
+        if row[-1]:
+            console.print(Padding(Text.assemble((f"{row[0]}: ", "bold"), row[-1]), (0, 0, 0, 2)))
+
+
+def _columns(table: Table, shown: Sequence[int], entries: Sequence[Sequence[str]], width: int) -> RichTable:
+    """Some columns of a table, for a window so wide."""
+
+    def widths(part: Callable[[str], list[str]]) -> list[int]:
+        return [
+            max(len(word) for text in (table.columns[index], *(row[index] for row in entries)) for word in part(text))
+            for index in shown
+        ]
+
+    def lines(text: str) -> list[str]:
+        return text.split("\n") if "[" in text else text.split()
+
+    room = width - 3 * len(shown) - 2
+    if sum(widths(lambda text: [text])) > room:
+        entries = [[text.replace(" [", "\n[") for text in row] for row in entries]
+    if sum(widths(lines)) > room:
+        entries = [[INTERVAL.sub(_half_width, text) for text in row] for row in entries]
+    least, most = widths(lines), widths(lambda text: text.split("\n"))
+    given: list[int | None] = [None] * len(shown)
+    if sum(least) <= room:
+        wide = np.array(least)
+        for _ in range(min(room, sum(most)) - sum(least)):  # a character at a time, to the column that lacks most
+            wide[np.argmax(np.array(most) - wide)] += 1
+        given = (wide + 1).tolist()
+    rich = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    for index, width_of_column in zip(shown, given, strict=True):
+        justify: Literal["left", "right"] = "left" if index in table.words else "right"
+        rich.add_column(Text(table.columns[index]), justify=justify, overflow="fold", width=width_of_column)
+    for row in entries:
+        rich.add_row(*(Text(row[index]) for index in shown))
+    return rich
+
+
+INTERVAL = re.compile(r"\n\[([^, ]+), ([^\]]+)\]")
+
+
+def _half_width(found: re.Match[str]) -> str:
+    low, high = (float(text.replace(",", "")) for text in found.groups())
+    return f"\n±{(high - low) / 2:.2g}" if high > low else ""
+
+
+def terminal() -> Console:
+    """As wide as the window, or as COLUMNS says, or 120 columns."""
+    return Console(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 120)
 
 
 def print_summary(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
     """Print `overview`."""
-    console = console or Console(width=None if sys.stdout.isatty() else 120)
-    table, rich = overview(store, studies), RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    for column in table.columns:
-        rich.add_column(Text(column), overflow="fold")
-    for row in table.rows:
-        rich.add_row(*map(Text, row))
-    console.print(rich)
+    print_table(overview(store, studies), console)
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:

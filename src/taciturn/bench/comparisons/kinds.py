@@ -1,6 +1,7 @@
 """Every kind of agent in every world: at random, textbook baselines, the papers' algorithms, plain PPO and tuned learners."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -11,7 +12,9 @@ from taciturn.agents import bring
 from taciturn.bench import statistics
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.store import StoreError
 from taciturn.bench.study import Score, Study, Table, register
+from taciturn.bench.submission import Submission
 from taciturn.bench.tables import interval, mean_text, number
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import BestResponse, Learner
@@ -300,6 +303,21 @@ class KindsOfAgents(Study):
             "paper's. Neighbours in rank may have overlapping intervals."
         )
         return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
+
+    def check(self, place: Path, found: Submission) -> None:
+        """Raises StoreError if it is of another study, or holds worlds that the study does not have in this version."""
+        if found.study != self.name:
+            raise StoreError(f"{place} must hold the study {self.name}, not {found.study}")
+        played = {json.dumps(cell.config["env_params"], sort_keys=True) for cell in self.cells(quick=False)}
+        for group in found.results:
+            world = f"{group.config['env']} with {group.config['env_params']}"
+            if (
+                group.config["env"] not in FIELDS
+                or json.dumps(group.config["env_params"], sort_keys=True) not in played
+            ):
+                raise StoreError(
+                    f"{place} must hold the worlds that this version of the study {self.name} has, not {world}"
+                )
 
     def text(self, group: Group | None, measure: str, *, named: bool = False) -> str:
         """Its mean with interval, and its name."""

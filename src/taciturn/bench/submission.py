@@ -1,0 +1,137 @@
+"""Results of a study as one JSON file, with where they come from: to keep, to send to others, and to merge with theirs."""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taciturn.bench.results import RUNS, Group, Results
+from taciturn.bench.statistics import Estimate
+from taciturn.bench.store import Manifest, Store, StoreError, has_shape
+from taciturn.bench.study import Study, Verdict
+
+ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
+NUMBERS = [(int, float)]
+SHAPE: Any = {
+    "study": str,
+    "origin": dict.fromkeys(ORIGIN, object),
+    "groups": [{"config": dict, "seeds": [int], "metrics": {str: NUMBERS}, "wall_seconds": NUMBERS}],
+    "verdicts": [dict],
+}
+
+
+class Submission(NamedTuple):
+    """What a file or a folder holds of a study."""
+
+    study: str
+    origin: dict[str, Any]
+    results: Results
+    verdicts: list[Verdict]
+
+
+def of_folder(folder: Path, study: Study) -> Submission:
+    """The finished cells of a study in a results folder. Raises StoreError if it holds none."""
+    store = Store(folder)
+    manifest, results = store.manifest(), store.results(study.name)
+    if not len(results):
+        raise StoreError(f"{folder} holds no finished cell of the study {study.name}")
+    hours = sum(group.wall_seconds.sum() for group in results) / 3600
+    return Submission(
+        study.name, origin_of(manifest) | {"core_hours": round(float(hours), 3)}, results, study.verdicts(results)
+    )
+
+
+def origin_of(manifest: Manifest) -> dict[str, Any]:
+    """Command, commit, versions and machine; the program's own name, and not the folder that the results went to."""
+    command = "taciturn " + re.sub(r" --out[= ]\S+", "", manifest["command"]).partition(" ")[2]
+    return {name: manifest[name] for name in ORIGIN} | {"command": command}
+
+
+def packed(found: Submission) -> str:
+    """The text of the file: a line for each configuration and verdict, numbers with six digits; curves are left out but for single runs."""
+    groups = [
+        {
+            "config": group.config,
+            "seeds": group.seeds.tolist(),
+            "metrics": {name: rounded(values) for name, values in group.metrics.items()},
+            "wall_seconds": [round(float(x), 2) for x in group.wall_seconds],
+        }
+        | ({RUNS: [rounded(scores) for _, scores in group.curves[RUNS]]} if RUNS in group.curves else {})
+        for group in found.results
+    ]
+    verdicts = [vars(one) | {"numbers": [rounded(x) for x in one.numbers]} for one in found.verdicts]
+    parts = {
+        "study": json.dumps(found.study), "origin": json.dumps(found.origin), "groups": listed(groups), "verdicts": listed(verdicts),
+    }  # fmt: skip
+    return "{" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "}\n"
+
+
+def unpacked(file: Path) -> Submission:
+    """What `packed` wrote. Raises StoreError if the file cannot be read or is no such file."""
+    try:
+        kept = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(f"{file} cannot be read: {error}") from error
+    if not has_shape(kept, SHAPE) or not all(is_whole(one) for one in kept["groups"]):
+        raise StoreError(f"{file} is no submission: `taciturn submit` writes them")
+    results = Results(
+        Group(
+            config=one["config"],
+            seeds=np.array(one["seeds"]),
+            metrics={name: np.array(values, np.float64) for name, values in one["metrics"].items()},
+            curves={RUNS: [(np.arange(len(runs), dtype=float), np.array(runs)) for runs in one[RUNS]]}
+            if RUNS in one
+            else {},
+            wall_seconds=np.array(one["wall_seconds"], np.float64),
+        )
+        for one in kept["groups"]
+    )
+    verdicts = [Verdict(**one | {"numbers": [Estimate(*x) for x in one["numbers"]]}) for one in kept["verdicts"]]
+    return Submission(kept["study"], kept["origin"], results, verdicts)
+
+
+def merged(found: Iterable[Submission]) -> Results:
+    """All results together; of a configuration and seed that several have, the first counts."""
+    groups: dict[str, Group] = {}
+    for one in found:
+        for group in one.results:
+            key = json.dumps(group.config, sort_keys=True)
+            groups[key] = joined(groups[key], group) if key in groups else group
+    return Results(groups.values())
+
+
+def joined(one: Group, other: Group) -> Group:
+    """The cells of a group, and those of another of the same configuration whose seeds it lacks, in increasing order of seed."""
+    new = np.flatnonzero(~np.isin(other.seeds, one.seeds))
+    seeds = np.concatenate([one.seeds, other.seeds[new]])
+    order = np.argsort(seeds, kind="stable")
+    curves = {
+        name: [[*one.curves[name], *(other.curves[name][i] for i in new)][i] for i in order]
+        for name in one.curves.keys() & other.curves.keys()
+    }
+    metrics = {
+        name: np.concatenate([one.metrics[name], other.metrics[name][new]])[order]
+        for name in one.metrics
+        if name in other.metrics
+    }
+    seconds = np.concatenate([one.wall_seconds, other.wall_seconds[new]])[order]
+    return Group(one.config, seeds[order], metrics, curves, seconds)
+
+
+def is_whole(group: dict[str, Any]) -> bool:
+    """Whether a configuration has as many of everything as seeds."""
+    columns = [*group["metrics"].values(), group["wall_seconds"], *([group[RUNS]] if RUNS in group else [])]
+    return all(len(column) == len(group["seeds"]) for column in columns)
+
+
+def listed(entries: Iterable[Any]) -> str:
+    """A JSON array with one entry per line."""
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]"
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    """Six significant digits."""
+    return [float(f"{x:.6g}") for x in values]

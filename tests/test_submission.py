@@ -1,0 +1,120 @@
+"""Results as one file: nothing is lost, what is no submission is refused, and several are ranked together."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from taciturn.bench.comparisons.kinds import KindsOfAgents
+from taciturn.bench.report import print_table
+from taciturn.bench.results import RUNS, Group, Results
+from taciturn.bench.store import StoreError
+from taciturn.bench.study import Table
+from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
+from taciturn.cli import main
+
+KEPT = Path(__file__).parent.parent / "benchmarks/results/studies/agents.json"
+CONFIG = {"env": "round_stopping_v0", "env_params": {}, "policy": "Mine", "policy_params": {}, "kind": "yours"}
+
+
+def submission(seeds: list[int], rate: float, **config: Any) -> Submission:
+    values = np.full(len(seeds), rate)
+    runs = [(np.arange(2.0), np.array([rate, rate + seed])) for seed in seeds]
+    group = Group(
+        CONFIG | config, np.array(seeds), {"rate": values, "return": values}, {RUNS: runs}, np.ones(len(seeds))
+    )
+    return Submission("agents", dict.fromkeys(ORIGIN, "said"), Results([group]), [])
+
+
+def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
+    text = KEPT.read_text(encoding="utf-8")
+    assert packed(unpacked(KEPT)) == text
+    (tmp_path / "mine.json").write_text(packed(submission([0, 3], 0.25)), encoding="utf-8")
+    study, origin, results, verdicts = unpacked(tmp_path / "mine.json")
+    (group,) = results
+    assert (study, origin["commit"], verdicts, group.config) == ("agents", "said", [], CONFIG)
+    assert group.metrics["rate"].tolist() == [0.25, 0.25]
+    assert [scores.tolist() for _, scores in group.curves[RUNS]] == [[0.25, 0.25], [0.25, 3.25]]
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", "cut", "{}", "text", "missing"])
+def test_what_is_no_submission_is_refused(tmp_path: Path, damage: str) -> None:
+    kept, file = json.loads(packed(submission([0, 3], 0.25))), tmp_path / "mine.json"
+    if damage == "cut":
+        kept["groups"][0]["seeds"].pop()
+    elif damage == "text":
+        kept["groups"][0]["metrics"]["rate"] = ["high", "higher"]
+    if damage != "missing":
+        file.write_text(json.dumps(kept) if damage in ("cut", "text") else damage, encoding="utf-8")
+    with pytest.raises(
+        StoreError, match=r"mine\.json (is no submission: `taciturn submit` writes them|cannot be read)"
+    ):
+        unpacked(file)
+
+
+def test_the_first_counts_of_what_several_have() -> None:
+    results = merged([submission([0, 3], 0.25), submission([1, 3], 0.5), submission([0], 1.0, policy="Other")])
+    mine, other = results
+    assert mine.seeds.tolist() == [0, 1, 3]
+    assert mine.metrics["rate"].tolist() == [0.25, 0.5, 0.25]
+    assert [scores.tolist() for _, scores in mine.curves[RUNS]] == [[0.25, 0.25], [0.5, 1.5], [0.25, 3.25]]
+    assert other.config["policy"] == "Other"
+
+
+def test_other_studies_and_worlds_are_refused() -> None:
+    study = KindsOfAgents()
+    study.check(KEPT, unpacked(KEPT))
+    with pytest.raises(StoreError, match=r"mine must hold the study agents, not leakage"):
+        study.check(Path("mine"), submission([0], 1.0)._replace(study="leakage"))
+    with pytest.raises(
+        StoreError, match=r"mine must hold the worlds that .* has, not round_stopping_v0 with \{'slot_time': 2\}"
+    ):
+        study.check(Path("mine"), submission([0], 1.0, env_params={"slot_time": 2}))
+
+
+def test_the_command_line_ranks_files_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["taciturn", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), " ".join(out.split()), err
+
+    (tmp_path / "mine.json").write_text(packed(submission(list(range(10)), 0.5)), encoding="utf-8")
+    code, out, _ = call("leaderboard", str(KEPT), str(tmp_path / "mine.json"))
+    assert code == 0
+    assert "round_stopping_v0: rate (higher is better)" in out
+    assert "Mine (yours)" in out
+    assert re.search(r"1 Mine yours 12[78]\.\d", out)  # (0.5 - 0.00749) of (0.01134 - 0.00749)
+    code, _, err = call("leaderboard", str(tmp_path))
+    assert code != 0
+    assert "holds no benchmark results" in err
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_tables_fit_the_window(width: int) -> None:
+    """No line is wider; numbers, intervals and half widths are whole, and shared entries become headings and lines."""
+    rows = [
+        (f"world {i // 3}", f"Policy{i}", f"0.0113{i} [0.01131, 0.01137]", f"25.1{i} [24.00, 26.22]", "10 x 100")
+        for i in range(6)
+    ]
+    columns = ("world", "policy", "the mean of the measure", "the regret of an agent", "runs")
+    console = Console(file=io.StringIO(), width=width)
+    print_table(Table("Scores", columns, rows, words=frozenset({0, 1})), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("world 0") == text.count("world 1") == text.count("runs: 10 x 100") == 1
+    for i in range(6):
+        assert re.search(rf"\bPolicy{i}\b", text)
+    assert text.count("[0.01131, 0.01137]") == text.count("[24.00, 26.22]") == 6
+    console = Console(file=io.StringIO(), width=40)
+    print_table(Table("Scores", columns, rows, words=frozenset({0, 1})), console)
+    assert console.file.getvalue().count("±1.1") == 6  # type: ignore[attr-defined]

@@ -54,8 +54,7 @@ class ClusterTree:
         asked: int32[R, L], the round before which all records of a stream have been released; 0 unless answers are `charged`.
         log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
-        pair_model, pair_actor: int64[P], a model and an actor whose records enter it; those of model m are `pair_from[m]` up to
-            `pair_from[m + 1]`.
+        pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at `pair_from[m]`.
     """
 
     def __init__(

@@ -233,5 +233,5 @@ def label_ends(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart
     height = np.inf
     for y, name, color in sorted(ends, reverse=True):
         height = min(y, height - apart)
-        line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
+        line = {"arrowstyle": "-", "color": color, "linewidth": 0.6, "relpos": (0, 0.5)}
         ax.annotate(name, (x, y), (x + 0.3, height), color=color, fontsize=8, va="center", arrowprops=line)

@@ -22,6 +22,7 @@ from taciturn.bench.papers.tao2023.settings import uniform_regret
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_TESTED, VERDICTS, Verdict
+from taciturn.bench.submission import ORIGIN
 from taciturn.bench.tables import ours
 from taciturn.envs import elicitation_v0
 from taciturn.envs.core.graph import random_graph
@@ -339,7 +340,7 @@ FILES = [file for file in sorted(KEEP["KEPT"].glob("*.json")) if file.stem in ST
 def test_kept_verdicts_are_those_of_the_claims(file: Path) -> None:
     """The tolerances of today give the kept verdicts on the kept numbers, or better ones for a number by itself."""
     origin, _, found = KEEP["load"](file.stem)
-    assert set(KEEP["ORIGIN"]) | {"core_hours"} == set(origin)
+    assert {*ORIGIN, "core_hours"} == set(origin)
     for claim, kept in zip(STUDIES[file.stem].claims, found, strict=True):
         assert claim.statement == kept.quantity
         alone = claim.judge(kept.numbers) if kept.numbers else NOT_TESTED

@@ -88,6 +88,7 @@ def test_the_command_line_ranks_files_together(
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), " ".join(out.split()), err
 
+    monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "mine.json").write_text(packed(submission(list(range(10)), 0.5)), encoding="utf-8")
     code, out, _ = call("leaderboard", str(KEPT), str(tmp_path / "mine.json"))
     assert code == 0

@@ -76,6 +76,10 @@ def test_other_studies_and_worlds_are_refused() -> None:
         StoreError, match=r"mine must hold the worlds that .* has, not round_stopping_v0 with \{'slot_time': 2\}"
     ):
         study.check(Path("mine"), submission([0], 1.0, env_params={"slot_time": 2}))
+    with pytest.raises(StoreError, match=r"not gossip_bandit_v0 with \{\}"):  # the parameters of another world
+        study.check(Path("mine"), submission([0], 1.0, env="gossip_bandit_v0"))
+    with pytest.raises(StoreError, match="mine must hold a full run, not a quick one"):
+        study.check(Path("mine"), submission([0], 1.0, replicas=10))
 
 
 def test_the_command_line_ranks_files_together(

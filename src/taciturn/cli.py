@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,6 +34,11 @@ def main() -> None:
     warnings.formatwarning = lambda message, *_: f"taciturn: {message}\n"
     sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
     debug = "--debug" in arguments
+    if sys.stderr.isatty():
+        # Importing learners can take seconds; what is printed next overwrites this.
+        starting = threading.Timer(1.0, lambda: print("starting", end="\r", file=sys.stderr, flush=True))
+        starting.daemon = True
+        starting.start()
     try:
         import rich  # noqa: F401
         import typer

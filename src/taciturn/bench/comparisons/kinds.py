@@ -308,16 +308,15 @@ class KindsOfAgents(Study):
         """Raises StoreError if it is of another study, or holds worlds that the study does not have in this version."""
         if found.study != self.name:
             raise StoreError(f"{place} must hold the study {self.name}, not {found.study}")
-        played = {json.dumps(cell.config["env_params"], sort_keys=True) for cell in self.cells(quick=False)}
+        played = {world_of(cell.config) for cell in self.cells(quick=False)}
         for group in found.results:
-            world = f"{group.config['env']} with {group.config['env_params']}"
-            if (
-                group.config["env"] not in FIELDS
-                or json.dumps(group.config["env_params"], sort_keys=True) not in played
-            ):
+            if world_of(group.config) not in played:
+                world = f"{group.config.get('env')} with {group.config.get('env_params')}"
                 raise StoreError(
                     f"{place} must hold the worlds that this version of the study {self.name} has, not {world}"
                 )
+            if "replicas" in group.config:
+                raise StoreError(f"{place} must hold a full run, not a quick one")
 
     def text(self, group: Group | None, measure: str, *, named: bool = False) -> str:
         """Its mean with interval, and its name."""
@@ -418,10 +417,15 @@ def share(group: Group, chance: Group, designed: Group, measure: str) -> float:
     return (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
 
 
+def world_of(config: Config) -> str:
+    """A world and its parameters, to be compared."""
+    return json.dumps([config.get("env"), config.get("env_params")], sort_keys=True)
+
+
 def times(best: Group, other: Group, measure: str) -> str:
     """How many times as good a mean is as another."""
-    ratio = (best.mean(measure) / other.mean(measure)) ** sign(measure)
-    return f"{ratio:.2f}" if ratio > 0 else "–"
+    one, two = best.mean(measure), other.mean(measure)
+    return f"{(one / two) ** sign(measure):.2f}" if one > 0 and two > 0 else "–"
 
 
 def gain(one: Group | None, other: Group | None, measure: str) -> str:

@@ -86,6 +86,12 @@ def _app() -> Any:
     Backend = Annotated[str, Option(help="serial, process or ray.")]
     Workers = Annotated[int | None, Option(help="Processes (default: one per core).")]
     Timeout = Annotated[float | None, Option(help="Seconds that a cell may take (backend process).")]
+    Where = Annotated[
+        list[str] | None,
+        Option(
+            help="Only the cells whose configuration has this entry, key=value, as tables name it: policy=PPCL (repeatable)."
+        ),
+    ]
     Resume = Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
     set_help = "A parameter, key=value: of the environment, or of the policy as policy.key=value."
     Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
@@ -255,7 +261,9 @@ def _app() -> Any:
         print(f"trained: {out} (taciturn run {env} --policy {out})")
         print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
 
-    def play(studies: list[Any], out: Path, backend: Any, as_json: bool, resume: bool, **how: Any) -> None:
+    def play(
+        studies: list[Any], out: Path, backend: Any, as_json: bool, resume: bool, where: list[str] | None, **how: Any
+    ) -> None:
         """Run studies and write their report."""
         from taciturn.bench.runner import BACKENDS, run_study
         from taciturn.bench.store import Store
@@ -263,7 +271,8 @@ def _app() -> Any:
         if backend not in BACKENDS:
             raise UnknownName("backend", backend, BACKENDS)
         store = Store(out)
-        summary = run_study(studies, store, backend=backend, progress=not as_json, resume=resume, **how)
+        entries = _entries("--where", where or [])
+        summary = run_study(studies, store, backend=backend, progress=not as_json, resume=resume, where=entries, **how)
         failed = [str(file) for file in summary.failed]
         _report(store, studies, as_json, {"cells": summary.planned, "reused": summary.reused, "failed": failed})
         if failed:
@@ -282,6 +291,7 @@ def _app() -> Any:
                 "(repeatable)."
             ),
         ] = None,
+        where: Where = None,
         quick: Quick = False,
         backend: Backend = "process",
         workers: Workers = None,
@@ -297,7 +307,7 @@ def _app() -> Any:
             from taciturn.bench.comparisons.kinds import joined
 
             studies = joined(studies, agent)
-        play(studies, out, backend, as_json, resume, quick=quick, workers=workers, timeout=timeout)
+        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout)
 
     @app.command()
     def reproduce(
@@ -309,6 +319,7 @@ def _app() -> Any:
             ),
         ] = None,
         out: Out = Path("results/reproduction"),
+        where: Where = None,
         quick: Quick = False,
         backend: Backend = "process",
         workers: Workers = None,
@@ -320,7 +331,7 @@ def _app() -> Any:
         from taciturn.bench.catalogue import studies_of_figures
 
         studies = studies_of_figures(names or [])
-        play(studies, out, backend, as_json, resume, quick=quick, workers=workers, timeout=timeout)
+        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout)
 
     @app.command()
     def audit(
@@ -630,19 +641,24 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[i
 
 
 def _settings(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The policy's and the world's parameters from `policy.key=value` and `key=value`; values are JSON if they parse as such, else text."""
-    own: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
+    """The policy's and the world's parameters from `policy.key=value` and `key=value`."""
+    found = _entries("--set", settings)
+    own = {key.removeprefix("policy."): value for key, value in found.items() if key.startswith("policy.")}
+    return own, {key: value for key, value in found.items() if not key.startswith("policy.")}
+
+
+def _entries(option: str, texts: list[str]) -> dict[str, Any]:
+    """`{key: value}` from `key=value`; values are JSON if they parse as such, else text."""
+    found: dict[str, Any] = {}
+    for one in texts:
+        key, equals, text = one.partition("=")
         if not equals or not key:
-            raise ValueError(f"--set must be key=value, not {setting!r}")
-        where = own if key.startswith("policy.") else others
+            raise ValueError(f"{option} must be key=value, not {one!r}")
         try:
-            where[key.removeprefix("policy.")] = parsed(text)
+            found[key] = parsed(text)
         except ValueError as error:
-            raise ValueError(f"--set {key}: {error}") from error
-    return own, others
+            raise ValueError(f"{option} {key}: {error}") from error
+    return found
 
 
 def _policies(names: str, settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from taciturn.bench.progress import Bar, bar, stderr
-from taciturn.bench.results import Cell, Progress, Result
+from taciturn.bench.results import Cell, Config, Progress, Result, describe, matches
 from taciturn.bench.store import BenchError, Store, states
 from taciturn.bench.study import Study
 
@@ -63,9 +63,11 @@ Outcomes = Generator[tuple[Cell, Outcome]]
 
 def run_study(
     studies: Sequence[Study], store: Store, *, quick: bool = False, backend: Backend = "serial",
-    workers: int | None = None, resume: bool = False, progress: bool = True, timeout: float | None = None,
+    workers: int | None = None, resume: bool = False, progress: bool = True, timeout: float | None = None, where: Config | None = None,
 ) -> Summary:  # fmt: skip
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
+
+    `where` keeps the cells whose configuration has these entries, nested ones named with dots: {"policy": "PPCL"}.
 
     `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit`, and in a worker one that ends its
     process or takes longer than `timeout` seconds, is listed in the summary and does not stop the others. Nothing can stop the cells of
@@ -82,7 +84,9 @@ def run_study(
         raise ValueError(f"timeout must be a positive number of seconds, not {timeout}")
     if timeout is not None and backend != "process":
         raise ValueError(f"timeout needs backend process, whose cells can be stopped, not {backend}")
-    plan = {study.name: study.cells(quick) for study in studies}
+    plan = {study.name: [cell for cell in study.cells(quick) if matches(cell.config, where or {})] for study in studies}
+    if not any(plan.values()):
+        raise ValueError(f"where must leave cells of {', '.join(plan)}, and none has {describe(where or {})}")
     tasks = [(study, cell) for study in studies for cell in plan[study.name]]
     if len({cell.key for _, cell in tasks}) < len(tasks):
         raise ValueError("cells must differ in study, configuration or seed, but some are duplicates")

@@ -17,7 +17,7 @@ from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.store import StoreError
-from taciturn.bench.study import Table
+from taciturn.bench.study import Table, Verdict
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 from taciturn.cli import main
 
@@ -144,4 +144,4 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
         assert all((one.metrics[name] == before.metrics[name] + better).all() for name in one.metrics)
     assert found.origin["others"][0]["command"] == kept.origin["command"]
     with pytest.raises(ValueError, match="agents must be run whole, since its verdicts need curves"):
-        keep["completed"](study, found, kept._replace(verdicts=["one"]))
+        keep["completed"](study, found, kept._replace(verdicts=[Verdict("one", "", [], "agrees")]))

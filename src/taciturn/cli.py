@@ -281,7 +281,11 @@ def _app() -> Any:
     @app.command()
     def bench(
         names: Annotated[
-            list[str] | None, Argument(metavar="STUDY", help="Studies to run (default: all comparisons).")
+            list[str] | None,
+            Argument(
+                metavar="STUDY",
+                help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents and privacy-totals).",
+            ),
         ] = None,
         out: Out = Path("results"),
         agent: Annotated[

@@ -1,5 +1,6 @@
 """Tasks: held-out variants are played after training, by the same agent, and differ from the world of training as they say."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Group, Results
 from taciturn.bench.scores import CLASSIC, RANDOM, TUNED, held_out, overall, profiles, won
 from taciturn.bench.tasks import FIELDS, HELD_OUT, TASKS, Task, tasks_of
+from taciturn.cli import main
 from taciturn.policies import Learner
 from taciturn.registry import worlds
 from taciturn.wrappers import Byzantine
@@ -53,6 +55,19 @@ def test_a_held_out_task_is_another_world_with_the_same_spaces(task: Task) -> No
     ]
     assert np.isfinite(found[0]).all()
     assert not np.array_equal(found[0], found[1])
+
+
+def test_tasks_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["taciturn", "list", "tasks", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out)["tasks"].keys() == TASKS.keys()
+    monkeypatch.setattr("sys.argv", ["taciturn", "show", "taciturn/ArmElimination-v0/liars"])
+    with pytest.raises(SystemExit):
+        main()
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "faults means: Byzantine(fraction=0.2, strategy='flip'" in shown
+    assert "measure regret_per_agent (lower is better)" in shown
 
 
 def test_liars_lie_and_others_do_not() -> None:

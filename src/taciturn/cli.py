@@ -114,22 +114,30 @@ def _app() -> Any:
 
     @app.command()
     def show(
-        name: Annotated[str, Argument(help="An environment, a policy or a mechanism, as taciturn list names it.")],
+        name: Annotated[
+            str, Argument(help="An environment, a policy, a mechanism or a task, as taciturn list names it.")
+        ],
     ) -> None:
-        """Describe an environment, a policy or a mechanism."""
+        """Describe an environment, a policy, a mechanism or a task."""
+        from taciturn.bench.tasks import TASKS
         from taciturn.describing import described
 
-        print(described(name))
+        if name in TASKS:
+            print(name)
+            _print_table(TASKS[name].facts)
+        else:
+            print(described(name))
 
     @app.command("list")
     def list_(
         kind: Annotated[
-            str | None, Argument(help="environments, policies, mechanisms, studies or figures (default: all).")
+            str | None, Argument(help="environments, policies, mechanisms, tasks, studies or figures (default: all).")
         ] = None,
         as_json: Json = False,
     ) -> None:
-        """List the environments, policies, mechanisms, studies and figures."""
+        """List the environments, policies, mechanisms, tasks, studies and figures."""
         from taciturn.bench.catalogue import figures, load_studies
+        from taciturn.bench.tasks import TASKS
 
         studies, known = load_studies(), worlds()
         found = {
@@ -139,6 +147,7 @@ def _app() -> Any:
                 for name, policy in policies().items()
             },
             "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
+            "tasks": {id_: task.variant.what for id_, task in TASKS.items()},
             "studies": {name: study.title for name, study in studies.items()},
             "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
         }
@@ -150,7 +159,7 @@ def _app() -> Any:
             return
         world_lines = {id_: f"{name:22} {_first_line(known[name])}" for id_, name in found["environments"].items()}
         sections = {"environments": {"": world_lines}, "policies": _by_module(found["policies"])}
-        sections |= {kind: {"": found[kind]} for kind in ("mechanisms", "studies", "figures")}
+        sections |= {kind: {"": found[kind]} for kind in ("mechanisms", "tasks", "studies", "figures")}
         sections = {name: sections[name] for name in chosen}
         width = max(len(name) for parts in sections.values() for rows in parts.values() for name in rows)
         for section, parts in sections.items():

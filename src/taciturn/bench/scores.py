@@ -14,12 +14,11 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import NOT_TESTED, Plot, Table
 from taciturn.bench.tables import NONE, estimate_text, interval, mean_text, number
-from taciturn.bench.tasks import Task, tasks_of
+from taciturn.bench.tasks import HIGHER, Task, tasks_of
 
 RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
 YOURS, RETURN = "yours", "return"
 DESIGNED, LEARNED = (CLASSIC, PAPER), (PLAIN, TUNED)
-HIGHER = ("rate", RETURN)  # of the measures, those of which more is better
 Panels = list[tuple[str, Results]]
 """The name of each world, and its results."""
 

@@ -11,6 +11,7 @@ from taciturn.wrappers import Byzantine, LossyChannel, Stragglers
 __all__ = ["FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant"]
 
 Entry = tuple[str, Config]
+HIGHER = ("rate", "return")  # of the measures, those of which more is better
 
 
 class Variant(NamedTuple):
@@ -149,6 +150,22 @@ class Task(NamedTuple):
     def held_out(self) -> bool:
         """Whether nothing has been trained in it."""
         return self.name != STANDARD
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What `taciturn show` prints of it, by name."""
+        standard = "" if self.held_out else "; learners train here, in streams of their own"
+        params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        faults = "; ".join(f"{channel}: {fault!r}" for channel, fault in self.variant.faults.items())
+        others = ", ".join(f"{share:g} x {name}" for name, share in self.variant.individuals.items())
+        return [
+            ("what", self.variant.what + standard),
+            ("world", f"{self.env}({params})"),
+            *([("faults", faults)] if faults else []),
+            *([("individuals", others)] if self.env == "elicitation_v0" else []),
+            ("measure", f"{self.measure} ({'higher' if self.measure in HIGHER else 'lower'} is better)"),
+            ("run", f"taciturn bench agents --agent AGENT --where kind=yours --where env={self.env} --out FOLDER"),
+        ]
 
     @property
     def metric(self) -> str:

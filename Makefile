@@ -9,11 +9,11 @@ EXAMPLES = $(sort $(wildcard examples/*.py))
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: help bench test lint format types docs examples libraries speed build clean
+.PHONY: help bench test slow lint format types docs examples libraries speed build clean
 
 help:
 	@echo "make bench      run the quick benchmark and say where its report lies"
-	@echo "make test       run the test suite"
+	@echo "make test       run the tests, without the slow ones        make slow     run these"
 	@echo "make lint       ruff: rules and format        make format   apply both"
 	@echo "make types      mypy --strict                 make docs     build the HTML pages"
 	@echo "make examples   run every example             make build    wheel and sdist in dist/"
@@ -26,7 +26,11 @@ bench: $(VENV)/.bench
 	$(BIN)/taciturn bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+# Those that took a second or more when `pytest --record-slow` last wrote tests/slow.json, and those that say so.
+slow: $(VENV)/.dev
+	$(BIN)/pytest -n $(WORKERS) -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

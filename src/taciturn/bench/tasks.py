@@ -123,7 +123,7 @@ HELD_OUT: dict[str, dict[str, Variant]] = {
     "elicitation_v0": {
         "uneven": Variant("privacy costs differ between individuals", {"cost_spread": 0.5}),
         "generous": Variant("individuals take the largest budget that they may, whatever is paid", individuals={"Truthful": 1.0}),
-        "mixed": Variant("a third of the individuals take the largest budget, the others respond best", individuals={"BestResponse": 2.0, "Truthful": 1.0}),
+        "mixed": Variant("a third always takes the largest budget", individuals={"BestResponse": 2.0, "Truthful": 1.0}),
     },
 }  # fmt: skip
 

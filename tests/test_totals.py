@@ -88,7 +88,7 @@ def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
     ).any()
 
 
-def group(policy: str, kind: str, total: Any, regret: float) -> Group:
+def group(policy: str, kind: str, total: Any, regret: float, messages: float = 1.0) -> Group:
     config = {
         "env": "gossip_bandit_v0",
         "env_params": {},
@@ -98,7 +98,11 @@ def group(policy: str, kind: str, total: Any, regret: float) -> Group:
         "total": total,
     }
     return Group(
-        config, np.arange(3), {"popularity_regret": np.full(3, regret), "messages": np.ones(3)}, {}, np.ones(3)
+        config,
+        np.arange(3),
+        {"popularity_regret": np.full(3, regret), "messages": np.full(3, messages)},
+        {},
+        np.ones(3),
     )
 
 
@@ -114,6 +118,9 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
         ("no privacy", "PPCL", "1.00"), ("no privacy", "Voter", "0.50"), ("no privacy", "Random", "0.00"),
         ("1", "Voter", "0.25"), ("1", "Random", "0.00"), ("1", "PPCL", "-0.25"),
     ]  # fmt: skip
+    near = [group("Quiet", "classic", 1.0, 0.4199, 0.5), group("Silent", "classic", 1.0, 0.4201, 0.0)]
+    best, _ = STUDY.tables(Results([*results, *near]))
+    assert [row[-1] for row in best.rows] == ["PPCL: 1", "Quiet: 0.5000"], "Silent is worse by more than 5%"
     (plot,) = STUDY.plots(results)
     (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
     lines = {tuple(line.get_ydata()) for line in ax.lines if len(line.get_xdata()) == 1}

@@ -3,8 +3,9 @@
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its studies goes to
 `results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with the command, the commit, the
 versions and the hours it took. A run of some cells (`--where`) replaces these and leaves the others as they were. Curves are left out, but
-not the scores of a learner's single runs. Two kinds of pages are made from these files alone: `docs/<study>.md`, if there is one (or the
-page that `PAGES` names), gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts.
+not the scores of a learner's single runs. Pages are made from these files alone: `docs/<study>.md`, if there is one (or the
+page that `PAGES` names), gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts; the report of the package
+gets what became of each paper's claims.
 """
 
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from taciturn.bench.catalogue import load_studies
+from taciturn.bench.claims import FILE, summary
 from taciturn.bench.results import Results, canonical
 from taciturn.bench.store import Store
 from taciturn.bench.study import Study, Table, Verdict
@@ -20,7 +22,8 @@ from taciturn.bench.submission import Submission, merged, of_folder, packed, unp
 from taciturn.bench.tables import ranges, tables_of, verdict_tables
 
 KEPT = Path(__file__).parent / "results" / "studies"
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 PAGES = {"agents": "leaderboard"}  # studies whose page is called otherwise
 VERDICTS = """# Verdicts
 
@@ -65,9 +68,9 @@ def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
 
 
 def pages() -> dict[Path, str]:
-    """The pages of the docs that show kept results, as they should be."""
+    """The pages of the docs that show kept results, and what the report says of the papers' claims, as they should be."""
     found: dict[Path, str] = {}
-    verdicts, note = list[str](), ""
+    verdicts, note, claims = list[str](), "", list[tuple[Study, list[Verdict]]]()
     for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
         origin, results, judged = load(study)
         source = source_of(origin, results)
@@ -77,11 +80,13 @@ def pages() -> dict[Path, str]:
             text = page.read_text(encoding="utf-8")
             found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
         if judged:
+            claims.append((load_studies()[study], judged))
             (table,) = verdict_tables(judged)
             note = table.note
             counts = Counter(one.verdict for one in judged).most_common()
             title, total = load_studies()[study].title, ", ".join(f"{verdict}: {n}" for verdict, n in counts)
             verdicts.append(f"## {title}\n\n{rows_of(table)}\n\n{total}. {source}\n\n{reasons_of(table)}")
+    found[ROOT / "src/taciturn/bench" / FILE] = summary(claims)
     found[DOCS / "verdicts.md"] = f"{VERDICTS}{note}\n\n" + "\n".join(verdicts)
     return found
 

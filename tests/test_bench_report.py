@@ -155,6 +155,10 @@ def test_a_first_table_that_answers_the_question_opens_the_report(
     assert opened.index(">Results<") < opened.index(">Studies<") < opened.index("<svg")
     assert page.index(">Studies<") < page.index("<svg") < page.index(">Results<")
     assert opened.count(">Results<") == page.count(">Results<") == 1
+    papers = "What became of the papers&#x27; claims"
+    assert opened.index(">Results<") < opened.index(papers) < opened.index(">Studies<")
+    assert opened.index("<svg") < opened.index(">Claims that differ<")
+    assert papers not in page
 
 
 def test_figures_are_saved_for_papers(page: str, store: Store) -> None:

@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from taciturn.bench import figures
+from taciturn.bench import claims, figures
 from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Results, describe
 from taciturn.bench.store import Store, write_bytes
@@ -134,6 +134,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     (out / "figures").mkdir(parents=True, exist_ok=True)
     manifest, plan = store.manifest(), store.plan()
     answers, sections, links = list[str](), list[str](), dict[str, str]()
+    papers, differing = claims.tables() if any(study.headline for study in studies) else (None, None)
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
@@ -149,10 +150,10 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         css=CSS,
         script=SCRIPT,
         warning=_warning(quick) if manifest["quick"] else "",
-        answers="".join([*answers, _html(overview(store, studies), links)])
+        answers="".join([*answers, _html(papers) if papers else "", _html(overview(store, studies), links)])
         if links
         else "<p>No cell of these studies is finished.</p>",
-        sections="".join(sections),
+        sections="".join([*sections, f'<section id="claims">{_html(differing)}</section>' if differing else ""]),
         origin=_html(origin_table(manifest)),
     )
     write_bytes(out / "report.html", page.encode())
@@ -259,8 +260,8 @@ def overview(store: Store, studies: Sequence[Study]) -> Table:
     for study in studies:
         results = store.results(study.name)
         if len(results):
-            claims = Counter(verdict.verdict for verdict in study.verdicts(results))
-            told = ", ".join(f"{count} {verdict}" for verdict, count in claims.most_common()) or NONE
+            counts = Counter(verdict.verdict for verdict in study.verdicts(results))
+            told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) or NONE
             rows.append((study.title, best_of_panels(study, results), told))
     columns = ("study", "best of each panel, by the study's score", "claims")
     return Table("Studies", columns, rows, words=frozenset({0, 1, 2}))

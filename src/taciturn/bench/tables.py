@@ -86,7 +86,7 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
         "the verdicts hold together at 95%, as they rest on wider ones (Holm 1979)."
     )
     columns = ("claim", "paper", "ours", "verdict")
-    rows = [(v.quantity, _value(v.paper), ours(v), v.verdict, v.reason) for v in verdicts]
+    rows = [(v.quantity, stated(v.paper), ours(v), v.verdict, v.reason) for v in verdicts]
     return [Table("The paper's claims", columns, rows, note, words=frozenset({0, 3}), explained=True)] if rows else []
 
 
@@ -125,7 +125,7 @@ def _table(
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
         for group in panel:
-            facets = [_value(group.flat.get(name, NONE)) for name in study.facets]
+            facets = [stated(group.flat.get(name, NONE)) for name in study.facets]
             mark = " (reference)" if group is reference else ""
             lines.append([*facets, study.label(group, results) + mark])
             values.append(row(group, reference))
@@ -266,5 +266,5 @@ def spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _value(value: Any) -> str:
+def stated(value: Any) -> str:
     return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,42 @@
+"""What became of the papers' claims in the full runs that this version keeps: counts for each paper, and the claims that differ."""
+
+import json
+from collections.abc import Iterable
+from importlib.resources import files
+
+from taciturn.bench.study import DIFFERS, VERDICTS, Study, Table, Verdict
+from taciturn.bench.tables import ours, stated
+
+FILE = "claims.json"
+
+
+def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:
+    """The text of the file, from the verdicts of full runs."""
+    papers: dict[str, dict[str, list[list[str]]]] = {}
+    for study, verdicts in judged:
+        paper = papers.setdefault(study.title.partition(",")[0], {verdict: [] for verdict in VERDICTS})
+        for one in verdicts:
+            paper[one.verdict].append([one.quantity, stated(one.paper), ours(one)])
+    shown = {
+        title: {"claims": {verdict: len(found[verdict]) for verdict in VERDICTS}, DIFFERS: found[DIFFERS]}
+        for title, found in papers.items()
+    }
+    return json.dumps(shown, ensure_ascii=False, indent=1) + "\n"
+
+
+def tables() -> list[Table]:
+    """A line for each paper, and a line for each claim that differs."""
+    papers = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    counts = [
+        (paper, str(sum(found["claims"].values())), *(str(found["claims"][verdict]) for verdict in VERDICTS))
+        for paper, found in papers.items()
+    ]
+    note = (
+        "From the full runs of `taciturn reproduce` that this version keeps, not from this run. The computed numbers with their intervals "
+        "lie within a declared tolerance (agrees), within a wider one (in kind) or outside it (differs), or that cannot be told."
+    )
+    rows = [(paper, *claim) for paper, found in papers.items() for claim in found[DIFFERS]]
+    return [
+        Table("What became of the papers' claims", ("paper", "claims", *VERDICTS), counts, note),
+        Table("Claims that differ", ("paper", "claim", "paper's", "ours"), rows, words=frozenset({0, 1, 2, 3})),
+    ]

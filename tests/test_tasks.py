@@ -143,8 +143,9 @@ def test_scores_by_hand() -> None:
     (row,) = held_out(panels, lambda group: str(group.config["policy"])).rows
     assert row[0] == "GossipBandit-v0/liars"
     assert row[2].startswith("no: -0.5000")
-    assert row[3] == "0.50"
-    assert row[4].endswith("PPCL"), "the best of the standard task, though Voter is better here"
+    assert row[3].startswith("PPCL: 1"), "the best of the standard task, though Voter is better here"
+    assert row[4].startswith("SharedPPO: 1.500")
+    assert row[4].endswith("score 0.50")
     table = {row[0]: dict(zip(overall(panels).columns[1:], row[1:], strict=True)) for row in overall(panels).rows}
     assert table["plain PPO"]["interquartile mean"].startswith("1.50")
     assert table["plain PPO"]["P(beats designed)"].startswith("1 [")
@@ -167,5 +168,5 @@ def test_tasks_without_a_scale_have_no_score() -> None:
     panels = [("gossip_bandit_v0", panel)]
     (row,) = held_out(panels, lambda group: str(group.config["policy"])).rows
     assert row[2].startswith("yes: 0.7500")
-    assert row[3] == "–"
+    assert row[4].endswith("score –")
     assert all(row[4] == "0" for row in overall(panels).rows)

@@ -87,24 +87,37 @@ def played(panels: Panels, *, held_out: bool) -> list[tuple[Task, Results]]:
 
 
 def held_out(panels: Panels, named: Callable[[Group], str]) -> Table:
-    """The best designed agent and the best learner in each task that nobody trained for."""
+    """The best designed agent, the best learner and the best of the user's own in each task that nobody trained for."""
     rows = []
     for task, panel in played(panels, held_out=True):
         chance = first(panel.select(kind=RANDOM), task.metric)
-        designed, learner = (best(panel, task.measure) for best in (designed_best, learned_best))
+        designed, learner = designed_best(panel, task.measure), learned_best(panel, task.measure)
+        mine = first(panel.select(kind=YOURS), task.measure)
+        if learner is None and mine is None:
+            continue
         texts = [
-            NONE if one is None else f"{mean_text(one.metrics[task.metric])} {named(one)}"
-            for one in (designed, learner)
+            NONE
+            if one is None
+            else f"{named(one)}: {mean_text(one.metrics[task.metric])}, score {normalised(one, chance, designed, task.metric)}"
+            for one in (designed, learner, mine)
         ]
-        score = NONE if learner is None else normalised(learner, chance, designed, task.metric)
-        rows.append((task.id.partition("/")[2], task.variant.what, gain(learner, designed, task.metric), score, *texts))
+        rows.append((task.id.partition("/")[2], task.variant.what, gain(learner, designed, task.metric), *texts))
+    yours = any(row[-1] != NONE for row in rows)
     note = (
         "Nothing has trained in these variants of the worlds, and no setting was chosen in them; algorithms that are designed for a model "
-        "are told its parameters, as always. Each agent is the best of its kind in the standard task. The score of the learner is 0 for "
-        "random play and 1 for the agent that was designed; it is not given where that is no better than random play."
+        "are told its parameters, as always. Each agent is the best of its kind in the standard task. Scores are 0 for random play and 1 "
+        "for the agent that was designed; there is none where that is no better than random play."
     )
-    columns = ("task", "what differs", "does a learner do better?", "score of the learner", "designed", "learned")
-    return Table("Held-out tasks", columns, rows, note, words=frozenset({0, 1, 2, 4, 5}))
+    columns = (
+        "task",
+        "what differs",
+        "does a learner do better?",
+        "designed",
+        "learned",
+        *(["yours"] if yours else []),
+    )
+    rows = [row[: len(columns)] for row in rows]
+    return Table("Held-out tasks", columns, rows, note, words=frozenset(range(len(columns))))
 
 
 def won(panels: Panels) -> str:

@@ -65,7 +65,7 @@ FIELDS: dict[str, Field] = {
     ),
     "recommender_v0": Field(
         {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 30_000,
-        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {})),
+        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0})),
         (("SharedPPO", {}), ("NeuralBandit", {})), {"actions": "cluster"}, ("NeuralBandit",),
     ),
     "elicitation_v0": Field(

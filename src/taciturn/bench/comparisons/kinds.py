@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.agents import bring
 from taciturn.bench import figures
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
-from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, describe
 from taciturn.bench.scores import (
     CLASSIC,
     KINDS,
@@ -233,7 +233,9 @@ class KindsOfAgents(Study):
         rows, kinds = [], (*KINDS, *([YOURS] if any(group.config["kind"] == YOURS for group in results) else []))
         for measure, title, panel in self.worlds(results):
             best = {kind: first(panel.select(kind=kind), measure) for kind in kinds}
-            named = [self.text(best[kind], measure, named=kind in (CLASSIC, PAPER, YOURS)) for kind in kinds]
+            named = [
+                self.text(best[kind], measure, results if kind in (CLASSIC, PAPER, YOURS) else None) for kind in kinds
+            ]
             designed, learner = designed_best(panel, measure), learned_best(panel, measure)
             rows.append((title, gain(learner, designed, measure), *named))
         note = (
@@ -296,11 +298,17 @@ class KindsOfAgents(Study):
             if "replicas" in group.config:
                 raise StoreError(f"{place} must hold a full run, not a quick one")
 
-    def text(self, group: Group | None, measure: str, *, named: bool = False) -> str:
-        """Its mean with interval, and its name."""
+    def text(self, group: Group | None, measure: str, results: Results | None = None) -> str:
+        """Its mean with interval, and its name among `results`."""
         if group is None:
-            return "–"
-        return mean_text(group.metrics[measure]) + f" {self.label(group, Results([group]))}" * named
+            return NONE
+        return mean_text(group.metrics[measure]) + ("" if results is None else f" {self.label(group, results)}")
+
+    def row_label(self, group: Group, results: Results) -> str:
+        """The policy, with its parameters if it plays with others too."""
+        name, own = group.config["policy"], group.config["policy_params"]
+        same = results.select(env=group.config["env"], policy=name)
+        return f"{name} ({describe(own)})" if own and len(same) > 1 else str(name)
 
     def best(self, panel: Results) -> Group | None:
         """By the measure of the world."""

@@ -141,7 +141,7 @@ def make_pages() -> None:
     pages: dict[Path, bytes] = {}
     departures = []
     for section, (title, folder, package, pattern) in SECTIONS.items():
-        rows = []
+        rows: dict[bool, list[tuple[str, str]]] = {True: [], False: []}  # worlds stand before what they are made of
         for file in sorted((ROOT / folder).glob(pattern)):
             if file.name.startswith("_") or (section == "worlds" and file.parent.name == "core"):
                 continue
@@ -154,20 +154,21 @@ def make_pages() -> None:
             label = " ".join([last.replace("_", " ").capitalize(), *(f"({part.replace('_', ' ')})" for part in outer)])
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
             defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
-            if section == "worlds" and last in PICTURES:
-                code += f".. figure:: /_static/{last}.png\n\n   {PICTURES[last]}\n\n"
             if module in WORLDS:
                 drawing = PAGES / section / f"{WORLDS[module]}.png"
                 pages[drawing] = picture(WORLDS[module])
-                code += f"{summary(docstring)}\n\n" + about(WORLDS[module], drawing.name, plain)
+                code = f"{summary(docstring)}\n\n{about(WORLDS[module], drawing.name, plain)}"
+                if last in PICTURES:
+                    code += f".. figure:: /_static/{last}.png\n\n   {PICTURES[last]}\n\n"
+                code += heading("In full", "-")
             text = heading(label, "=") + code + f".. automodule:: {module}\n" + "   :no-members:\n" * (not defines)
             pages[PAGES / section / f"{name}.rst"] = text.encode()
-            rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")
+            rows[module in WORLDS].append((name, f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n"))
             if section == "worlds" and (departure := deviations(docstring)):
                 departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{departure}\n")
-        toctree = f"\n.. toctree::\n   :hidden:\n   :glob:\n\n   {section}/*\n"
-        if rows:
-            pages[PAGES / f"{section}.rst"] = (heading(title, "=") + "".join(rows) + toctree).encode()
+        names, lines = zip(*rows[True], *rows[False], strict=True)
+        toctree = "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {section}/{name}\n" for name in names)
+        pages[PAGES / f"{section}.rst"] = (heading(title, "=") + "".join(lines) + toctree).encode()
     pages[PAGES / "deviations.rst"] = (heading("Deviations from the papers", "=") + "\n".join(departures)).encode()
     for page, content in pages.items():
         write(page, content)

@@ -27,65 +27,66 @@ class Example:
     Attributes:
         policies: to be imported, with commas between them.
         world: parameters of the population.
-        run: who acts, and further arguments of `simulate`.
+        run: who acts, and what else `simulate` is given.
         mechanism: to be imported from `taciturn.wrappers`.
     """
 
     policies: str
     world: str
-    run: str
+    run: tuple[str, ...]
     mechanism: str = ""
 
     def code(self, world: str) -> str:
         """The lines, for a world of this name."""
         wrappers = f"from taciturn.wrappers import {self.mechanism}\n" if self.mechanism else ""
+        given = "".join(f"    {one},\n" for one in (*self.run, "seed=0"))
         return (
             f"import taciturn\nfrom taciturn.envs import {world}\nfrom taciturn.envs.core import picture\n"
             f"from taciturn.policies import {self.policies}\n{wrappers}\n"
-            f"env = {world}.population({self.world})\nrun = taciturn.simulate(env, {self.run}, seed=0)\n"
+            f"env = {world}.population({self.world})\nrun = taciturn.simulate(\n    env,\n{given})\n"
             f"print(run.summary())\nframe = picture(env)  # of the first run: uint8 [400, 640, 3]\n"
         )
 
 
 EXAMPLES = {
-    "round_stopping_v0": Example("OptimalStopping", "num_envs=20", "OptimalStopping(), until=50.0"),
+    "round_stopping_v0": Example("OptimalStopping", "num_envs=20", ("OptimalStopping()", "until=50.0")),
     "federated_training_v0": Example(
         "FixedCount",
         "num_envs=5, clip_norm=0.1",
-        'FixedCount(20), until=60.0, privacy={"update": Gaussian(epsilon=4.0, delta=1e-6)}',
+        ("FixedCount(20)", "until=60.0", 'privacy={"update": Gaussian(epsilon=4.0, delta=1e-6)}'),
         "Gaussian",
     ),
     "federated_bandit_v0": Example(
         "CDPMAB",
         "num_envs=20, num_agents=20, num_arms=30",
-        'CDPMAB(epsilon=1.0), until=3_000, privacy="paper"',
+        ("CDPMAB(epsilon=1.0)", "until=3_000", 'privacy="paper"'),
     ),
     "arm_elimination_v0": Example(
         "EliminationSchedule",
         "num_envs=20, num_arms=30",
-        'EliminationSchedule(), until=3_000, privacy={"means": Laplace(1.0)}',
+        ("EliminationSchedule()", "until=3_000", 'privacy={"means": Laplace(1.0)}'),
         "Laplace",
     ),
     "gossip_bandit_v0": Example(
         "PPCL",
         'num_envs=20, num_agents=400, qualities="chen2021"',
-        'PPCL(epsilon=3.0), until=range(1, 13), record=["popularity"], privacy="paper"',
+        ("PPCL(epsilon=3.0)", "until=range(1, 13)", 'record=["popularity"]', 'privacy="paper"'),
     ),
     "social_bandit_v0": Example(
         "PrivateSocialLearning",
         'num_envs=20, num_agents=40, qualities="tao2023"',
-        'PrivateSocialLearning(), until=60, privacy={"preference": UnaryEncoding(5.0)}',
+        ("PrivateSocialLearning()", "until=60", 'privacy={"preference": UnaryEncoding(5.0)}'),
         "UnaryEncoding",
     ),
     "recommender_v0": Example(
         "TPriDO",
         "num_envs=4, num_agents=4, num_items=400",
-        'TPriDO(epsilon=2.0), until=1_000, privacy="paper"',
+        ("TPriDO(epsilon=2.0)", "until=1_000", 'privacy="paper"'),
     ),
     "elicitation_v0": Example(
         "BestResponse, Wintall",
         "num_envs=20, num_individuals=1000",
-        '{"platform": Wintall(target=1.0), "individual": BestResponse()}, until=50',
+        ('{"platform": Wintall(target=1.0), "individual": BestResponse()}', "until=50"),
     ),
 }
 
@@ -119,7 +120,7 @@ def about(world: str, file: str, plain: Callable[[str], str]) -> str:
         ("Policies that fit", ", ".join(f"``{name}``" for name in fitting(known.world)) + ", and learners"),
     ]
     seen = [
-        (f"``{name}``", f"``{field}``", _places(role.layout.slices[field]), f"{low:,g} to {high:,g}")
+        (f"``{name}``", f"``{field}``", _places(role.layout.slices[field]), f"{low:,.9g} to {high:,.9g}")
         for name, role in roles.items()
         for field, (_, low, high) in role.layout.fields.items()
     ]
@@ -165,7 +166,7 @@ def _parameters(population: Population[Any], params: Any, plain: Callable[[str],
                 shown = meaning.removeprefix(", ".join(known) + ": ")
                 rows.append((_stack(known), _stack(values), plain(shown)))
     rows += [(_stack([name]), _stack([value]), "") for name, value in left.items()]
-    return table(("parameter", "default", "meaning"), rows)
+    return table(("parameter", "default", "meaning"), rows, "parameters")
 
 
 def _stack(texts: list[str]) -> str:
@@ -190,9 +191,9 @@ def _heading(text: str) -> str:
     return f"{text}\n{'-' * len(text)}\n"
 
 
-def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A list-table of reStructuredText, whose header may be empty."""
-    lines = [".. list-table::", *(["   :header-rows: 1"] if header else []), ""]
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]], style: str = "facts") -> str:
+    """A list-table of reStructuredText, whose header may be empty; `style` is its class."""
+    lines = [".. list-table::", f"   :class: {style}", *(["   :header-rows: 1"] if header else []), ""]
     for row in [header, *rows] if header else rows:
         for i, cell in enumerate(row):
             first, *more = cell.split("\n")

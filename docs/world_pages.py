@@ -5,7 +5,7 @@ import inspect
 import io
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,7 +191,7 @@ def _heading(text: str) -> str:
     return f"{text}\n{'-' * len(text)}\n"
 
 
-def table(header: tuple[str, ...], rows: list[tuple[str, ...]], style: str = "facts") -> str:
+def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], style: str = "facts") -> str:
     """A list-table of reStructuredText, whose header may be empty; `style` is its class."""
     lines = [".. list-table::", f"   :class: {style}", *(["   :header-rows: 1"] if header else []), ""]
     for row in [header, *rows] if header else rows:

@@ -62,7 +62,8 @@ def hidden(population: Population[Any]) -> list[str]:
     population.draw(whole := figure.add_subplot())
     canvas.draw()
     drawn = [axes for axes in (whole, *whole.child_axes) if axes.axison or axes.has_data()]
-    areas = {axes: axes.get_legend().get_window_extent() for axes in (whole, *whole.child_axes) if axes.get_legend()}
+    legends = {axes: axes.get_legend() for axes in (whole, *whole.child_axes)}
+    areas = {axes: legend.get_window_extent() for axes, legend in legends.items() if legend}
     return [
         str(axes)
         for axes, area in areas.items()

@@ -70,7 +70,7 @@ EXAMPLES = {
     "gossip_bandit_v0": Example(
         "PPCL",
         'num_envs=20, num_agents=400, qualities="chen2021"',
-        ("PPCL(epsilon=3.0)", "until=range(1, 13)", 'record=["popularity"]', 'privacy="paper"'),
+        ("PPCL(epsilon=3.0)", "until=range(1, 7)", 'record=["popularity"]', 'privacy="paper"'),
     ),
     "social_bandit_v0": Example(
         "PrivateSocialLearning",

@@ -35,7 +35,7 @@ def two_panels(axes: Any, title: str) -> tuple[Any, Any]:
     """Matplotlib axes for a picture of the agents, on the left, and of the history of popularity, on the right."""
     axes.set_axis_off()
     axes.set_title(title, loc="left")
-    return axes.inset_axes((0, 0.02, 0.44, 0.92)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))
+    return axes.inset_axes((0, 0.13, 0.44, 0.8)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))
 
 
 def draw_history(

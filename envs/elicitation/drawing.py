@@ -43,7 +43,7 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
             np.arange(kinds), s.theta[i], "_", color=VERMILION, markersize=18, markeredgewidth=2, label="theta (hidden)"
         )
     reports.set(ylim=(0, 1), xlabel="reported value", ylabel="share")
-    if kinds <= 20:
+    if kinds <= 10:
         reports.set_xticks(np.arange(kinds))
     legend_below(reports, 2, markerscale=0.6)
     upper = max(2 * p.targets[1], float(joined.max(initial=0)))

@@ -27,6 +27,7 @@ html_theme = "furo"
 html_title = "taciturn"
 html_static_path = ["_static"]
 html_css_files = ["taciturn.css"]
+html_logo = html_favicon = "_static/logo.svg"
 html_show_sphinx = False
 html_show_sourcelink = False
 html_copy_source = False
@@ -60,7 +61,7 @@ nitpick_ignore_regex = [
     ("py:(class|obj)", r"\w+|taciturn\..+\.([A-Z]|_\w+)"),
 ]
 
-# Pictures on the pages of worlds, `_static/<name>.png`, and their captions.
+# Further pictures on the pages of worlds, `_static/<name>.png`, and their captions.
 PICTURES = {
     "recommender": (
         "T-PriDO's first agent, which always asks its neighbours, after 1 to 5,000 rounds (`examples/recommender_tree.py`). Above, the "
@@ -82,11 +83,11 @@ SECTIONS = {
 }
 
 
-def write(path: Path, text: str) -> None:
-    """Write a page if it changed, so that a second build rereads little."""
+def write(path: Path, content: bytes) -> None:
+    """Write a page or a picture if it changed, so that a second build rereads little."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+    if not path.exists() or path.read_bytes() != content:
+        path.write_bytes(content)
 
 
 def summary(docstring: str) -> str:
@@ -135,10 +136,12 @@ def heading(text: str, line: str) -> str:
 
 def make_pages() -> None:
     """Write a page for every module, api/<section>/<module>.rst, an index of each section, and the list of deviations."""
-    pages: dict[Path, str] = {}
+    from world_pages import WORLDS, about, picture  # not before `AnyArray` has taken its place
+
+    pages: dict[Path, bytes] = {}
     departures = []
     for section, (title, folder, package, pattern) in SECTIONS.items():
-        rows = []
+        rows: dict[bool, list[tuple[str, str]]] = {True: [], False: []}  # worlds stand before what they are made of
         for file in sorted((ROOT / folder).glob(pattern)):
             if file.name.startswith("_") or (section == "worlds" and file.parent.name == "core"):
                 continue
@@ -151,19 +154,24 @@ def make_pages() -> None:
             label = " ".join([last.replace("_", " ").capitalize(), *(f"({part.replace('_', ' ')})" for part in outer)])
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
             defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
-            if section == "worlds" and last in PICTURES:
-                code += f".. figure:: /_static/{last}.png\n\n   {PICTURES[last]}\n\n"
+            if module in WORLDS:
+                drawing = PAGES / section / f"{WORLDS[module]}.png"
+                pages[drawing] = picture(WORLDS[module])
+                code = f"{summary(docstring)}\n\n{about(WORLDS[module], drawing.name, plain)}"
+                if last in PICTURES:
+                    code += f".. figure:: /_static/{last}.png\n\n   {PICTURES[last]}\n\n"
+                code += heading("In full", "-")
             text = heading(label, "=") + code + f".. automodule:: {module}\n" + "   :no-members:\n" * (not defines)
-            pages[PAGES / section / f"{name}.rst"] = text
-            rows.append(f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n")
+            pages[PAGES / section / f"{name}.rst"] = text.encode()
+            rows[module in WORLDS].append((name, f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n"))
             if section == "worlds" and (departure := deviations(docstring)):
                 departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{departure}\n")
-        toctree = f"\n.. toctree::\n   :hidden:\n   :glob:\n\n   {section}/*\n"
-        if rows:
-            pages[PAGES / f"{section}.rst"] = heading(title, "=") + "".join(rows) + toctree
-    pages[PAGES / "deviations.rst"] = heading("Deviations from the papers", "=") + "\n".join(departures)
-    for page, text in pages.items():
-        write(page, text)
+        names, lines = zip(*rows[True], *rows[False], strict=True)
+        toctree = "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {section}/{name}\n" for name in names)
+        pages[PAGES / f"{section}.rst"] = (heading(title, "=") + "".join(lines) + toctree).encode()
+    pages[PAGES / "deviations.rst"] = (heading("Deviations from the papers", "=") + "\n".join(departures)).encode()
+    for page, content in pages.items():
+        write(page, content)
     for page in set(PAGES.rglob("*.*")) - set(pages):
         page.unlink()
 
@@ -179,8 +187,10 @@ def sections(lines: list[str]) -> list[str]:
 
 def read_plain(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Escape docstrings, which are plain text; in that of a module, a line over an indented block becomes a heading."""
+    from world_pages import WORLDS, without
+
     if what == "module":
-        lines[:] = sections(lines)
+        lines[:] = sections(without(lines) if name in WORLDS else lines)
     elif inspect.getdoc(sys.modules.get(name.rpartition(".")[0])) == inspect.getdoc(obj):
         # A world's class and constructors repeat the docstring of their module, which the page shows already.
         del lines[1:]
@@ -214,6 +224,7 @@ class AnyArray:
 
 
 def setup(app: Sphinx) -> None:
+    sys.path.insert(0, str(Path(__file__).parent))
     numpy.typing.NDArray = AnyArray  # type: ignore[assignment]
     numpy.typing.ArrayLike = type("ArrayLike", (), {"__module__": "numpy.typing"})  # type: ignore[assignment]
     make_pages()

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core.preferences import COLOURS
+from taciturn.envs.core.drawing import COLOURS
 from taciturn.policies import PPCL
 
 times = np.linspace(0.1, 30.0, 300)

@@ -1,5 +1,6 @@
 """The Python in the hand-written pages runs, block after block, and what they list is complete."""
 
+import dataclasses
 import json
 import re
 import runpy
@@ -7,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import world_pages
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from taciturn import privacy, registry
-from taciturn.envs.core import Population
+from taciturn.envs.core import Population, picture
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,6 +29,47 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for block in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         line = text.count("\n", 0, block.start(1))
         exec(compile("\n" * line + block[1], str(page), "exec"), names)
+
+
+def test_every_world_has_an_example() -> None:
+    assert list(world_pages.EXAMPLES) == [entry.name for entry in registry.WORLDS]
+
+
+@pytest.mark.parametrize("world", world_pages.EXAMPLES)
+def test_the_page_of_a_world(world: str) -> None:
+    """Its lines run and leave a picture of what they played; its tables have every entry and parameter, with what it means."""
+    names = world_pages.play(world)
+    assert names["frame"].shape == (400, 640, 3)
+    assert (names["frame"] == picture(names["env"])).all()
+    assert (names["frame"] != 255).any(2).mean() > 0.02, "there is hardly anything in the picture"
+    assert not hidden(names["env"])
+    text, population = world_pages.about(world, "picture.png", str), names["env"]
+    parts = dict(zip(*[iter(re.split(r"^(.+)\n-+\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
+    for role in population.roles.values():
+        assert all(
+            f"``{role.name}``\n     - ``{field}``\n" in parts["What agents see and do"] for field in role.layout.fields
+        )
+    rows = parts["Parameters"].split("\n   * - ")[2:]
+    told = [name for row in rows for name in re.findall(r"``(\w+)``", row.partition("\n     - ")[0])]
+    assert sorted(told) == sorted(field.name for field in dataclasses.fields(population.params))
+    assert not [row for row in rows if row.rstrip().endswith("-")], "a parameter without a meaning"
+    assert all(f"   * - ``{name}``\n" in parts["Channels"] for name in population.channels)
+
+
+def hidden(population: Population[Any]) -> list[str]:
+    """The legends of a picture that lie over the data of some axes, or outside the picture."""
+    canvas = FigureCanvasAgg(figure := Figure(figsize=(6.4, 4.0), dpi=100, layout="constrained"))
+    population.draw(whole := figure.add_subplot())
+    canvas.draw()
+    drawn = [axes for axes in (whole, *whole.child_axes) if axes.axison or axes.has_data()]
+    legends = {axes: axes.get_legend() for axes in (whole, *whole.child_axes)}
+    areas = {axes: legend.get_window_extent() for axes, legend in legends.items() if legend}
+    return [
+        str(axes)
+        for axes, area in areas.items()
+        if any(area.padded(-2).overlaps(other.get_window_extent()) for other in drawn)
+        or not (-1 <= area.x0 < area.x1 <= 641 and -1 <= area.y0 < area.y1 <= 401)
+    ]
 
 
 def test_the_readme_gives_what_was_measured_and_found() -> None:

@@ -645,7 +645,7 @@ class TestWorld:
         figure = pytest.importorskip("matplotlib.figure").Figure()
         axes = figure.add_subplot()
         env.draw(axes, 1)
-        assert f"held-out loss {env.state.loss[1]:.4f}" in axes.get_xlabel()
+        assert f"held-out loss {env.state.loss[1]:.4f}" in axes.get_title("left")
 
     @pytest.mark.parametrize(
         ("name", "value", "allowed"),

@@ -144,6 +144,9 @@ def test_the_citation_names_this_version() -> None:
 
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == taciturn.__version__
+    released = re.search(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert released
+    assert released[1] == taciturn.__version__
     assert [(one["authors"][0]["family-names"], one["year"]) for one in citation["references"]] == [
         ("Chen", 2021), ("Li", 2022), ("Zhou", 2021), ("Tao", 2023), ("Jiang", 2020),
     ]  # fmt: skip

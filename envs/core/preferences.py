@@ -13,13 +13,10 @@ from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
 __all__ = [
-    "COLOURS", "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
-    "SocialPopulation", "best_options", "count_holders", "draw_history", "initial_options",
-    "join_plan", "led_by_wrong", "option_colours", "plan_space", "require_preferences", "split_plan", "two_panels",
+    "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
+    "SocialPopulation", "best_options", "count_holders", "initial_options",
+    "join_plan", "led_by_wrong", "plan_space", "require_preferences", "split_plan",
 ]  # fmt: skip
-
-# Okabe and Ito's colours, which most people can tell apart.
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
 
 # What agents without a preference do.
 SILENT, ZEROS = "silent", "zeros"
@@ -110,36 +107,6 @@ class PopularityHistory:
         resets = np.flatnonzero(np.diff(times) < 0)
         first = resets[-1] + 1 if resets.size else 0
         return times[first:], shares[first:]
-
-
-def option_colours(num_options: int) -> list[Any]:
-    """A colour for each option, and grey for none."""
-    if num_options <= len(COLOURS):
-        return [*COLOURS[:num_options], "#dddddd"]
-    from matplotlib import colormaps
-
-    return [*(colormaps["turbo"](k / (num_options - 1)) for k in range(num_options)), "#dddddd"]
-
-
-def two_panels(axes: Any, title: str) -> tuple[Any, Any]:
-    """Matplotlib axes for a picture of the agents, on the left, and of the history of popularity, on the right."""
-    axes.set_axis_off()
-    axes.set_title(title, loc="left")
-    return axes.inset_axes((0, 0.02, 0.44, 0.92)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))
-
-
-def draw_history(axes: Any, times: Floats, shares: Floats, qualities: Floats, horizon: float, unit: str) -> None:
-    """Draw popularity `shares` [n, K] at `times` [n] as bands."""
-    few = len(qualities) <= len(COLOURS)
-    labels = [f"{k}: {quality:.3g}" if few else "_" for k, quality in enumerate(qualities)]
-    axes.stackplot(times, shares.T, colors=option_colours(len(qualities))[:-1], labels=labels)
-    axes.set_xlim(0, horizon)
-    axes.set_ylim(0, 1)
-    axes.set_xlabel(unit)
-    axes.set_title("popularity (option: quality)", fontsize="medium")
-    axes.spines[["top", "right"]].set_visible(False)
-    if few:
-        axes.legend(loc="lower right", fontsize="small", framealpha=0.85)
 
 
 def best_options(qualities: Floats) -> Bools:

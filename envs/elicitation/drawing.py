@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.envs.core.drawing import BLUE, GREEN, ORANGE, PALE, VERMILION, legend_below
 from taciturn.envs.elicitation.payments import RULES
 
 
@@ -25,31 +26,30 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
     """Draw the last campaign of a replica: the shares of the reports, the estimate of theta, and the budgets chosen."""
     s, p, i = population.state, population.params, replica
     rule, kinds = RULES[s.rule[i]], s.counts.shape[1]
+    axes.set_axis_off()
+    joined = s.budget[i][s.budget[i] >= 0]
+    paid = f"paid {s.paid[i]:.2f} ({s.paid[i] / max(joined.size, 1):.3f} each, bound {s.bound[i]:.3f})"
+    axes.set_title(f"campaign {s.campaign[i]}: {rule.replace('_', ' ')}, {paid}", loc="left", fontsize="medium")
+    reports, budgets = axes.inset_axes((0.09, 0.24, 0.5, 0.68)), axes.inset_axes((0.69, 0.24, 0.3, 0.68))
     shares = s.counts[i] / max(int(s.counts[i].sum()), 1)
-    colours = [
-        "#e0a526" if rule == "wintall" and x == s.winner[i] and not s.degenerate[i] else "#9fb1c7" for x in range(kinds)
-    ]
-    axes.bar(np.arange(kinds), shares, color=colours, width=0.7, label="reports")
+    wins = (np.arange(kinds) == s.winner[i]) & (rule == "wintall") & ~s.degenerate[i]
+    for chosen, colour, name in ((~wins, PALE, "reports"), (wins, ORANGE, "reports that win")):
+        if chosen.any():
+            reports.bar(np.flatnonzero(chosen), shares[chosen], color=colour, width=0.7, label=name)
     if s.counts[i].any() and p.reporting == "k_ary":
         estimate = np.clip(population.estimate(s.counts, s.target)[i], 0, 1)
-        axes.plot(np.arange(kinds), estimate, "D", color="#2a6f4e", markersize=5, label="estimate of theta")
-        axes.plot(np.arange(kinds), s.theta[i], "_", color="#b3403a", markersize=18, markeredgewidth=2, label="theta")
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("reported value (winner in gold)" if rule == "wintall" else "reported value")
-    axes.set_ylabel("share")
-    if kinds <= 20:
-        axes.set_xticks(np.arange(kinds))
-    axes.legend(loc="upper left", frameon=False, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    joined = s.budget[i][s.budget[i] >= 0]
-    inset = axes.inset_axes((0.6, 0.6, 0.38, 0.34))
-    inset.hist(joined, bins=np.linspace(0, max(2 * p.targets[1], float(joined.max(initial=0))), 25), color="#47597e")
-    inset.axvline(s.target[i], color="#b3403a", linewidth=1)
-    inset.set_title(f"eps of {joined.size} of {p.num_individuals}; target {s.target[i]:.2f}", fontsize=8)
-    inset.tick_params(labelsize=7)
-    inset.set_yticks([])
-    axes.set_title(
-        f"campaign {s.campaign[i]}: {rule.replace('_', ' ')}, paid {s.paid[i]:.2f}"
-        f" ({s.paid[i] / max(joined.size, 1):.3f} each, bound {s.bound[i]:.3f})",
-        fontsize=10,
-    )
+        reports.plot(np.arange(kinds), estimate, "D", color=GREEN, markersize=5, label="estimate of theta")
+        reports.plot(
+            np.arange(kinds), s.theta[i], "_", color=VERMILION, markersize=18, markeredgewidth=2, label="theta (hidden)"
+        )
+    reports.set(ylim=(0, 1), xlabel="reported value", ylabel="share")
+    if kinds <= 10:
+        reports.set_xticks(np.arange(kinds))
+    legend_below(reports, 2, markerscale=0.6)
+    upper = max(2 * p.targets[1], float(joined.max(initial=0)))
+    budgets.hist(joined, bins=np.linspace(0, upper, 25), color=BLUE, label=f"{joined.size} of {p.num_individuals}")
+    budgets.axvline(s.target[i], color=VERMILION, linestyle="--", label=f"target {s.target[i]:.2f}")
+    budgets.set(xlabel="budget eps chosen", ylabel="individuals")
+    legend_below(budgets, 1)
+    for part in (reports, budgets):
+        part.spines[["top", "right"]].set_visible(False)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.envs.core.drawing import GREEN, ORANGE, PALE, legend_below
 from taciturn.envs.federated_bandit.model import State, regret
 
 __all__ = ["describe", "draw"]
@@ -34,11 +35,11 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
     pulls = s.weight[i].sum(0) if s.rounds[i] else s.counts[i].sum(0)
     mean = s.broadcast[i] if s.rounds[i] else s.sums[i].sum(0) / np.maximum(pulls, 1)
     spread = 2 * np.sqrt(np.clip(mean * (1 - mean), 0, None) / np.maximum(pulls, 1))
-    for chosen, colour, name in ((~playing, "#c9ced6", "eliminated"), (playing, "#2a6f4e", "in play")):
+    for chosen, colour, name in ((~playing, PALE, "eliminated"), (playing, GREEN, "in play")):
         if (at := chosen & (pulls > 0)).any():
             label = f"{name} ({at.sum()})"
             axes.errorbar(arms[at], mean[at], spread[at], fmt="o", ms=4, color=colour, label=label)
-    axes.plot(arms, s.quality[i].mean(0), "_", ms=8, color="#e0a526", label="true mean")
+    axes.plot(arms, s.quality[i].mean(0), "_", ms=8, color=ORANGE, label="true mean")
     axes.set_xlabel("arm")
     axes.set_ylabel("mean over agents, two standard errors")
     axes.set_ylim(-0.05, 1.05)
@@ -46,5 +47,5 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
         f"slot {s.time[i]} of {population.params.horizon}, {phase(population, i)}, after {s.rounds[i]} rounds\n"
         f"regret {regret(s)[i]:.1f}, communication cost {population.cost(s)[1][i]:g}"
     )
-    axes.legend(loc="lower right", frameon=False)
+    legend_below(axes, 3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -255,7 +255,7 @@ class FederatedTraining(RoundStopping):
         super().draw(axes, replica)
         quality = self._quality()
         loss, accuracy = quality["test_loss"][replica], quality["test_accuracy"][replica]
-        axes.set_xlabel(f"clients (held-out loss {loss:.4f}, accuracy {accuracy:.1%})")
+        axes.set_title(f"{axes.get_title('left')}\nheld-out loss {loss:.4f}, accuracy {accuracy:.1%}", loc="left")
 
     def reward_curve(
         self, seed: int, *, rounds: int = 20, replicas: int = 20, updates_per_round: int | None = None

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.preferences import draw_history, option_colours, two_panels
+from taciturn.envs.core.drawing import draw_history, option_colours, two_panels
 
 __all__ = ["describe", "draw"]
 
@@ -29,10 +29,10 @@ def draw(world: Any, axes: Any, replica: int = 0) -> None:
     side = int(np.ceil(np.sqrt(shown.size)))
     x, y = np.arange(shown.size) % side, -(np.arange(shown.size) // side)
     colours = option_colours(p.num_options)
-    dots.scatter(x, y, s=(150 / side) ** 2, c=[colours[k] for k in s.preference[i, shown]], linewidths=0)
+    dots.scatter(x, y, s=(120 / side) ** 2, c=[colours[k] for k in s.preference[i, shown]], linewidths=0)
     dots.set_xlim(-0.6, side - 0.4)
     dots.set_ylim(0.4 - side, 0.6)
     dots.set_aspect("equal")
     dots.set_axis_off()
     times, shares = world.history.run(i, s.time, world.measure("popularity"))
-    draw_history(bands, times, shares, s.qualities[i], p.horizon, "time")
+    draw_history(axes, bands, times, shares, s.qualities[i], p.horizon, "time")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.preferences import COLOURS
+from taciturn.envs.core.drawing import BLUE, ORANGE, PALE, SKY, VERMILION
 from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.geometry import CONTEXT_BITS
 from taciturn.envs.recommender.rewards import means
@@ -72,14 +72,14 @@ def draw_items(world: Any, axes: Any, known: Sketch, replica: int = 0) -> None:
     mu = means(world.params.family, contexts, s.items[replica, items][None], one)[0]
     axes.plot(mu, ".", ms=2.5, color="#b9bec6", label="mean reward (hidden)", rasterized=True)
     start, end = np.searchsorted(places, known.leaves.T)
-    axes.vlines(start[(start > 0) & (end > start)] - 0.5, 0, 1, color="#e3e6ea", linewidth=0.6, zorder=0)
+    axes.vlines(start[(start > 0) & (end > start)] - 0.5, 0, 1, color=PALE, linewidth=0.6, zorder=0)
     told = ~np.isnan(known.means) & (end > start)
-    style = {"color": COLOURS[0], "linewidth": 2.0, "label": "mean of feedbacks, by cluster"}
+    style = {"color": BLUE, "linewidth": 2.0, "label": "mean of feedbacks, by cluster"}
     axes.hlines(known.means[told], start[told] - 0.5, end[told] - 0.5, **style)
-    axes.plot(mu.argmax(), mu.max(), "*", ms=10, color=COLOURS[1], mec="#333", mew=0.6, label="best item")
+    axes.plot(mu.argmax(), mu.max(), "*", ms=10, color=ORANGE, mec="#333", mew=0.6, label="best item")
     (shown,) = np.nonzero(items == s.shown[replica, 0])
     if shown.size:
-        axes.plot(shown, mu[shown], "o", ms=7, color="none", mec=COLOURS[5], mew=1.8, label="shown")
+        axes.plot(shown, mu[shown], "o", ms=7, color="none", mec=VERMILION, mew=1.8, label="shown")
     axes.set(
         xlim=(-0.5, len(items) - 0.5), ylim=(-0.03, 1.03), xlabel="own items, in the order of the tree", ylabel="reward"
     )
@@ -103,9 +103,9 @@ def draw_cells(world: Any, axes: Any, known: Sketch, replica: int = 0) -> None:
     inside = np.minimum(context, 1 - 2.0**-CONTEXT_BITS)  # the last cell holds its upper edge
     here = ((known.cells[:, 0] <= inside) & (inside < known.cells[:, 1])).all(-1)
     boxes = [Rectangle((a[0], a[1]), b[0] - a[0], b[1] - a[1]) for a, b in zip(low, high, strict=True)]
-    fill = np.where(here, "#d7e6f2", "#ffffff00")
+    fill = np.where(here, f"{SKY}40", "#ffffff00")
     axes.add_collection(PatchCollection(boxes, facecolors=fill, edgecolors="#8a929c", linewidths=0.6))
-    axes.plot(context[0], 0.5 if flat else context[1], "o", ms=5, color=COLOURS[5])
+    axes.plot(context[0], 0.5 if flat else context[1], "o", ms=5, color=VERMILION)
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="context, dimension 1")
     axes.set_title(f"{len(known.cells)} cells of contexts", fontsize="small")
     if flat:

@@ -76,6 +76,7 @@ import numpy as np
 
 from taciturn.envs.core import Layout, LazyInfo, Population, Role, Transition, World, updated
 from taciturn.envs.core.world import K, P, Q
+from taciturn.envs.round_stopping import drawing
 from taciturn.envs.round_stopping.model import (
     Completions,
     Evaluation,
@@ -342,37 +343,7 @@ class RoundStopping(Population[State]):
             "mean_updates": s.updates / rounds, "messages": (s.updates + s.received).astype(np.float64),
         }  # fmt: skip
 
-    def describe(self, replica: int = 0) -> str:
-        s, p, i = self.state, self.params, replica
-        width = min(p.num_clients, 50)
-        received = round(width * s.received[i] / p.num_clients)
-        queued = round(width * (s.received[i] + s.queued[i]) / p.num_clients) - received
-        bar = "#" * received + "+" * queued + "." * (width - received - queued)
-        return (
-            f"t={s.clock[i]:9.2f}  round {s.rounds[i] + 1:4d}  slot {s.slots[i]:7.1f}  [{bar}]  "
-            f"received {s.received[i]}, queued {s.queued[i]}  reward {s.earned[i]:.4f}  rate {rate(s, p)[i]:.6f}"
-        )
-
-    def draw(self, axes: Any, replica: int = 0) -> None:
-        """Draw a replica: the clients by what they do, and the time that has passed."""
-        s, p, i = self.state, self.params, replica
-        counts = {name: int(self.fields(s)[name][i]) for name in ("received", "queued", "computing")}
-        left = 0
-        for (name, count), colour in zip(counts.items(), ("#2a6f4e", "#e0a526", "#c9ced6"), strict=True):
-            axes.barh(1, count, left=left, height=0.8, color=colour, label=f"{name} {count}")
-            left += count
-        if p.objective == "rate":
-            axes.barh(0, s.clock[i] / p.horizon * p.num_clients, height=0.25, color="#47597e")
-            axes.barh(0, p.num_clients, height=0.25, fill=False, edgecolor="#47597e")
-            axes.text(0, 0.25, f"time {s.clock[i]:.2f} of {p.horizon:g}", va="bottom")
-        axes.set_xlim(0, p.num_clients)
-        axes.set_ylim(-0.5, 2.4)
-        axes.set_yticks([])
-        axes.set_xlabel("clients")
-        earned = f"reward {s.earned[i]:.4f}, rate {rate(s, p)[i]:.5f}"
-        axes.set_title(f"round {s.rounds[i] + 1}, slot {s.slots[i]:.0f}: {earned}")
-        axes.legend(loc="upper center", ncols=3, frameon=False)
-        axes.spines[["top", "right", "left"]].set_visible(False)
+    describe, draw = drawing.describe, drawing.draw
 
 
 class _World(World[P, Q, K]):

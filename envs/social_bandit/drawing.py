@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.envs.core.drawing import draw_history, option_colours, two_panels
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import count_holders, draw_history, option_colours, two_panels
+from taciturn.envs.core.preferences import count_holders
 from taciturn.validation import Floats
 
 __all__ = ["describe", "draw"]
@@ -40,11 +41,12 @@ def draw(world: Any, axes: Any, replica: int = 0) -> None:
         left.set_axis_off()
     else:
         left.bar([*range(options), options + 0.5], [*holders, p.num_agents - holders.sum()], color=colours)
-        left.set_xticks([options + 0.5], ["none"])
+        step = -(-options // 10)
+        left.set_xticks([*range(0, options, step), options + 0.5], [*map(str, range(0, options, step)), "none"])
         left.set_title("agents by option", fontsize="medium")
         left.spines[["top", "right"]].set_visible(False)
     times, shares = world.history.run(i, s.time, world.measure("popularity"))
-    draw_history(right, times, shares, s.qualities[i], p.horizon, "round")
+    draw_history(axes, right, times, shares, s.qualities[i], p.horizon, "round")
 
 
 @lru_cache(4)

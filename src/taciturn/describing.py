@@ -12,7 +12,7 @@ from taciturn.envs.core import Layout, Population, World
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, make_world, policies, worlds
 
-__all__ = ["described", "fitting"]
+__all__ = ["described", "fitting", "parameters"]
 
 
 def described(name: str) -> str:
@@ -31,7 +31,7 @@ def described(name: str) -> str:
     if name not in known:
         raise UnknownName("environment, policy or mechanism", name, [*worlds(), *known])
     kind = known[name]
-    return _text(name, _parameters(kind), [], inspect.getdoc(kind) or "")
+    return _text(name, parameters(kind), [], inspect.getdoc(kind) or "")
 
 
 def _world(id_: str, world: World[Any, Any, ...]) -> str:
@@ -47,7 +47,7 @@ def _world(id_: str, world: World[Any, Any, ...]) -> str:
         ("policies", ", ".join(fitting(world)) + "; and learners, which train first (taciturn list policies)"),
         ("metrics", " ".join((inspect.getdoc(type(population).outcome) or "").replace("`", "").split())),
     ]
-    defaults = [(name, repr(getattr(population.params, name))) for name, _ in _parameters(world.Params)]
+    defaults = [(name, repr(getattr(population.params, name))) for name, _ in parameters(world.Params)]
     return _text(id_, defaults, facts, inspect.getdoc(type(population)) or "")
 
 
@@ -97,8 +97,8 @@ def _given(kind: Any) -> list[inspect.Parameter]:
     return [one for one in inspect.signature(kind).parameters.values() if one.kind not in several]
 
 
-def _parameters(kind: Any) -> list[tuple[str, str]]:
-    """Names and defaults."""
+def parameters(kind: Any) -> list[tuple[str, str]]:
+    """Names and defaults of what a caller gives a policy, a mechanism, or the parameters of a world."""
     return [(one.name, "required" if one.default is one.empty else repr(one.default)) for one in _given(kind)]
 
 

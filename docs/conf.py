@@ -44,6 +44,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True}
 autodoc_inherit_docstrings = False
+autodoc_mock_imports = ["flwr"]  # its pins and those of the other tools exclude each other
 napoleon_numpy_docstring = False
 napoleon_attr_annotations = False
 napoleon_use_ivar = True

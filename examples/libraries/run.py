@@ -49,19 +49,22 @@ GROUPS = {
     "rllib": ["ray[rllib]==2.60.0"],
     "benchmarl": ["benchmarl==1.5.2"],
     "agilerl": ["agilerl==2.58.0", "peft==0.21.2"],
+    "flower": ["flwr[simulation]==1.41.0", "stable-baselines3==2.9.2"],
     "pufferlib": ["pufferlib==3.0.0"],
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Library:
-    """A learning library: its title, the name of its example `with_<name>.py`, its package, its module, and its environment."""
+    """A learning library: its title, the name of its example `with_<name>.py`, its package, its module, its environment, and whether
+    worlds are played through classes of its own."""
 
     title: str
     name: str
     package: str
     module: str
     group: str
+    plays: bool = True
 
 
 LIBRARIES = [
@@ -75,6 +78,7 @@ LIBRARIES = [
     Library("BenchMARL", "benchmarl", "benchmarl", "benchmarl", "benchmarl"),
     Library("skrl", "skrl", "skrl", "skrl", "torch"),
     Library("AgileRL", "agilerl", "agilerl", "agilerl", "agilerl"),
+    Library("Flower", "flower", "flwr", "flwr", "flower", plays=False),
     Library("PufferLib", "pufferlib", "pufferlib", "pufferlib", "pufferlib"),
 ]
 UPSTREAM = {
@@ -99,7 +103,9 @@ def measured(library: Library, python: Path) -> dict[str, Any]:
     if status:
         print(printed)
         return told | {"error": last_error(printed)}
-    told["printed"] = [line for line in printed.splitlines() if re.search(r": (rate|regret) [-\d.]+$", line)]
+    told["printed"] = [line for line in printed.splitlines() if re.search(r"[:,] (rate|regret|loss) [-\d.]+$", line)]
+    if not library.plays:
+        return told
     _, printed = called(python, HERE / "probe.py", library.name, timeout=900)
     rows = [json.loads(line) for line in printed.splitlines() if line.startswith('{"world"')]
     told["worlds"] = {row.pop("world"): row for row in rows}
@@ -183,7 +189,7 @@ INTRODUCTION = """# Learning libraries
 Each library below trains in a world of this package and is then brought into `taciturn.simulate`, beside a policy of the package, by the
 route that any user has ({{doc}}`agents`). This page is made by `python examples/libraries/run.py` from
 `benchmarks/results/libraries.json`, on {processor} ({cpus} cores, shared with other work), with Python {python}. The trainings are short:
-their scores show that the route works, not how well a library learns.
+their scores show that the route works, not how well a library learns. In Flower, which trains no agents, agents of this package act.
 
 *Glue lines* adapt the one to the other: an example has them because this package, and not one of the library's own worlds, is learned in.
 *Seconds* is the whole example: start, training and evaluation.

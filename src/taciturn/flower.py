@@ -1,0 +1,251 @@
+"""Rounds of Flower that a stopping policy ends (extra `flower`).
+
+A server of Flower asks clients to train and waits for all their replies, or until a timeout. `StoppingStrategy` wraps any of Flower's
+strategies and asks a policy of `round_stopping_v0` after every slot whether to wait on. What has arrived when the policy stops is
+aggregated by the strategy, and the rest is dropped. The policy sees what that world shows, so that one that was trained there acts here.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from taciturn.agents import bring
+from taciturn.envs.core import Rollout, Transition, as_policies, begin, choice, integer, number, updated
+from taciturn.envs.round_stopping.world import STOP, Params, RoundStopping, State, round_stopping_v0
+from taciturn.validation import Array, Bools, missing_extra
+
+try:
+    from flwr.app import MessageType
+    from flwr.serverapp.strategy import Strategy
+except ImportError as error:
+    raise missing_extra("StoppingStrategy needs flwr", "flower") from error
+
+__all__ = ["StoppingStrategy"]
+
+TIME_KEY = "computing-time"
+
+
+class StoppingStrategy(Strategy):
+    """A strategy of Flower's message API whose training rounds are ended by a policy.
+
+    Two clocks can say what arrives in a slot:
+
+    - `"virtual"`: all clients are trained, and each reply says in its metrics, as `"computing-time"`, after how many seconds it was
+      computed. From then on it queues for the shared channel, on which one queued update is uploaded per slot with the probability
+      `upload_probability`, as in the world. Flower's simulation has no other way to make slow clients without waiting for them.
+    - `"real"`: a slot lasts `slot_time` seconds, and at its end the replies that have come are pulled. Nothing is ever seen as queued,
+      since a server of Flower hears of an update only when it is there; `upload_probability=1` describes that best.
+
+    A run is a session of the world: it ends at its `horizon`, and a round that would end after it is dropped. Flower's rounds after
+    that do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on either clock. A round also ends when no
+    further reply can come, because the others are errors or the timeout has passed.
+
+    Args:
+        strategy: the strategy that samples clients and aggregates, such as `FedAvg()`.
+        policy: who stops the rounds: anything that `taciturn.agents.bring` takes for `round_stopping_v0`.
+        seed: of the uploads' luck on the virtual clock, and of the policy; the same as in `taciturn.simulate`.
+        clock: "virtual" or "real".
+        **parameters: those of `round_stopping_v0`, in seconds; `num_clients` is the number of clients that the strategy samples.
+
+    Attributes:
+        session: the current or last run as a population of one replica: its `clock()`, `measure(...)` and `metrics()`.
+
+    Raises:
+        ValueError: an unknown policy or parameter, one out of range, or Pareto times, which have no slots; while it runs, another number of
+            clients than `num_clients`, or a reply without a computing time >= 0 on the virtual clock.
+
+    On the real clock a client that is late goes on with the round that was stopped, since Flower cannot recall a message, and
+    begins the next one later. `start` must be called on this strategy: another wrapper around it would wait for all replies again.
+    """
+
+    def __init__(self, strategy: Any, policy: Any, *, seed: int, clock: str = "virtual", **parameters: Any) -> None:
+        self.strategy, self.policy = strategy, bring(policy)
+        self.seed = integer("seed", seed, at_least=0)
+        self.clock = choice("clock", clock, ("virtual", "real"))
+        self._world = round_stopping_v0.population(1, **parameters)
+        choice("time_law", self._world.params.time_law, ("geometric",))
+        self.session = Session(self._world.params)
+
+    def start(
+        self,
+        grid: Any,
+        initial_arrays: Any,
+        num_rounds: int | None = None,
+        timeout: float = 3600,
+        train_config: Any = None,
+        evaluate_config: Any = None,
+        evaluate_fn: Callable[[int, Any], Any] | None = None,
+    ) -> Any:
+        """Run a session; the arguments and the result are those of Flower's `Strategy.start`.
+
+        Args:
+            num_rounds: at most so many rounds; None: as many as the horizon admits.
+            timeout: seconds of real time for the replies of a round.
+            evaluate_fn: called before the first round and after each round that was closed; `session.clock()` tells it the time.
+        """
+        if num_rounds is None:
+            params = self.session.params
+            num_rounds = math.floor(params.horizon / params.broadcast_time + 1e-9)
+        policies = as_policies(self._world, self.policy)
+        self._world.reset(seed=self.seed)
+        begin(self._world, policies)
+        self.session.reset(seed=self.seed)
+        stopped = StoppedGrid(grid, Rollout(self.session, policies), self.clock)
+
+        def evaluate(number: int, arrays: Any) -> Any:
+            closed = int(self.session.state.rounds[0])
+            return evaluate_fn(number, arrays) if evaluate_fn is not None and number <= closed else None
+
+        return self.strategy.start(
+            stopped, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn and evaluate
+        )
+
+    def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
+        return self.strategy.configure_train(server_round, arrays, config, grid)
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> Any:
+        return self.strategy.aggregate_train(server_round, replies)
+
+    def configure_evaluate(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
+        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Any]) -> Any:
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+    def summary(self) -> None:
+        self.strategy.summary()
+
+
+class VirtualArrivals:
+    """The replies of a round, in the order in which they arrive by the times that they tell.
+
+    Attributes:
+        received: the replies that have been uploaded.
+        queue: those that have been computed.
+        failed: those that are errors.
+        slots: that have passed.
+    """
+
+    def __init__(self, replies: Iterable[Any], params: Params) -> None:
+        replies = list(replies)
+        self.failed = [reply for reply in replies if reply.has_error()]
+        found = [(computing_slots(reply, params.slot_time), reply) for reply in replies if not reply.has_error()]
+        self.computing = deque(sorted(found, key=lambda one: one[0]))
+        self.received, self.queue = list[Any](), deque[Any]()
+        self.slots = 0.0
+
+    @property
+    def exhausted(self) -> bool:
+        return not self.computing and not self.queue
+
+    def wait(self, uploads: bool) -> None:
+        """Let a slot pass, in which a queued update can be uploaded if `uploads`."""
+        self.slots += 1
+        if uploads and self.queue:
+            self.received.append(self.queue.popleft())
+        while self.computing and self.computing[0][0] <= self.slots:
+            self.queue.append(self.computing.popleft()[1])
+
+
+class RealArrivals:
+    """The replies of a round as they come; the same attributes."""
+
+    def __init__(self, grid: Any, message_ids: Iterable[str | None], params: Params, timeout: float | None) -> None:
+        self.grid, self.slot_time = grid, params.slot_time
+        self.missing = {one for one in message_ids if one is not None}
+        self.begun = time.monotonic()
+        self.end = math.inf if timeout is None else self.begun + timeout
+        self.received, self.failed, self.queue = list[Any](), list[Any](), deque[Any]()
+        self.slots = 0.0
+
+    @property
+    def exhausted(self) -> bool:
+        return not self.missing or time.monotonic() > self.end
+
+    def wait(self, uploads: bool) -> None:
+        """Sleep until the end of the slot, and pull what has come; the slots that this took count too."""
+        time.sleep(max(0.0, self.begun + (self.slots + 1) * self.slot_time - time.monotonic()))
+        for reply in self.grid.pull_messages(self.missing):
+            self.missing.discard(reply.metadata.reply_to_message_id)
+            (self.failed if reply.has_error() else self.received).append(reply)
+        self.slots = max(self.slots + 1, (time.monotonic() - self.begun) // self.slot_time)
+
+
+class Session(RoundStopping):
+    """The round-stopping world, one replica, in which Flower's replies arrive."""
+
+    arrivals: VirtualArrivals | RealArrivals
+
+    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
+        if self.arrivals.exhausted:
+            actions = {"server": np.full((1, 1), STOP)}
+        return super().transition(state, actions)
+
+    def wait(self, state: State, waits: Bools) -> State:
+        p, arrivals = self.params, self.arrivals
+        # Drawn whether it is needed or not, as in the world, so that a seed has the same luck there and here.
+        uploads = bool(self.stream("uploads").random() < p.upload_probability)
+        if not waits[0]:
+            return state
+        arrivals.wait(uploads)
+        slots = np.array([arrivals.slots])
+        total = state.total_slots + (slots - state.slots)
+        return updated(
+            state, received=np.array([len(arrivals.received)]), queued=np.array([len(arrivals.queue)]), slots=slots,
+            total_slots=total, clock=state.rounds * p.broadcast_time + total * p.slot_time,
+        )  # fmt: skip
+
+
+class StoppedGrid:
+    """A grid of Flower's on which a policy ends the rounds of training; all else passes.
+
+    Args:
+        grid: Flower's.
+        rollout: of the policy in a `Session`.
+        clock: "virtual" or "real".
+    """
+
+    def __init__(self, grid: Any, rollout: Rollout, clock: str) -> None:
+        self._grid, self._rollout, self._clock = grid, rollout, clock
+        self._over = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+    def send_and_receive(self, messages: Iterable[Any], *, timeout: float | None = None) -> list[Any]:
+        """The replies that a round is closed with, and its errors; none if it cannot be closed within the session, or that is over."""
+        session: Any = self._rollout.env
+        messages = list(messages)
+        trains = any(one.metadata.message_type.partition(".")[0] == MessageType.TRAIN for one in messages)
+        self._over = bool(session.done[0]) if trains else self._over
+        if self._over:
+            return []
+        if not trains:
+            return list(self._grid.send_and_receive(messages, timeout=timeout))
+        if len(messages) != session.params.num_clients:
+            raise ValueError(
+                f"num_clients must be the number of clients that train in a round, which is {len(messages)}, not "
+                f"{session.params.num_clients}"
+            )
+        if self._clock == "virtual":
+            replies = self._grid.send_and_receive(messages, timeout=timeout)
+            session.arrivals = VirtualArrivals(replies, session.params)
+        else:
+            session.arrivals = RealArrivals(self._grid, self._grid.push_messages(messages), session.params, timeout)
+        closed = session.state.rounds[0]
+        while session.state.rounds[0] == closed and not session.done[0]:
+            self._rollout.play()
+        self._over = session.state.rounds[0] == closed
+        return [] if self._over else [*session.arrivals.received, *session.arrivals.failed]
+
+
+def computing_slots(reply: Any, slot_time: float) -> float:
+    """The slots, at least 1, until a reply has been computed, by the seconds that it tells; ValueError if it does not."""
+    told = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
+    seconds = number(f"{TIME_KEY!r} among the metrics of a reply", told[0] if told else None, at_least=0)
+    # 0.07 / 0.01 is 7.000000000000001 in floating point, but 7 slots are meant.
+    return max(1.0, math.ceil(seconds / slot_time - 1e-9))

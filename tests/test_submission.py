@@ -144,4 +144,6 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
         assert all((one.metrics[name] == before.metrics[name] + better).all() for name in one.metrics)
     assert found.origin["others"][0]["command"] == kept.origin["command"]
     with pytest.raises(ValueError, match="agents must be run whole, since its verdicts need curves"):
-        keep["completed"](study, found, kept._replace(verdicts=[Verdict("one", "", [], "agrees")]))
+        keep["completed"](
+            study, kept._replace(results=Results([again])), kept._replace(verdicts=[Verdict("one", "", [], "agrees")])
+        )

@@ -319,6 +319,18 @@ def test_the_summary_has_a_line_for_each_study(dummies: ModuleType, store: Store
     assert len(text.strip().splitlines()) == 5
 
 
+def test_the_summary_of_the_standing_benchmark_is_its_answer(
+    dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dummies.Noise, "headline", True)
+    console = Console(file=io.StringIO(), width=160)
+    print_summary(store, [dummies.Noise(), dummies.Noise()], console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.startswith("Results\n")
+    assert text.rstrip().endswith(f"in the report: {dummies.Noise.title}")
+    assert "Studies" not in text
+
+
 def test_curves_with_different_times_meet_on_the_range_they_share() -> None:
     one, two = (np.array([0.0, 2.0, 4.0]), np.array([0.0, 2.0, 4.0])), (np.array([1.0, 3.0]), np.array([1.0, 3.0]))
     x, y = figures.common_grid([one, two], points=5)

@@ -250,8 +250,18 @@ def terminal() -> Console:
 
 
 def print_summary(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
-    """Print `overview`."""
-    print_table(overview(store, studies), console)
+    """Print who is best, if the studies answer that, and a line for each of the others; the report has their tables."""
+    console = console or terminal()
+    answers = [study for study in studies if study.headline and len(store.results(study.name))]
+    for study in answers[:1]:
+        print_table(tables_of(study, store.results(study.name))[0], console)
+    if answers[1:]:
+        console.print(
+            f"in the report: {', '.join(study.title for study in answers[1:])}", highlight=False, markup=False
+        )
+    others = [study for study in studies if not study.headline]
+    if others:
+        print_table(overview(store, others), console)
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:

@@ -1,6 +1,7 @@
 """What became of the papers' claims in the full runs that this version keeps: counts for each paper, and the claims that differ."""
 
 import json
+import re
 from collections.abc import Iterable
 from importlib.resources import files
 
@@ -14,7 +15,7 @@ def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:
     """The text of the file, from the verdicts of full runs."""
     papers: dict[str, dict[str, list[list[str]]]] = {}
     for study, verdicts in judged:
-        paper = papers.setdefault(study.title.partition(",")[0], {verdict: [] for verdict in VERDICTS})
+        paper = papers.setdefault(re.split("[,:]", study.title)[0], {verdict: [] for verdict in VERDICTS})
         for one in verdicts:
             paper[one.verdict].append([one.quantity, stated(one.paper), ours(one)])
     shown = {
@@ -32,7 +33,7 @@ def tables() -> list[Table]:
         for paper, found in papers.items()
     ]
     note = (
-        "From the full runs of `taciturn reproduce` that this version keeps, not from this run. The computed numbers with their intervals "
+        "From the full runs of taciturn reproduce that this version keeps, not from this run. The computed numbers with their intervals "
         "lie within a declared tolerance (agrees), within a wider one (in kind) or outside it (differs), or that cannot be told."
     )
     rows = [(paper, *claim) for paper, found in papers.items() for claim in found[DIFFERS]]

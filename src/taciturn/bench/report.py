@@ -109,7 +109,8 @@ PAGE = """<!DOCTYPE html>
 <header>
 <h1>taciturn {version}: benchmark</h1>
 <p>Agents that learn together without telling each other what they know: utility, privacy loss and communication.</p>
-<p class=quiet>An agent of your own, beside all of these: <code>taciturn bench agents --agent sb3:model.zip --out results/mine</code></p>
+<p class=quiet>An agent of your own in all of these worlds:
+<code>taciturn bench agents --agent sb3:model.zip --where kind=yours --out results/mine</code></p>
 {warning}
 </header>
 <main>

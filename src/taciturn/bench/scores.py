@@ -13,12 +13,12 @@ from taciturn.bench import figures, statistics
 from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import NOT_TESTED, Plot, Table
-from taciturn.bench.tables import NONE, estimate_text, interval, mean_text, number
+from taciturn.bench.tables import NONE, estimate, estimate_text, interval, mean_text, number
 from taciturn.bench.tasks import HIGHER, Task, tasks_of
 
 RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
 YOURS, RETURN = "yours", "return"
-DESIGNED, LEARNED = (CLASSIC, PAPER), (PLAIN, TUNED)
+DESIGNED, LEARNED, COMPARED = (CLASSIC, PAPER), (PLAIN, TUNED), (CLASSIC, PAPER, PLAIN, TUNED, YOURS)
 Panels = list[tuple[str, Results]]
 """The name of each world, and its results."""
 
@@ -155,7 +155,7 @@ def pairs(panels: Panels, kind: str, *, held_out: bool) -> tuple[Floats, Floats]
 def overall(panels: Panels) -> Table:
     """Interquartile means of the scores over all tasks, for each kind of agent, and how often it beats what was designed."""
     rows = []
-    for kind in (*KINDS, YOURS):
+    for kind in COMPARED:
         some = [pairs(panels, kind, held_out=held) for held in (False, True)]
         if some[0][0].size:
             rows.append((kind, *(text for mine, theirs in some for text in over_tasks(mine, theirs))))
@@ -180,26 +180,61 @@ def over_tasks(mine: Floats, theirs: Floats) -> tuple[str, str, str]:
 
 def profiles(panels: Panels, name: str) -> list[Plot]:
     """Performance profiles of the kinds: the share of trainings beyond each score, over all tasks; none without scores."""
-    titles = ("tasks that were trained for", "held-out tasks")
-    figure, axes = figures.panels(titles)
-    drawn = False
-    for ax, held in zip(axes, (False, True), strict=True):
-        for index, kind in enumerate((*KINDS, YOURS)):
-            scores, _ = pairs(panels, kind, held_out=held)
-            if scores.size:
-                value, low, high = statistics.performance_profile(scores, SHOWN)
-                ax.plot(SHOWN, value, figures.LINES[index % 4], color=figures.COLORS[index], label=kind)
-                ax.fill_between(SHOWN, low, high, color=figures.COLORS[index], alpha=0.15, linewidth=0)
-                drawn = True
-        ax.set(xlabel="score (0: random play, 1: best designed)", ylabel="share of trainings above", ylim=(-0.02, 1.02))
-    if not drawn:
+    parts = {"tasks that were trained for": False, "held-out tasks": True}
+    found = {
+        title: {kind: scores for kind in COMPARED if (scores := pairs(panels, kind, held_out=held)[0]).size}
+        for title, held in parts.items()
+    }
+    known = {title: kinds for title, kinds in found.items() if kinds}
+    if not known:
         return []
+    figure, axes = figures.panels(list(known))
+    for ax, kinds in zip(axes, known.values(), strict=True):
+        for kind, scores in kinds.items():
+            value, low, high = statistics.performance_profile(scores, SHOWN)
+            index = COMPARED.index(kind)
+            ax.plot(SHOWN, value, figures.LINES[index % 4], color=figures.COLORS[index + 1], label=kind)
+            ax.fill_between(SHOWN, low, high, color=figures.COLORS[index + 1], alpha=0.15, linewidth=0)
+        ax.set(xlabel="score (0: random play, 1: best designed)", ylabel="share of trainings above", ylim=(-0.02, 1.02))
     figures.shared_legend(figure)
     caption = (
         "Performance profiles: the share of trainings, or seeds, over all tasks, whose score is above the one on the horizontal axis; "
         "bands are 95% intervals at each score by itself."
     )
     return [Plot(f"{name}_profile", figure, caption)]
+
+
+def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Plot]:
+    """The scores of all agents in each world's standard task, best first; none where there is no scale."""
+    shown = []
+    for task, panel in played(panels, held_out=False):
+        chance, designed = first(panel.select(kind=RANDOM), task.metric), designed_best(panel, task.metric)
+        if chance is not None and designed is not None and beats(designed, chance, task.metric):
+            low, high = chance.mean(task.metric), designed.mean(task.metric)
+            scores = [(group, (group.metrics[task.metric] - low) / (high - low)) for group in panel]
+            shown.append((task.env, sorted(scores, key=lambda found: -found[1].mean())))
+    if not shown:
+        return []
+    figure, axes = figures.panels(
+        [env for env, _ in shown], width=10.0, height=1.0 + 0.24 * max(len(rows) for _, rows in shown)
+    )
+    for ax, (_, rows) in zip(axes, shown, strict=True):
+        for row, (group, own) in enumerate(rows):
+            value, low, high = estimate(own)
+            color = figures.COLORS[(RANDOM, *COMPARED).index(group.config["kind"])]
+            ax.plot([low, high], [row, row], color=color, linewidth=3, alpha=0.4, solid_capstyle="butt")
+            ax.plot(value, row, "o", color=color, label=group.config["kind"])
+        ax.axvline(1.0, color="#888888", linestyle="--", linewidth=1)
+        ax.set_yticks(range(len(rows)), [named(group) for group, _ in rows])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.grid(axis="y", visible=False)
+        ax.set_xlabel("score")
+    figures.shared_legend(figure)
+    caption = (
+        "Scores in the standard tasks, best first: 0 is random play, and the dashed line at 1 the best that was designed by hand. Means "
+        "with 95% intervals over trainings, or seeds."
+    )
+    return [Plot(f"{name}_ranking", figure, caption)]
 
 
 SHOWN = np.linspace(-0.5, 2.0, 126)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.bench import figures
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, describe
 from taciturn.bench.scores import (
@@ -30,6 +29,7 @@ from taciturn.bench.scores import (
     normalised,
     overall,
     profiles,
+    ranking,
     sign,
     times,
     won,
@@ -200,8 +200,9 @@ class KindsOfAgents(Study):
         ]
 
     def plots(self, results: Results) -> list[Plot]:
-        """How kinds of agents compare over all tasks, and the returns that agents were trained for."""
-        return [*profiles(self.by_world(results), self.name), figures.plot_scores(self, results)]
+        """Who is how good in each world, and how kinds of agents compare over all tasks."""
+        panels = self.by_world(results)
+        return [*ranking(panels, lambda group: self.label(group, results), self.name), *profiles(panels, self.name)]
 
     def answer(self, results: Results) -> Table:
         """The best of each world, how far it is ahead, and whether a learner beats what was designed by hand."""

@@ -1,6 +1,7 @@
 """Run the cells of studies, in this process or in workers, into a store from which an interrupted run can be resumed."""
 
 import contextlib
+import functools
 import importlib
 import math
 import multiprocessing
@@ -130,7 +131,7 @@ def run_study(
 
 def _shard(text: str | None) -> tuple[int, int]:
     """`(i, n)` from "i/n"; the only one of one from None."""
-    found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", text or "1/1")
+    found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", "1/1" if text is None else text)
     if found is None or int(found[1]) > int(found[2]):
         raise ValueError(f"shard must be i/n with whole numbers 1 <= i <= n, as 2/8, not {text!r}")
     return int(found[1]), int(found[2])
@@ -319,14 +320,14 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
         ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
     # Not ray's own retries: it repeats a cell that is short of memory for ever.
     run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
-    left = deque((study, cell, 0) for study, cell in tasks)
+    here, left = code(), deque((study, cell, 0) for study, cell in tasks)
     pending: dict[Any, tuple[Study, Cell, int]] = {}
     try:
         while left or pending:
             while left and len(pending) < IN_FLIGHT:
                 study, cell, deaths = left.popleft()
                 try:
-                    pending[run.remote(study, cell, code())] = study, cell, deaths
+                    pending[run.remote(study, cell, here)] = study, cell, deaths
                 except Exception as error:  # it cannot be sent
                     yield cell, Failure.of(error)
             if not pending:
@@ -354,13 +355,19 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
             ray.shutdown()
 
 
-def _execute_elsewhere(study: Study, cell: Cell, driver: str) -> Outcome:
+def _execute_elsewhere(study: Study, cell: Cell, wanted: str) -> Outcome:
     """`_execute` on a node, whose code must be the driver's."""
-    if code() != driver:
+    found = _code_of_this_process()
+    if found != wanted:
         raise BenchError(
-            f"node {platform.node()} has other code of taciturn ({code()}) than this machine ({driver}): install the same everywhere"
+            f"taciturn has other code on node {platform.node()} ({found}) than here ({wanted}): install the same on both"
         )
     return _execute(study, cell)
+
+
+@functools.cache
+def _code_of_this_process() -> str:
+    return code()
 
 
 BACKENDS = {"serial": _serial, "process": _process, "ray": _ray}

@@ -168,7 +168,7 @@ class Hostile(Study):
 
 
 class Mortal(Study):
-    """Ten cells that log their start and end; of the seeds in `ways` each dies as it says: "raises", "dies", "dies once", "hangs once".
+    """Ten cells that log their start and end; of the seeds in `ways` each dies as it says: "raises", "dies", "dies once", "hangs".
 
     On the node `doomed` of a ray cluster every cell hangs.
     """
@@ -202,7 +202,7 @@ class Mortal(Study):
             raise RuntimeError("as it was told")
         if way == "dies" or (way == "dies once" and not again):
             os.kill(os.getpid(), signal.SIGKILL)
-        if (way == "hangs once" and not again) or (self.doomed and self.doomed == node()):
+        if way == "hangs" or (self.doomed and self.doomed == node()):
             time.sleep(600)
         rng = np.random.default_rng(cell.seed)
         value = float(np.linalg.svd(rng.normal(size=(30, 30)))[1].sum())

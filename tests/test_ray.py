@@ -31,13 +31,14 @@ from bench_dummies import Mortal
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store
 out, log, *resume = sys.argv[1:]
-run_study([Mortal(Path(log), {seed: "hangs once" for seed in range(5, 10)})], Store(out), backend="ray", resume=bool(resume))
+ways = {} if resume else dict.fromkeys(range(5, 10), "hangs")
+run_study([Mortal(Path(log), ways)], Store(out), backend="ray", resume=bool(resume))
 """
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes with one core each, of which the driver is on the first; a third can be added."""
+    """Two nodes with one core each, to which this process is connected."""
     from ray.cluster_utils import Cluster
 
     soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
@@ -47,15 +48,10 @@ def cluster() -> Iterator[Any]:
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": soon})
         made.add_node(num_cpus=1)
         made.wait_for_nodes()
+        ray.init(address=made.address, log_to_driver=False)
         yield made
+        ray.shutdown()
         made.shutdown()
-
-
-@pytest.fixture
-def connected(cluster: Any) -> Iterator[Any]:
-    ray.init(address=cluster.address, log_to_driver=False)
-    yield cluster
-    ray.shutdown()
 
 
 @pytest.fixture
@@ -82,7 +78,7 @@ def undisturbed(dummies: ModuleType, folder: Path) -> Any:
 
 
 def test_two_nodes_give_the_same_bits_as_one_process(
-    connected: Any, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most, wait = 0, ray.wait
 
@@ -101,7 +97,7 @@ def test_two_nodes_give_the_same_bits_as_one_process(
 
 
 def test_a_dead_worker_costs_an_attempt_and_what_raises_is_not_repeated(
-    connected: Any, tmp_path: Path, dummies: ModuleType, capfd: pytest.CaptureFixture[str]
+    cluster: Any, tmp_path: Path, dummies: ModuleType, capfd: pytest.CaptureFixture[str]
 ) -> None:
     study = dummies.Mortal(tmp_path / "log", {2: "dies once", 4: "dies", 6: "raises"})
     store = Store(tmp_path / "out")
@@ -124,16 +120,16 @@ def test_a_dead_worker_costs_an_attempt_and_what_raises_is_not_repeated(
     assert bits(store.path).equals(undisturbed(dummies, tmp_path))
 
 
-def test_cells_of_a_dead_node_run_on_another(connected: Any, tmp_path: Path, dummies: ModuleType) -> None:
-    doomed = connected.add_node(num_cpus=1)
-    connected.wait_for_nodes()
+def test_cells_of_a_dead_node_run_on_another(cluster: Any, tmp_path: Path, dummies: ModuleType) -> None:
+    doomed = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
     study = dummies.Mortal(tmp_path / "log", doomed=doomed.node_id)
 
     def kill() -> None:
         try:
             wait_until(lambda: len(study.noted("start")) > len(study.noted("end")) >= 9, "no cell hangs on the node")
         finally:
-            connected.remove_node(doomed, allow_graceful=False)
+            cluster.remove_node(doomed, allow_graceful=False)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -167,7 +163,7 @@ def test_a_dead_driver_is_resumed(
 
 
 def stuck(study: Any) -> list[tuple[int, int]]:
-    """Seed and process of the cells that hang when they are run for the first time."""
+    """Seed and process of the cells that were started and hang."""
     return [(seed, process) for seed, process in study.noted("start") if seed >= 5]
 
 
@@ -180,7 +176,7 @@ def alive(process: int) -> bool:
 
 
 def test_a_node_with_other_code_ends_the_run(
-    connected: Any, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "code", lambda: "other")
     with pytest.raises(BenchError, match=r"taciturn has other code on node .* \(.*\) than here \(other\)"):

@@ -2,9 +2,9 @@
 
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its studies goes to
 `results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with the command, the commit, the
-versions and the hours it took. Curves are left out, but not the scores of a learner's single runs. Two kinds of pages are made from
-these files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the study's tables between its markers, and
-`docs/verdicts.md` gets all verdicts.
+versions and the hours it took. A run of some cells (`--where`) replaces these and leaves the others as they were. Curves are left out, but
+not the scores of a learner's single runs. Two kinds of pages are made from these files alone: `docs/<study>.md`, if there is one (or the
+page that `PAGES` names), gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts.
 """
 
 import sys
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.results import Results
+from taciturn.bench.results import Results, canonical
 from taciturn.bench.store import Store
-from taciturn.bench.study import Table, Verdict
-from taciturn.bench.submission import of_folder, packed, unpacked
+from taciturn.bench.study import Study, Table, Verdict
+from taciturn.bench.submission import Submission, merged, of_folder, packed, unpacked
 from taciturn.bench.tables import ranges, tables_of, verdict_tables
 
 KEPT = Path(__file__).parent / "results" / "studies"
@@ -36,10 +36,26 @@ def keep(folder: Path) -> list[str]:
     manifest = Store(folder).manifest()
     if manifest["quick"] or manifest["finished"] is None:
         raise ValueError(f"{folder} must hold a finished run in full form, not a quick or unfinished one")
-    for study in manifest["studies"]:
+    for name in manifest["studies"]:
         KEPT.mkdir(exist_ok=True)
-        (KEPT / f"{study}.json").write_text(packed(of_folder(folder, load_studies()[study])), encoding="utf-8")
+        study, file = load_studies()[name], KEPT / f"{name}.json"
+        found = of_folder(folder, study)
+        file.write_text(packed(completed(study, found, unpacked(file)) if file.exists() else found), encoding="utf-8")
     return list(manifest["studies"])
+
+
+def completed(study: Study, found: Submission, kept: Submission) -> Submission:
+    """A run of some cells of a study (`--where`), with the others that the study has from what is kept."""
+    cells = study.cells(quick=False)
+    if sum(group.seeds.size for group in found.results) == len(cells):
+        return found
+    if kept.verdicts:
+        raise ValueError(f"{study.name} must be run whole, since its verdicts need curves, which are not kept")
+    order = list(dict.fromkeys(canonical(cell.config) for cell in cells))
+    groups = [group for group in merged([found, kept]) if canonical(group.config) in order]
+    results = Results(sorted(groups, key=lambda group: order.index(canonical(group.config))))
+    origin = found.origin | {"others": [kept.origin | {"others": []}, *kept.origin.get("others", [])]}
+    return Submission(study.name, origin, results, [])
 
 
 def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
@@ -72,11 +88,17 @@ def pages() -> dict[Path, str]:
 
 def source_of(origin: dict[str, Any], results: Results) -> str:
     """How results came about."""
-    libraries = ", ".join(f"{name} {version}" for name, version in origin["libraries"].items())
     seeds = sorted({int(seed) for group in results for seed in group.seeds})
+    first, *others = (told(one) for one in (origin, *origin.get("others", [])))
+    return f"{first}, for seeds {ranges(seeds)}." + "".join(f" The other cells: {one}." for one in others)
+
+
+def told(origin: dict[str, Any]) -> str:
+    """The command, what it took, and the versions."""
+    libraries = ", ".join(f"{name} {version}" for name, version in origin["libraries"].items())
     return (
-        f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours for seeds {ranges(seeds)}, with "
-        f"Python {origin['python']}, {libraries}."
+        f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours with "
+        f"Python {origin['python']}, {libraries}"
     )
 
 

@@ -17,9 +17,11 @@ import numpy as np
 from common import record
 
 from taciturn.agents import bring
-from taciturn.bench.comparisons.kinds import FIELDS, TUNED, judged, population, sign
+from taciturn.bench.comparisons.kinds import judged, population
 from taciturn.bench.play import FRESH
 from taciturn.bench.results import TUNING_SEEDS
+from taciturn.bench.scores import TUNED, sign
+from taciturn.bench.tasks import FIELDS
 from taciturn.policies.learned.tuning import tuned
 
 TRAININGS = 2

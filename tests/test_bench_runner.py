@@ -297,6 +297,20 @@ def test_names_of_curves_and_figures_cannot_leave_the_folder() -> None:
             Plot(name, Figure(), "")
 
 
+def test_some_cells_of_a_study_are_run_by_their_entries(dummies: ModuleType, tmp_path: Path) -> None:
+    study, store = dummies.Noise(), Store(tmp_path / "out")
+    with pytest.raises(ValueError, match=r"where must leave cells of noise, and none has policy=Nobody$"):
+        run_study([study], store, quick=True, where={"policy": "Nobody"})
+    assert not store.path.exists()
+    some = {"policy": "Plain", "privacy.epsilon": 1.0}
+    run_study([study], store, quick=True, where=some)
+    results, cells = store.results(study.name), study.cells(quick=True)
+    expected = [cell for cell in cells if cell.config["policy"] == "Plain" and cell.config["privacy"]["epsilon"] == 1.0]
+    assert 0 < sum(group.seeds.size for group in results) == len(expected) < len(cells)
+    assert all(group.config in [cell.config for cell in expected] for group in results)
+    assert run_study([study], store, quick=True, resume=True).reused == len(expected), "and the others follow"
+
+
 def test_results_are_grouped_by_configuration(dummies: ModuleType, tmp_path: Path) -> None:
     study, store = dummies.Noise(), Store(tmp_path / "out")
     run_study([study], store, quick=True)

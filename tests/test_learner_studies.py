@@ -14,6 +14,7 @@ from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds
 from taciturn.bench.play import config, evaluate, learns, play
 from taciturn.bench.results import Cell, Group, Results
+from taciturn.bench.scores import CLASSIC, KINDS, YOURS
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
@@ -55,7 +56,7 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
     """In the full form, in the streams of evaluation; the policy is not trained yet when it is handed over, and has the cell's seed."""
     study = load_studies()[name]
     monkeypatch.setattr(module, "simulate", ask)
-    monkeypatch.setattr(kinds, "judged", lambda world, agent, config, seed: ask(world, agent, seed=seed))
+    monkeypatch.setattr(kinds, "judged", lambda world, agent, config, seed, **_: ask(world, agent, seed=seed))
     for _, cell in (one for one in LEARNED if one[0] == name):
         seeds = {c.seed for c in study.cells(quick=False) if c.config == cell.config}
         assert len(seeds) >= 10
@@ -75,7 +76,7 @@ def test_every_world_has_every_kind_of_agent() -> None:
         found.setdefault(cell.config["env"], set()).add(cell.config["kind"])
     assert set(found) == set(worlds())
     for env, some in found.items():
-        assert some == {*kinds.KINDS} - ({kinds.CLASSIC} if env == "arm_elimination_v0" else set())
+        assert some == {*KINDS} - ({CLASSIC} if env == "arm_elimination_v0" else set())
     shops = [
         cell.config for cell in load_studies()["agents"].cells(quick=False) if cell.config["env"] == "recommender_v0"
     ]
@@ -98,7 +99,7 @@ def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPa
         return ppo(policy, env, **given)
 
     monkeypatch.setattr(sb3, "PPO", recorded)
-    monkeypatch.setattr(kinds, "judged", lambda world, agent, config, seed: ask(world, agent, seed=seed))
+    monkeypatch.setattr(kinds, "judged", lambda world, agent, config, seed, **_: ask(world, agent, seed=seed))
     cell = replace(cell, config={**cell.config, "policy_params": {"steps": 2048}})
     with pytest.raises(Asked) as asked:
         load_studies()["agents"].run(cell)
@@ -131,8 +132,8 @@ def test_the_best_of_each_kind() -> None:
         group("gossip_bandit_v0", "paper", "PPCL", "popularity_regret", 1, 1, 1),
         group("gossip_bandit_v0", "plain PPO", kinds.PPO, "popularity_regret", 4.0, 4.1, 4.2),
     ]
-    answer, best, board, plain = kinds.KindsOfAgents().tables(Results([*stopping, *gossip]))
-    assert [(row[1], *row[3:]) for row in answer.rows] == [
+    answer, _, best, board, plain = kinds.KindsOfAgents().tables(Results([*stopping, *gossip]))
+    assert [(row[1], *row[3:6]) for row in answer.rows] == [
         ("LearnedStopping (tuned learner)", "5.10", f"1.24 ({kinds.PPO})", "yes"),
         ("PPCL (paper)", "3.00", "2.00 (Voter)", "no"),
     ]
@@ -162,13 +163,13 @@ def test_an_agent_of_the_users_own_takes_part_where_it_fits(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "three.py").write_text("def act(rows):\n    return (rows[:, 0] < 3).astype(int)\n", encoding="utf-8")
-    stopping = {"env": "round_stopping_v0", "env_params": {}, "kind": kinds.YOURS}
+    stopping = {"env": "round_stopping_v0", "env_params": {}, "kind": YOURS}
     model = sb3.PPO("MlpPolicy", RowsVecEnv(kinds.population(stopping, 1, "training"), seed=0), n_steps=8, batch_size=8)
     model.save("model.zip")
     (study,) = kinds.joined([load_studies()["agents"]], ["three:act", "sb3:model.zip"])
     assert isinstance(study, kinds.KindsOfAgents)
     cells = study.cells(quick=True)
-    own = [cell for cell in cells if cell.config["kind"] == kinds.YOURS]
+    own = [cell for cell in cells if cell.config["kind"] == YOURS]
     assert [cell for cell in cells if cell not in own] == load_studies()["agents"].cells(quick=True)
     fit = {name: {cell.config["env"] for cell in own if cell.config["policy"] == name} for name in study.agents}
     assert fit["sb3:model.zip"] == {"round_stopping_v0"}

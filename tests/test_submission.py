@@ -3,7 +3,9 @@
 import io
 import json
 import re
+import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.store import StoreError
-from taciturn.bench.study import Table
+from taciturn.bench.study import Table, Verdict
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 from taciturn.cli import main
 
@@ -123,3 +125,23 @@ def test_tables_fit_the_window(width: int) -> None:
     console = Console(file=io.StringIO(), width=40)
     print_table(Table("Scores", columns, rows, words=frozenset({0, 1})), console)
     assert console.file.getvalue().count("±1.1") == 6  # type: ignore[attr-defined]
+
+
+def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
+    """New cells count, others stay, and what the study no longer has goes."""
+    keep = runpy.run_path(str(KEPT.parents[2] / "keep.py"))
+    study, kept = KindsOfAgents(), unpacked(KEPT)
+    mine = kept.results.one(policy="OptimalStopping", env="round_stopping_v0")
+    again = replace(mine, metrics={name: values + 1 for name, values in mine.metrics.items()})
+    gone = submission([0], 0.5).results
+    found = keep["completed"](
+        study, kept._replace(results=Results([again])), kept._replace(results=Results([*gone, *kept.results]))
+    )
+    configs = [group.config for group in found.results]
+    assert configs == [group.config for group in kept.results]
+    for one, before in zip(found.results, kept.results, strict=True):
+        better = one.config == mine.config
+        assert all((one.metrics[name] == before.metrics[name] + better).all() for name in one.metrics)
+    assert found.origin["others"][0]["command"] == kept.origin["command"]
+    with pytest.raises(ValueError, match="agents must be run whole, since its verdicts need curves"):
+        keep["completed"](study, found, kept._replace(verdicts=[Verdict("one", "", [], "agrees")]))

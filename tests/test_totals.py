@@ -7,9 +7,10 @@ import pytest
 
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.comparisons.kinds import FIELDS, judged, population
+from taciturn.bench.comparisons.kinds import judged, population
 from taciturn.bench.comparisons.totals import BITS, DELTA, PROTECTED, level_of, ways
 from taciturn.bench.results import RUNS, Cell, Group, Results
+from taciturn.bench.tasks import FIELDS
 from taciturn.policies import PPCL
 from taciturn.registry import make_world
 from taciturn.wrappers import Budget

@@ -1,4 +1,4 @@
-"""The command line: `taciturn list | show | run | train | logged | bench | reproduce | report | audit`."""
+"""The command line: `taciturn list | show | run | train | logged | bench | reproduce | gather | report | audit`."""
 
 import json
 import math
@@ -87,6 +87,12 @@ def _app() -> Any:
     Workers = Annotated[int | None, Option(help="Processes (default: one per core).")]
     Timeout = Annotated[float | None, Option(help="Seconds that a cell may take (backend process).")]
     Shard = Annotated[str | None, Option(help="i/n: run every n-th cell, from the i-th on (see gather).")]
+    Where = Annotated[
+        list[str] | None,
+        Option(
+            help="Only the cells whose configuration has this entry, key=value, as tables name it: policy=PPCL (repeatable)."
+        ),
+    ]
     Resume = Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
     set_help = "A parameter, key=value: of the environment, or of the policy as policy.key=value."
     Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
@@ -109,22 +115,30 @@ def _app() -> Any:
 
     @app.command()
     def show(
-        name: Annotated[str, Argument(help="An environment, a policy or a mechanism, as taciturn list names it.")],
+        name: Annotated[
+            str, Argument(help="An environment, a policy, a mechanism or a task, as taciturn list names it.")
+        ],
     ) -> None:
-        """Describe an environment, a policy or a mechanism."""
+        """Describe an environment, a policy, a mechanism or a task."""
+        from taciturn.bench.tasks import TASKS
         from taciturn.describing import described
 
-        print(described(name))
+        if name in TASKS:
+            print(name)
+            _print_table(TASKS[name].facts)
+        else:
+            print(described(name))
 
     @app.command("list")
     def list_(
         kind: Annotated[
-            str | None, Argument(help="environments, policies, mechanisms, studies or figures (default: all).")
+            str | None, Argument(help="environments, policies, mechanisms, tasks, studies or figures (default: all).")
         ] = None,
         as_json: Json = False,
     ) -> None:
-        """List the environments, policies, mechanisms, studies and figures."""
+        """List the environments, policies, mechanisms, tasks, studies and figures."""
         from taciturn.bench.catalogue import figures, load_studies
+        from taciturn.bench.tasks import TASKS
 
         studies, known = load_studies(), worlds()
         found = {
@@ -134,6 +148,7 @@ def _app() -> Any:
                 for name, policy in policies().items()
             },
             "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
+            "tasks": {id_: task.variant.what for id_, task in TASKS.items()},
             "studies": {name: study.title for name, study in studies.items()},
             "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
         }
@@ -145,7 +160,7 @@ def _app() -> Any:
             return
         world_lines = {id_: f"{name:22} {_first_line(known[name])}" for id_, name in found["environments"].items()}
         sections = {"environments": {"": world_lines}, "policies": _by_module(found["policies"])}
-        sections |= {kind: {"": found[kind]} for kind in ("mechanisms", "studies", "figures")}
+        sections |= {kind: {"": found[kind]} for kind in ("mechanisms", "tasks", "studies", "figures")}
         sections = {name: sections[name] for name in chosen}
         width = max(len(name) for parts in sections.values() for rows in parts.values() for name in rows)
         for section, parts in sections.items():
@@ -257,7 +272,7 @@ def _app() -> Any:
         print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
 
     def play(
-        studies: list[Any], out: Path, backend: Any, as_json: bool, resume: bool, shard: str | None, **how: Any
+        studies: list[Any], out: Path, backend: Any, as_json: bool, resume: bool, where: list[str] | None, **how: Any
     ) -> None:
         """Run studies and write their report; a shard has none."""
         from taciturn.bench.runner import BACKENDS, run_study
@@ -266,24 +281,28 @@ def _app() -> Any:
         if backend not in BACKENDS:
             raise UnknownName("backend", backend, BACKENDS)
         store = Store(out)
-        summary = run_study(studies, store, backend=backend, progress=not as_json, resume=resume, shard=shard, **how)
+        entries = _entries("--where", where or [])
+        summary = run_study(studies, store, backend=backend, progress=not as_json, resume=resume, where=entries, **how)
         failed = [str(file) for file in summary.failed]
         about = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
+        shard, ours = how["shard"], summary.planned - len(failed)
         if shard is None:
             _report(store, studies, as_json, about)
         elif as_json:
             print(json.dumps({"shard": shard} | about))
         else:
-            print(
-                f"{summary.planned - len(failed)} cells of shard {shard}: {out} (taciturn gather puts all shards together)"
-            )
+            print(f"{ours} cells of shard {shard}: {out} (taciturn gather puts all shards together)")
         if failed:
             raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 
     @app.command()
     def bench(
         names: Annotated[
-            list[str] | None, Argument(metavar="STUDY", help="Studies to run (default: all comparisons).")
+            list[str] | None,
+            Argument(
+                metavar="STUDY",
+                help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents and privacy-totals).",
+            ),
         ] = None,
         out: Out = Path("results"),
         agent: Annotated[
@@ -293,6 +312,7 @@ def _app() -> Any:
                 "(repeatable)."
             ),
         ] = None,
+        where: Where = None,
         quick: Quick = False,
         backend: Backend = "process",
         workers: Workers = None,
@@ -309,7 +329,7 @@ def _app() -> Any:
             from taciturn.bench.comparisons.kinds import joined
 
             studies = joined(studies, agent)
-        play(studies, out, backend, as_json, resume, shard=shard, quick=quick, workers=workers, timeout=timeout)
+        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout, shard=shard)
 
     @app.command()
     def reproduce(
@@ -321,6 +341,7 @@ def _app() -> Any:
             ),
         ] = None,
         out: Out = Path("results/reproduction"),
+        where: Where = None,
         quick: Quick = False,
         backend: Backend = "process",
         workers: Workers = None,
@@ -333,7 +354,7 @@ def _app() -> Any:
         from taciturn.bench.catalogue import studies_of_figures
 
         studies = studies_of_figures(names or [])
-        play(studies, out, backend, as_json, resume, shard=shard, quick=quick, workers=workers, timeout=timeout)
+        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout, shard=shard)
 
     @app.command()
     def audit(
@@ -666,19 +687,24 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[i
 
 
 def _settings(settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The policy's and the world's parameters from `policy.key=value` and `key=value`; values are JSON if they parse as such, else text."""
-    own: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
+    """The policy's and the world's parameters from `policy.key=value` and `key=value`."""
+    found = _entries("--set", settings)
+    own = {key.removeprefix("policy."): value for key, value in found.items() if key.startswith("policy.")}
+    return own, {key: value for key, value in found.items() if not key.startswith("policy.")}
+
+
+def _entries(option: str, texts: list[str]) -> dict[str, Any]:
+    """`{key: value}` from `key=value`; values are JSON if they parse as such, else text."""
+    found: dict[str, Any] = {}
+    for one in texts:
+        key, equals, text = one.partition("=")
         if not equals or not key:
-            raise ValueError(f"--set must be key=value, not {setting!r}")
-        where = own if key.startswith("policy.") else others
+            raise ValueError(f"{option} must be key=value, not {one!r}")
         try:
-            where[key.removeprefix("policy.")] = parsed(text)
+            found[key] = parsed(text)
         except ValueError as error:
-            raise ValueError(f"--set {key}: {error}") from error
-    return own, others
+            raise ValueError(f"{option} {key}: {error}") from error
+    return found
 
 
 def _policies(names: str, settings: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -32,9 +32,9 @@ def load_studies() -> dict[str, Study]:
 
 
 def studies_named(names: Iterable[str]) -> list[Study]:
-    """The studies of these names, or `module:Class`; all comparisons if there are none. Raises UnknownName."""
+    """The studies of these names, or `module:Class`; the standing benchmark if there are none. Raises UnknownName."""
     studies = load_studies()
-    chosen = list(names) or [name for name, study in studies.items() if not study.figures]
+    chosen = list(names) or [name for name, study in studies.items() if study.headline]
     return [studies.get(name) or _study(name, studies) for name in chosen]
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from taciturn.bench.progress import Bar, bar, stderr
-from taciturn.bench.results import Cell, Progress, Result
+from taciturn.bench.results import Cell, Config, Progress, Result, describe, matches
 from taciturn.bench.store import BenchError, Store, code, states
 from taciturn.bench.study import Study
 
@@ -70,10 +70,12 @@ Outcomes = Generator[tuple[Cell, Outcome]]
 
 def run_study(
     studies: Sequence[Study], store: Store, *, quick: bool = False, backend: Backend = "serial",
-    workers: int | None = None, resume: bool = False, progress: bool = True, timeout: float | None = None,
+    workers: int | None = None, resume: bool = False, progress: bool = True, timeout: float | None = None, where: Config | None = None,
     shard: str | None = None,
 ) -> Summary:  # fmt: skip
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
+
+    `where` keeps the cells whose configuration has these entries, nested ones named with dots: {"policy": "PPCL"}.
 
     `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit`, and in a worker one that ends its
     process or takes longer than `timeout` seconds, is listed in the summary and does not stop the others. Nothing can stop the cells of
@@ -94,7 +96,9 @@ def run_study(
     if timeout is not None and backend != "process":
         raise ValueError(f"timeout needs backend process, whose cells can be stopped, not {backend}")
     first, shards = _shard(shard)
-    plan = {study.name: study.cells(quick) for study in studies}
+    plan = {study.name: [cell for cell in study.cells(quick) if matches(cell.config, where or {})] for study in studies}
+    if not any(plan.values()):
+        raise ValueError(f"where must leave cells of {', '.join(plan)}, and none has {describe(where or {})}")
     tasks = [(study, cell) for study in studies for cell in plan[study.name]]
     if len({cell.key for _, cell in tasks}) < len(tasks):
         raise ValueError("cells must differ in study, configuration or seed, but some are duplicates")
@@ -318,7 +322,7 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
     if mine:
         local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
         ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
-    # Not ray's own retries: it repeats a cell that is short of memory for ever.
+    # Not ray's own retries: each is told, and those of cells that run out of memory count too.
     run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
     here, left = code(), deque((study, cell, 0) for study, cell in tasks)
     pending: dict[Any, tuple[Study, Cell, int]] = {}

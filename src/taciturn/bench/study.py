@@ -84,9 +84,9 @@ class Study:
 
     `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries that split
     the study into panels (rows are compared within a panel), `color` the entry that determines a row's colour, `rows` those that
-    label it (none: all that vary). With `headline`, the first table opens the report. Nested entries are named with dots:
-    "policy_params.k". `figures` names the published figures and tables that the study reproduces ("jiang2020/3.3"). Studies and cells are
-    pickled to reach worker processes.
+    label it (none: all that vary). With `headline` the study is part of the standing benchmark, and its first table opens the report.
+    Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the study reproduces
+    ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
     """
 
     name: ClassVar[str]

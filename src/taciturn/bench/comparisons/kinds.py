@@ -3,92 +3,60 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.bench import statistics
+from taciturn.bench import figures
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.scores import (
+    CLASSIC,
+    KINDS,
+    PAPER,
+    PLAIN,
+    RANDOM,
+    RETURN,
+    TUNED,
+    YOURS,
+    designed_best,
+    first,
+    gain,
+    held_out,
+    learned_best,
+    normalised,
+    overall,
+    profiles,
+    sign,
+    times,
+    won,
+)
 from taciturn.bench.store import StoreError
-from taciturn.bench.study import Score, Study, Table, register
+from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
-from taciturn.bench.tables import interval, mean_text, number
+from taciturn.bench.tables import NONE, mean_text, number
+from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Variant, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
-from taciturn.policies import BestResponse, Learner
+from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
-from taciturn.registry import make_world, platform_side
+from taciturn.registry import make_policy, make_world, platform_side
 from taciturn.validation import Array
 from taciturn.wrappers import NoPrivacy
 from taciturn.wrappers.channels import private_config
 
-Entry = tuple[str, Config]
-RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
-YOURS = "yours"
-PPO, RETURN = "PPO, plain defaults", "return"
-HIGHER = ("rate", RETURN)  # of the measures, those of which more is better
+PPO = "PPO, plain defaults"
+HELD_OUT_SHARE = 2
+"""A held-out task is judged in this many times fewer runs than the one that was trained for."""
 
 
-class Field(NamedTuple):
-    """Who competes in a world, in which measure, and how plain PPO trains: replicas, and steps over all rows (below five minutes)."""
-
-    world: Config
-    measure: str
-    replicas: int
-    steps: int
-    classic: tuple[Entry, ...]
-    paper: tuple[Entry, ...]
-    tuned: tuple[Entry, ...]
-    for_learners: Config | None = None  # what differs in their form of the same world
-    as_designed: tuple[str, ...] = ()  # learners that act in the form of those that were designed
-
-
-STOPPING: dict[str, Any] = {
-    "classic": (
-        ("OneStepLookAhead", {}), ("FixedCount", {"k": 5}), ("Fraction", {"fraction": 0.1}), ("Deadline", {"slots": 30}),
-        ("WaitForAll", {}),
-    ),
-    "paper": (("OptimalStopping", {}),),
-    "tuned": (("LearnedStopping", {}),),
-}  # fmt: skip
-ISOLATED: tuple[Entry, ...] = (("IsolatedUCB", {}), ("IsolatedThompson", {}))
-COPYING: tuple[Entry, ...] = (("Voter", {}), ("FollowMajority", {}), ("CopyOnReward", {}))
-FIELDS: dict[str, Field] = {
-    "round_stopping_v0": Field({}, "rate", 1, 50_000, **STOPPING),
-    "federated_training_v0": Field({}, "test_loss", 1, 30_000, **STOPPING),
-    "federated_bandit_v0": Field(
-        {"num_agents": 5, "num_arms": 5, "horizon": 1000}, "regret_per_agent", 2, 60_000,
-        tuple((name, {}) for name in ("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "Fed2UCB")),
-        (("CDPMAB", {}), ("SingleAgent", {})), (("LearnedPulls", {}),),
-    ),
-    "arm_elimination_v0": Field({}, "regret_per_agent", 1, 20_000, (), (("EliminationSchedule", {}),), (("LearnedElimination", {}),)),
-    "gossip_bandit_v0": Field(
-        {"num_agents": 20, "horizon": 20.0}, "popularity_regret", 2, 40_000, COPYING + ISOLATED, (("PPCL", {}),), (("SharedPPO", {}),),
-    ),
-    "social_bandit_v0": Field(
-        {"num_agents": 20, "horizon": 50}, "pseudo_regret", 1, 60_000, COPYING + ISOLATED,
-        (("PrivateSocialLearning", {}), ("Replicator", {})), (("SharedPPO", {}),),
-    ),
-    "recommender_v0": Field(
-        {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 30_000,
-        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {})),
-        (("SharedPPO", {}), ("NeuralBandit", {})), {"actions": "cluster"}, ("NeuralBandit",),
-    ),
-    "elicitation_v0": Field(
-        {"num_individuals": 50}, "loss", 1, 20_000,
-        (("FlatRate", {}), ("OutputAgreement", {}), ("PeerTruthSerum", {}), ("PostedPrice", {})),
-        (("Wintall", {}),), (("SharedPPO", {}),),
-    ),
-}  # fmt: skip
-
-
-def population(config: Config, replicas: int, purpose: str) -> Population[Any]:
+def population(config: Config, replicas: int, purpose: str, variant: Variant = AS_TRAINED) -> Population[Any]:
     """Replicas of a world. Platforms of elicitation that were designed need the whole world, and others play one side of it."""
-    world, params = config["env"], config["env_params"]
+    world, params = config["env"], config["env_params"] | dict(variant.params)
     if world == "elicitation_v0" and config["kind"] not in (CLASSIC, PAPER):
-        found = platform_side(replicas, **params)
+        found = platform_side(replicas, individuals=variant.individuals, **params)
     else:
         found = make_world(world).population(replicas, **params)
     found.purpose = purpose
@@ -132,25 +100,29 @@ def brought(cell: Cell, progress: Progress | None) -> Any:
 
 
 def opened(
-    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None
+    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None,
+    variant: Variant = AS_TRAINED,
 ) -> Rollout:  # fmt: skip
     """A fresh run of a policy, which has begun. All are told what stands on the channels: no noise, unless they are given."""
     if channels is None:
         channels = (
             {} if config["env"] == "elicitation_v0" else dict.fromkeys(world.channels, private_config(NoPrivacy()))
         )
-    world.reset(seed=seed, options={"channels": channels})
+    faulty = {name: replace(channels[name], faults=(fault,)) for name, fault in variant.faults.items()}
+    world.reset(seed=seed, options={"channels": {**channels, **faulty}})
+    others = Mixture([(make_policy(name), share) for name, share in variant.individuals.items()])
     whole = len(world.roles) > 1
-    policies = as_policies(world, {"platform": policy, "individual": BestResponse()} if whole else policy)
+    policies = as_policies(world, {"platform": policy, "individual": others} if whole else policy)
     begin(world, policies)
     return Rollout(world, policies)
 
 
 def judged(
-    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None
+    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None,
+    variant: Variant = AS_TRAINED,
 ) -> dict[str, Array]:  # fmt: skip
     """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. Channels are as for `opened`."""
-    rollout, total = opened(world, policy, config, seed, channels), np.zeros(world.num_envs)
+    rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
     whole = len(world.roles) > 1
     while not world.done.all():
         reward = rollout.play().reward
@@ -186,7 +158,7 @@ class KindsOfAgents(Study):
     def cells(self, quick: bool) -> list[Cell]:
         found = [{**one, "replicas": 10} if quick else one for agent in self.agents for one in places(agent)]
         for env, field in FIELDS.items():
-            plain: Config = {"steps": 20_000} if quick else {}
+            plain: Config = {"steps": 8192} if quick else {}
             tuned = () if quick else field.tuned
             entries: tuple[tuple[Entry, ...], ...] = (
                 (("Random", {}),),
@@ -206,15 +178,30 @@ class KindsOfAgents(Study):
         return self.sweep(found, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        world = population(cell.config, cell.config.get("replicas", FRESH), "evaluation")
-        found = judged(world, brought(cell, progress), cell.config, cell.seed)
-        measure = FIELDS[cell.config["env"]].measure
-        scores = found[measure]
-        means = {name: float(found[name].mean()) for name in (RETURN, measure)}
+        agent, replicas = brought(cell, progress), cell.config.get("replicas", FRESH)
+        measure, means, scores = FIELDS[cell.config["env"]].measure, dict[str, float](), np.empty(0)
+        for task in tasks_of(cell.config["env"]):
+            runs = replicas // HELD_OUT_SHARE if task.held_out else replicas
+            world = population(cell.config, runs, "evaluation", task.variant)
+            found = judged(world, agent, cell.config, cell.seed, variant=task.variant)
+            means[task.metric] = float(found[measure].mean())
+            if not task.held_out:
+                means[RETURN], scores = float(found[RETURN].mean()), found[measure]
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def tables(self, results: Results) -> list[Table]:
-        return [self.answer(results), self.winners(results), self.leaderboard(results), self.plain(results)]
+        panels = self.by_world(results)
+        tables = [self.answer(results), overall(panels), held_out(panels, lambda group: self.label(group, results))]
+        return [
+            *(table for table in tables if table.rows),
+            self.winners(results),
+            self.leaderboard(results),
+            self.plain(results),
+        ]
+
+    def plots(self, results: Results) -> list[Plot]:
+        """How kinds of agents compare over all tasks, and the returns that agents were trained for."""
+        return [*profiles(self.by_world(results), self.name), figures.plot_scores(self, results)]
 
     def answer(self, results: Results) -> Table:
         """The best of each world, how far it is ahead, and whether a learner beats what was designed by hand."""
@@ -224,30 +211,22 @@ class KindsOfAgents(Study):
         ):
             best, *others = sorted(panel, key=lambda group: -sign(measure) * group.mean(measure))
             chance, second = first(panel.select(kind=RANDOM), measure), first(others, measure)
-            behind = [
-                "–"
-                if other is None
-                else f"{times(best, other, measure)}{f' ({self.label(other, results)})' * (other is second)}"
-                for other in (chance, second)
-            ]
-            mean = mean_text(best.metrics[measure])
-            rows.append(
-                (title, f"{self.label(best, results)} ({best.config['kind']})", mean, *behind, better.partition(":")[0])
-            )
+            ahead = [NONE if other is None else times(best, other, measure) for other in (chance, second)]
+            name = f"{self.label(best, results)} ({best.config['kind']})"
+            next_best = "" if second is None else f" ({self.label(second, results)})"
+            rows.append((
+                title, name, mean_text(best.metrics[measure]), ahead[0], ahead[1] + next_best, better.partition(":")[0],
+                won(self.by_world(panel)),
+            ))  # fmt: skip
         columns = (
-            "world, measure",
-            "best",
-            "mean",
-            "times better than random",
-            "than the next best",
-            "is a learner better?",
-        )
+            "world, measure", "best", "mean", "times better than random", "than the next best", "is a learner better?", "in held-out tasks",
+        )  # fmt: skip
         note = (
             "Best by its mean, with its 95% interval; learned agents are plain PPO and tuned learners, judged in runs that they have not "
-            'met before. The last column is "yes" or "no" where the interval of the difference between the better learner and the best '
-            "that was designed by hand leaves out 0."
+            'met before. A learner is better ("yes") or not ("no") where the interval of the difference between the better learner and the '
+            "best that was designed by hand leaves out 0; in how many held-out tasks one is better is counted in the same way."
         )
-        return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5}))
+        return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5, 6}))
 
     def winners(self, results: Results) -> Table:
         """The best of each kind, and whether a learner is better than everything that was designed."""
@@ -255,8 +234,7 @@ class KindsOfAgents(Study):
         for measure, title, panel in self.worlds(results):
             best = {kind: first(panel.select(kind=kind), measure) for kind in kinds}
             named = [self.text(best[kind], measure, named=kind in (CLASSIC, PAPER, YOURS)) for kind in kinds]
-            designed = first([x for x in (best[CLASSIC], best[PAPER]) if x], measure)
-            learner = first([x for x in (best[PLAIN], best[TUNED]) if x], measure)
+            designed, learner = designed_best(panel, measure), learned_best(panel, measure)
             rows.append((title, gain(learner, designed, measure), *named))
         note = (
             "The best of each kind by its mean, with 95% intervals over trainings (policies that do not learn: over seeds). The second "
@@ -287,7 +265,7 @@ class KindsOfAgents(Study):
         for measure, title, panel in self.worlds(results):
             way = sign(measure)
             chance = first(panel.select(kind=RANDOM), measure)
-            designed = first([group for group in panel if group.config["kind"] in (CLASSIC, PAPER)], measure)
+            designed = designed_best(panel, measure)
             for rank, group in enumerate(sorted(panel, key=lambda group: -way * group.mean(measure)), 1):
                 scores = np.array([values for _, values in group.curves[RUNS]])
                 failed = "–" if chance is None else f"{(way * (scores - chance.mean(measure)) < 0).mean():.0%}"
@@ -328,13 +306,16 @@ class KindsOfAgents(Study):
         """By the measure of the world."""
         return first(panel, FIELDS[panel.constant["env"]].measure)
 
+    def by_world(self, results: Results) -> list[tuple[str, Results]]:
+        """The name of each world, and its results."""
+        return [(title.removeprefix("env="), panel) for title, panel in self.panels(results)]
+
     def worlds(self, results: Results) -> list[tuple[str, str, Results]]:
         """The measure of each world, a title that says which way it is better, and the world's results."""
         found = []
-        for title, panel in self.panels(results):
-            env = title.removeprefix("env=")
+        for env, panel in self.by_world(results):
             measure = FIELDS[env].measure
-            better = "higher" if measure in HIGHER else "lower"
+            better = "higher" if sign(measure) > 0 else "lower"
             found.append((measure, f"{env}: {measure.replace('_', ' ')} ({better} is better)", panel))
         return found
 
@@ -395,43 +376,6 @@ def digest(agent: str) -> Config:
     return {"content": hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]}
 
 
-def sign(measure: str) -> int:
-    """1 where more is better, or -1."""
-    return 1 if measure in HIGHER else -1
-
-
-def first(groups: Iterable[Group], measure: str) -> Group | None:
-    """The best of the groups by their means; None if there are none."""
-    return max(groups, key=lambda group: sign(measure) * group.mean(measure), default=None)
-
-
-def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:
-    """A mean on the scale on which random play has 0 and the best that was designed by hand has 1."""
-    if chance is None or designed is None:
-        return "–"
-    return f"{share(group, chance, designed, measure) + 0.0:.2f}"  # no -0.00
-
-
-def share(group: Group, chance: Group, designed: Group, measure: str) -> float:
-    """The same as a number."""
-    return (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
-
-
 def world_of(config: Config) -> str:
     """A world and its parameters, to be compared."""
     return json.dumps([config.get("env"), config.get("env_params")], sort_keys=True)
-
-
-def times(best: Group, other: Group, measure: str) -> str:
-    """How many times as good a mean is as another."""
-    one, two = best.mean(measure), other.mean(measure)
-    return f"{(one / two) ** sign(measure):.2f}" if one > 0 and two > 0 else "–"
-
-
-def gain(one: Group | None, other: Group | None, measure: str) -> str:
-    """Whether the first is better, and by how much."""
-    if one is None or other is None:
-        return "not tested"
-    found = statistics.difference(*(sign(measure) * group.metrics[measure] for group in (one, other)))
-    word = "yes" if found.low > 0 else "no" if found.high < 0 else "not decided"
-    return f"{word}: {number(found.value)} {interval(found[1:])}"

@@ -9,23 +9,14 @@ from matplotlib.axes import Axes
 
 from taciturn.agents import bring
 from taciturn.auditing import parse_mechanism
-from taciturn.bench.comparisons.kinds import (
-    CLASSIC,
-    FIELDS,
-    PAPER,
-    RANDOM,
-    first,
-    judged,
-    normalised,
-    population,
-    share,
-    sign,
-)
+from taciturn.bench.comparisons.kinds import judged, population
 from taciturn.bench.figures import COLORS, LINES, MARKERS, panels
 from taciturn.bench.play import FRESH, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.scores import CLASSIC, PAPER, RANDOM, first, normalised, share, sign
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import NONE, mean_text, number
+from taciturn.bench.tasks import FIELDS
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.wrappers import Budget
 from taciturn.wrappers.channels import private_config

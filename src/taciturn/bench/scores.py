@@ -1,0 +1,192 @@
+"""Scores of the standing benchmark: who is best at each task, whether learners beat what was designed, and how kinds of agents compare.
+
+A score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a paper's algorithm, in the same task. Best is
+always meant by the mean in the task that was trained for, so that nobody is chosen after the fact in a held-out one.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+
+from taciturn.bench import figures, statistics
+from taciturn.bench.results import Group, Results
+from taciturn.bench.statistics import Floats
+from taciturn.bench.study import NOT_TESTED, Plot, Table
+from taciturn.bench.tables import NONE, estimate_text, interval, mean_text, number
+from taciturn.bench.tasks import HIGHER, Task, tasks_of
+
+RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
+YOURS, RETURN = "yours", "return"
+DESIGNED, LEARNED = (CLASSIC, PAPER), (PLAIN, TUNED)
+Panels = list[tuple[str, Results]]
+"""The name of each world, and its results."""
+
+
+def sign(measure: str) -> int:
+    """1 where more is better, or -1; of a held-out task, as of the world's own measure."""
+    return 1 if measure.partition("/")[0] in HIGHER else -1
+
+
+def first(groups: Iterable[Group], measure: str) -> Group | None:
+    """The best of the groups by their means; None if there are none."""
+    return max(groups, key=lambda group: sign(measure) * group.mean(measure), default=None)
+
+
+def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:
+    """A mean on the scale on which random play has 0 and the best that was designed by hand has 1; a dash where that is no scale."""
+    if chance is None or designed is None or not beats(designed, chance, measure):
+        return NONE
+    return f"{share(group, chance, designed, measure) + 0.0:.2f}"  # no -0.00
+
+
+def beats(one: Group, other: Group, measure: str) -> bool:
+    """Whether its mean is better."""
+    return sign(measure) * (one.mean(measure) - other.mean(measure)) > 0
+
+
+def share(group: Group, chance: Group, designed: Group, measure: str) -> float:
+    """The same as a number."""
+    return (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
+
+
+def times(best: Group, other: Group, measure: str) -> str:
+    """How many times as good a mean is as another."""
+    one, two = best.mean(measure), other.mean(measure)
+    return f"{(one / two) ** sign(measure):.2f}" if one > 0 and two > 0 else NONE
+
+
+def gain(one: Group | None, other: Group | None, measure: str) -> str:
+    """Whether the first is better, and by how much."""
+    if one is None or other is None:
+        return NOT_TESTED
+    found = statistics.difference(*(sign(measure) * group.metrics[measure] for group in (one, other)))
+    word = "yes" if found.low > 0 else "no" if found.high < 0 else "not decided"
+    return f"{word}: {number(found.value)} {interval(found[1:])}"
+
+
+def designed_best(panel: Results, measure: str) -> Group | None:
+    """The best that was designed by hand."""
+    return first((group for group in panel if group.config["kind"] in DESIGNED), measure)
+
+
+def learned_best(panel: Results, measure: str) -> Group | None:
+    """The best learner, plain PPO or tuned."""
+    return first((group for group in panel if group.config["kind"] in LEARNED), measure)
+
+
+def played(panels: Panels, *, held_out: bool) -> list[tuple[Task, Results]]:
+    """The tasks that were trained for, or the held-out ones, each with the agents that played it."""
+    found = []
+    for env, panel in panels:
+        for task in tasks_of(env):
+            some = Results(group for group in panel if task.metric in group.metrics)
+            if len(some) and task.held_out == held_out:
+                found.append((task, some))
+    return found
+
+
+def held_out(panels: Panels, named: Callable[[Group], str]) -> Table:
+    """The best designed agent and the best learner in each task that nobody trained for."""
+    rows = []
+    for task, panel in played(panels, held_out=True):
+        chance = first(panel.select(kind=RANDOM), task.metric)
+        designed, learner = (best(panel, task.measure) for best in (designed_best, learned_best))
+        texts = [
+            NONE if one is None else f"{mean_text(one.metrics[task.metric])} {named(one)}"
+            for one in (designed, learner)
+        ]
+        score = NONE if learner is None else normalised(learner, chance, designed, task.metric)
+        rows.append((task.id.partition("/")[2], task.variant.what, gain(learner, designed, task.metric), score, *texts))
+    note = (
+        "Nothing has trained in these variants of the worlds, and no setting was chosen in them; algorithms that are designed for a model "
+        "are told its parameters, as always. Each agent is the best of its kind in the standard task. The score of the learner is 0 for "
+        "random play and 1 for the agent that was designed; it is not given where that is no better than random play."
+    )
+    columns = ("task", "what differs", "does a learner do better?", "score of the learner", "designed", "learned")
+    return Table("Held-out tasks", columns, rows, note, words=frozenset({0, 1, 2, 4, 5}))
+
+
+def won(panels: Panels) -> str:
+    """In how many of the held-out tasks the best learner is better than the best that was designed: "1 of 3"."""
+    found = [
+        gain(learned_best(panel, task.measure), designed_best(panel, task.measure), task.metric)
+        for task, panel in played(panels, held_out=True)
+    ]
+    known = [text for text in found if text != NOT_TESTED]
+    return f"{sum(text.startswith('yes') for text in known)} of {len(known)}" if known else NONE
+
+
+def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:
+    """The scores of the best of a kind, and of the best that was designed, each training's or seed's; None without them or a scale."""
+    group, chance = (first(panel.select(kind=one), task.measure) for one in (kind, RANDOM))
+    designed = designed_best(panel, task.measure)
+    if group is None or chance is None or designed is None or not beats(designed, chance, task.metric):
+        return None
+    low, high = chance.mean(task.metric), designed.mean(task.metric)
+    mine, theirs = ((x - low) / (high - low) for x in group.paired(designed, task.metric))
+    return np.asarray(mine), np.asarray(theirs)
+
+
+def pairs(panels: Panels, kind: str, *, held_out: bool) -> tuple[Floats, Floats]:
+    """The same at all tasks that the kind played, [runs, tasks] each, with as many runs as all of them have."""
+    found = [pair_of(task, panel, kind) for task, panel in played(panels, held_out=held_out)]
+    known = [pair for pair in found if pair is not None]
+    if not known:
+        return np.empty((0, 0)), np.empty((0, 0))
+    runs = min(len(mine) for mine, _ in known)
+    mine, theirs = (np.stack([pair[side][:runs] for pair in known], axis=1) for side in (0, 1))
+    return mine, theirs
+
+
+def overall(panels: Panels) -> Table:
+    """Interquartile means of the scores over all tasks, for each kind of agent, and how often it beats what was designed."""
+    rows = []
+    for kind in (*KINDS, YOURS):
+        some = [pairs(panels, kind, held_out=held) for held in (False, True)]
+        if some[0][0].size:
+            rows.append((kind, *(text for mine, theirs in some for text in over_tasks(mine, theirs))))
+    ours = ("tasks", "interquartile mean", "P(beats designed)")
+    columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in ours))
+    note = (
+        "Scores are 0 for random play and 1 for the best that was designed by hand. Of each kind the agent that is best in a world's "
+        "standard task plays all tasks of that world. P is the probability that a training, or a seed, beats the best designed agent on "
+        "the same instances, averaged over tasks; a tie counts one half. Tasks in which that agent is no better than random play have no "
+        "scale, and are left out. Brackets are 95% intervals."
+    )
+    return Table("All tasks together", columns, rows, note)
+
+
+def over_tasks(mine: Floats, theirs: Floats) -> tuple[str, str, str]:
+    """The number of tasks, the interquartile mean of scores [runs, tasks], and the probability that they beat the others."""
+    if not mine.size:
+        return "0", NONE, NONE
+    better = partial(statistics.probability_of_improvement, paired=True)
+    return str(mine.shape[1]), estimate_text(statistics.iqm, mine), estimate_text(better, mine, theirs)
+
+
+def profiles(panels: Panels, name: str) -> list[Plot]:
+    """Performance profiles of the kinds: the share of trainings beyond each score, over all tasks; none without scores."""
+    titles = ("tasks that were trained for", "held-out tasks")
+    figure, axes = figures.panels(titles)
+    drawn = False
+    for ax, held in zip(axes, (False, True), strict=True):
+        for index, kind in enumerate((*KINDS, YOURS)):
+            scores, _ = pairs(panels, kind, held_out=held)
+            if scores.size:
+                value, low, high = statistics.performance_profile(scores, SHOWN)
+                ax.plot(SHOWN, value, figures.LINES[index % 4], color=figures.COLORS[index], label=kind)
+                ax.fill_between(SHOWN, low, high, color=figures.COLORS[index], alpha=0.15, linewidth=0)
+                drawn = True
+        ax.set(xlabel="score (0: random play, 1: best designed)", ylabel="share of trainings above", ylim=(-0.02, 1.02))
+    if not drawn:
+        return []
+    figures.shared_legend(figure)
+    caption = (
+        "Performance profiles: the share of trainings, or seeds, over all tasks, whose score is above the one on the horizontal axis; "
+        "bands are 95% intervals at each score by itself."
+    )
+    return [Plot(f"{name}_profile", figure, caption)]
+
+
+SHOWN = np.linspace(-0.5, 2.0, 126)

@@ -1,0 +1,171 @@
+"""Tasks: held-out variants are played after training, by the same agent, and differ from the world of training as they say."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taciturn.agents import bring
+from taciturn.bench.catalogue import load_studies
+from taciturn.bench.comparisons import kinds
+from taciturn.bench.play import config
+from taciturn.bench.results import Cell, Group, Results
+from taciturn.bench.scores import CLASSIC, RANDOM, TUNED, held_out, overall, profiles, won
+from taciturn.bench.tasks import FIELDS, HELD_OUT, TASKS, Task, tasks_of
+from taciturn.cli import main
+from taciturn.policies import Learner
+from taciturn.registry import worlds
+from taciturn.wrappers import Byzantine
+
+STUDY: Any = load_studies()["agents"]
+
+
+def test_every_world_has_held_out_tasks() -> None:
+    assert set(HELD_OUT) == set(FIELDS) == set(worlds())
+    assert all(len(HELD_OUT[env]) >= 2 for env in worlds())
+    assert "taciturn/GossipBandit-v0/liars" in TASKS
+    for env in worlds():
+        standard, *others = tasks_of(env)
+        assert (standard.name, standard.held_out, standard.metric) == ("standard", False, FIELDS[env].measure)
+        assert all(task.held_out and task.metric == f"{task.measure}/{task.name}" for task in others)
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS.values() if task.held_out], ids=lambda task: task.id)
+def test_a_held_out_task_is_another_world_with_the_same_spaces(task: Task) -> None:
+    """Learners can act in it, and its runs are not those of the standard task."""
+    standard = tasks_of(task.env)[0]
+    one = config(task.env, "Random", {}, **FIELDS[task.env].world) | {"kind": RANDOM}
+    there, here = (kinds.population(one, 10, "evaluation", x.variant) for x in (task, standard))
+    for role, seen in here.roles.items():
+        assert there.roles[role].layout.fields.keys() == seen.layout.fields.keys()
+        assert there.roles[role].layout.size == seen.layout.size
+        assert there.roles[role].action_space == seen.action_space
+    policy = {
+        "gossip_bandit_v0": "Voter",
+        "social_bandit_v0": "Voter",
+        "federated_bandit_v0": "CDPMAB",
+        "arm_elimination_v0": "EliminationSchedule",
+    }
+    name = policy.get(task.env, "Random")
+    one |= {"policy": name}
+    found = [
+        kinds.judged(world, bring(name), one, 0, variant=x.variant)[task.measure]
+        for world, x in ((there, task), (here, standard))
+    ]
+    assert np.isfinite(found[0]).all()
+    assert not np.array_equal(found[0], found[1])
+
+
+def test_tasks_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["taciturn", "list", "tasks", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out)["tasks"].keys() == TASKS.keys()
+    monkeypatch.setattr("sys.argv", ["taciturn", "show", "taciturn/ArmElimination-v0/liars"])
+    with pytest.raises(SystemExit):
+        main()
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "faults means: Byzantine(fraction=0.2, strategy='flip'" in shown
+    assert "measure regret_per_agent (lower is better)" in shown
+
+
+def test_liars_lie_and_others_do_not() -> None:
+    """Independently: round(0.2 x 20) agents of each replica are liars in the memory of the fault that stands on the channel."""
+    task = TASKS["taciturn/GossipBandit-v0/liars"]
+    one = config(task.env, "Voter", {}, **FIELDS[task.env].world) | {"kind": CLASSIC}
+    world = kinds.population(one, 5, "evaluation", task.variant)
+    kinds.opened(world, bring("Voter"), one, 0, variant=task.variant)
+    (fault,) = world.channels["preference"].config.faults
+    assert isinstance(fault, Byzantine)
+    assert fault.fraction == 0.2
+
+
+def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the standard world, before anything is judged; the same agent plays every task, in fewer runs where it is held out."""
+    events: list[tuple[Any, ...]] = []
+
+    class Student(Learner):
+        trained = False
+
+        def begin(self, view: Any) -> None:
+            if not self.trained:
+                self.fit(view)
+
+        def fit(self, view: Any) -> None:
+            self.trained = True
+            events.append(("trained", view.params.num_agents))
+
+        def act(self, obs: Any, mask: Any = None) -> Any:
+            return np.zeros((*obs.shape[:2], 3), np.int64)
+
+    agent = Student()
+    monkeypatch.setattr(kinds, "brought", lambda cell, progress: agent)
+    judge = kinds.judged
+
+    def recorded(world: Any, policy: Any, config: Any, seed: int, **given: Any) -> Any:
+        assert policy is agent
+        found = judge(world, policy, config, seed, **given)
+        events.append((given["variant"].what, world.num_envs, world.purpose))
+        return found
+
+    monkeypatch.setattr(kinds, "judged", recorded)
+    env = "gossip_bandit_v0"
+    cell = Cell("agents", config(env, "PPCL", {}, **FIELDS[env].world) | {"kind": TUNED, "replicas": 4}, 3)
+    result = STUDY.run(cell)
+    assert events[0] == ("trained", 20)
+    assert [what for what, *_ in events[1:]] == [task.variant.what for task in tasks_of(env)]
+    assert [rest for _, *rest in events[1:]] == [[4, "evaluation"]] + [[2, "evaluation"]] * len(HELD_OUT[env])
+    assert set(result.metrics) == {"return", *(task.metric for task in tasks_of(env))}
+
+
+def group(kind: str, policy: str, standard: list[float], liars: list[float]) -> Group:
+    measure = FIELDS["gossip_bandit_v0"].measure
+    metrics = {"return": np.zeros(3), measure: np.array(standard), f"{measure}/liars": np.array(liars)}
+    return Group(
+        {"env": "gossip_bandit_v0", "policy": policy, "policy_params": {}, "kind": kind},
+        np.arange(3),
+        metrics,
+        {},
+        np.ones(3),
+    )
+
+
+def test_scores_by_hand() -> None:
+    """Regret: less is better. Random 1 and the best designed 0.5 in the standard task (PPCL), 2 and 1 among liars, where Voter is best."""
+    panel = Results([
+        group("random", "Random", [1.0, 1.0, 1.0], [2.0, 2.0, 2.0]),
+        group("classic", "Voter", [0.75, 0.75, 0.75], [0.5, 0.5, 0.5]),
+        group("paper", "PPCL", [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]),
+        group("plain PPO", "SharedPPO", [0.25, 0.25, 0.25], [1.5, 1.5, 1.5]),
+    ])  # fmt: skip
+    panels = [("gossip_bandit_v0", panel)]
+    (row,) = held_out(panels, lambda group: str(group.config["policy"])).rows
+    assert row[0] == "GossipBandit-v0/liars"
+    assert row[2].startswith("no: -0.5000")
+    assert row[3] == "0.50"
+    assert row[4].endswith("PPCL"), "the best of the standard task, though Voter is better here"
+    table = {row[0]: dict(zip(overall(panels).columns[1:], row[1:], strict=True)) for row in overall(panels).rows}
+    assert table["plain PPO"]["interquartile mean"].startswith("1.50")
+    assert table["plain PPO"]["P(beats designed)"].startswith("1 [")
+    assert table["plain PPO"]["interquartile mean (held-out)"].startswith("0.50")
+    assert table["plain PPO"]["P(beats designed) (held-out)"].startswith("0")
+    assert table["paper"]["P(beats designed)"].startswith("0.50"), "a tie counts one half"
+    assert table["classic"]["interquartile mean (held-out)"].startswith("1.50")
+    assert won(panels) == "0 of 1"
+    (plot,) = profiles(panels, "agents")
+    assert len(plot.figure.axes) == 2
+
+
+def test_tasks_without_a_scale_have_no_score() -> None:
+    """Where what was designed is no better than random play."""
+    panel = Results([
+        group("random", "Random", [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
+        group("paper", "PPCL", [0.5, 0.5, 0.5], [1.5, 1.5, 1.5]),
+        group("plain PPO", "SharedPPO", [0.25, 0.25, 0.25], [0.75, 0.75, 0.75]),
+    ])  # fmt: skip
+    panels = [("gossip_bandit_v0", panel)]
+    (row,) = held_out(panels, lambda group: str(group.config["policy"])).rows
+    assert row[2].startswith("yes: 0.7500")
+    assert row[3] == "–"
+    assert all(row[4] == "0" for row in overall(panels).rows)

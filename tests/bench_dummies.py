@@ -170,7 +170,7 @@ class Hostile(Study):
 class Mortal(Study):
     """Ten cells that log their start and end; of the seeds in `ways` each dies as it says: "raises", "dies", "dies once", "hangs".
 
-    On the node `doomed` of a ray cluster every cell hangs.
+    On the node `doomed` of a ray cluster every cell hangs; the others wait until one does.
     """
 
     name = "mortal"
@@ -188,7 +188,7 @@ class Mortal(Study):
             log.write(f"{seed} {what} {os.getpid()}\n")
 
     def noted(self, what: str) -> list[tuple[int, int]]:
-        """Seed and process of all starts, or ends, so far."""
+        """Seed and process of every "start", "hang" or "end" so far."""
         lines = (
             [line.split() for line in self.log.read_text(encoding="utf-8").splitlines()] if self.log.exists() else []
         )
@@ -203,7 +203,11 @@ class Mortal(Study):
         if way == "dies" or (way == "dies once" and not again):
             os.kill(os.getpid(), signal.SIGKILL)
         if way == "hangs" or (self.doomed and self.doomed == node()):
+            self.note(cell.seed, "hang")
             time.sleep(600)
+        patience = time.monotonic() + 600
+        while self.doomed and not self.noted("hang") and time.monotonic() < patience:
+            time.sleep(0.1)
         rng = np.random.default_rng(cell.seed)
         value = float(np.linalg.svd(rng.normal(size=(30, 30)))[1].sum())
         self.note(cell.seed, "end")

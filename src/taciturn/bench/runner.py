@@ -322,7 +322,7 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
     if mine:
         local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
         ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
-    # Not ray's own retries: each is told, and those of cells that run out of memory count too.
+    # Not ray's own retries, so that each is told, and one for want of memory counts too.
     run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
     here, left = code(), deque((study, cell, 0) for study, cell in tasks)
     pending: dict[Any, tuple[Study, Cell, int]] = {}

@@ -167,6 +167,60 @@ class Hostile(Study):
         return Result(Mapped(value=1.0)) if way == "mapped" else Result({"value": 1.0})
 
 
+class Mortal(Study):
+    """Ten cells that log their start and end; of the seeds in `ways` each dies as it says: "raises", "dies", "dies once", "hangs".
+
+    On the node `doomed` of a ray cluster every cell hangs; the others wait until one does.
+    """
+
+    name = "mortal"
+    title = "Mortal cells"
+    score = Score("value")
+
+    def __init__(self, log: Path, ways: dict[int, str] | None = None, doomed: str = "") -> None:
+        self.log, self.ways, self.doomed = log, ways or {}, doomed
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{}], range(10))
+
+    def note(self, seed: int, what: str) -> None:
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"{seed} {what} {os.getpid()}\n")
+
+    def noted(self, what: str) -> list[tuple[int, int]]:
+        """Seed and process of every "start", "hang" or "end" so far."""
+        lines = (
+            [line.split() for line in self.log.read_text(encoding="utf-8").splitlines()] if self.log.exists() else []
+        )
+        return [(int(seed), int(process)) for seed, noted, process in lines if noted == what]
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        way = self.ways.get(cell.seed, "")
+        again = cell.seed in [seed for seed, _ in self.noted("start")]
+        self.note(cell.seed, "start")
+        if way == "raises":
+            raise RuntimeError("as it was told")
+        if way == "dies" or (way == "dies once" and not again):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if way == "hangs" or (self.doomed and self.doomed == node()):
+            self.note(cell.seed, "hang")
+            time.sleep(600)
+        patience = time.monotonic() + 600
+        while self.doomed and not self.noted("hang") and time.monotonic() < patience:
+            time.sleep(0.1)
+        rng = np.random.default_rng(cell.seed)
+        value = float(np.linalg.svd(rng.normal(size=(30, 30)))[1].sum())
+        self.note(cell.seed, "end")
+        return Result({"value": value}, {"line": (range(1000), rng.normal(size=1000))})
+
+
+def node() -> str:
+    """On which node of a ray cluster this process runs."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
 if __name__ == "__main__":
     # A shell without job control starts background processes with Ctrl-C ignored, and their children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)

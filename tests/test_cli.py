@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -359,6 +360,52 @@ def test_a_failed_cell_fails_the_command_and_keeps_the_others(run: Run, tmp_path
     (tmp_path / "fail").unlink()
     code, out, _ = run("bench", "tiny", "--out", "here", "--backend", "serial", "--resume", "--json")
     assert (code, json.loads(out)["reused"]) == (0, 2)
+
+
+def command_of_the_page(pattern: str) -> str:
+    """The only command of the page 'Clusters' that begins like this, on one line."""
+    page = (Path(__file__).parent.parent / "docs/clusters.md").read_text(encoding="utf-8").replace("\\\n", "")
+    (line,) = [line for line in page.splitlines() if line.startswith(pattern)]
+    return line
+
+
+def test_the_job_array_of_the_page_gives_the_whole(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, gather = command_of_the_page("taciturn bench"), command_of_the_page("taciturn gather")
+    first, last = map(int, command_of_the_page("#SBATCH --array=").partition("=")[2].split("-"))
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    for task in range(first, last + 1):
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", str(task))
+        _, *words = shlex.split(os.path.expandvars(job.replace(" agents ", " tiny ")))
+        code, out, err = run(*words, "--backend", "serial")
+        assert code == 0, err
+        assert f"cells of shard {task}/{last}: results/shard-{task}" in out
+    words = [
+        str(one) for word in shlex.split(gather)[1:] for one in (sorted(tmp_path.glob(word)) if "*" in word else [word])
+    ]
+    code, out, err = run(*words)
+    assert (code, err) == (0, "")
+    assert "results/whole/report.html" in out
+    code, out, _ = run("bench", "tiny", "--out", "results/whole", "--resume", "--json")
+    assert (code, json.loads(out)["reused"]) == (0, 4)
+
+
+def test_gather_tells_what_is_missing_and_what_differs(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "fail").touch()
+    assert run("bench", "tiny", "--shard", "1/2", "--out", "one", "--backend", "serial")[0] != 0
+    (tmp_path / "fail").unlink()
+    code, out, _ = run("reproduce", "tiny2024", "--shard", "2/2", "--out", "two", "--backend", "serial", "--json")
+    assert (code, json.loads(out)) == (0, {"shard": "2/2", "cells": 2, "reused": 0, "failed": []})
+    manifest = json.loads((tmp_path / "two/manifest.json").read_text(encoding="utf-8"))
+    (tmp_path / "two/manifest.json").write_text(json.dumps(manifest | {"code": "changed"}), encoding="utf-8")
+    code, out, err = run("gather", "one", "two", "--out", "all", "--json")
+    found = json.loads(out)
+    assert (code, found["cells"], found["missing"]) == (1, 4, 1)
+    assert "not all of these results were computed with the same code" in err
+    assert "taciturn: 1 of 4 cells are missing: " in err
+    assert [group["seeds"] for group in found["studies"]["tiny"]["groups"]] == [[0, 1], [1]]
+    assert run("bench", "tiny", "--out", "all", "--resume", "--backend", "serial")[0] == 0
+    code, out, err = run("gather", "one", "two", "--out", "all")
+    assert (code, out, err) == (1, "", "taciturn: all is not empty: choose another --out\n")
 
 
 @pytest.mark.parametrize("name", ["tiny2024/9.9", "tiny2024/9", "tiny2024"])

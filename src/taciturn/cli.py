@@ -1,4 +1,4 @@
-"""The command line: `taciturn list | show | run | train | logged | bench | reproduce | report | audit`."""
+"""The command line: `taciturn list | show | run | train | logged | bench | reproduce | gather | report | audit`."""
 
 import json
 import math
@@ -86,6 +86,7 @@ def _app() -> Any:
     Backend = Annotated[str, Option(help="serial, process or ray.")]
     Workers = Annotated[int | None, Option(help="Processes (default: one per core).")]
     Timeout = Annotated[float | None, Option(help="Seconds that a cell may take (backend process).")]
+    Shard = Annotated[str | None, Option(help="i/n: run every n-th cell, from the i-th on (see gather).")]
     Where = Annotated[
         list[str] | None,
         Option(
@@ -273,7 +274,7 @@ def _app() -> Any:
     def play(
         studies: list[Any], out: Path, backend: Any, as_json: bool, resume: bool, where: list[str] | None, **how: Any
     ) -> None:
-        """Run studies and write their report."""
+        """Run studies and write their report; a shard has none."""
         from taciturn.bench.runner import BACKENDS, run_study
         from taciturn.bench.store import Store
 
@@ -283,7 +284,14 @@ def _app() -> Any:
         entries = _entries("--where", where or [])
         summary = run_study(studies, store, backend=backend, progress=not as_json, resume=resume, where=entries, **how)
         failed = [str(file) for file in summary.failed]
-        _report(store, studies, as_json, {"cells": summary.planned, "reused": summary.reused, "failed": failed})
+        about = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
+        shard, ours = how["shard"], summary.planned - len(failed)
+        if shard is None:
+            _report(store, studies, as_json, about)
+        elif as_json:
+            print(json.dumps({"shard": shard} | about))
+        else:
+            print(f"{ours} cells of shard {shard}: {out} (taciturn gather puts all shards together)")
         if failed:
             raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 
@@ -309,6 +317,7 @@ def _app() -> Any:
         backend: Backend = "process",
         workers: Workers = None,
         timeout: Timeout = None,
+        shard: Shard = None,
         resume: Resume = False,
         as_json: Json = False,
     ) -> None:
@@ -320,7 +329,7 @@ def _app() -> Any:
             from taciturn.bench.comparisons.kinds import joined
 
             studies = joined(studies, agent)
-        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout)
+        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout, shard=shard)
 
     @app.command()
     def reproduce(
@@ -337,6 +346,7 @@ def _app() -> Any:
         backend: Backend = "process",
         workers: Workers = None,
         timeout: Timeout = None,
+        shard: Shard = None,
         resume: Resume = False,
         as_json: Json = False,
     ) -> None:
@@ -344,7 +354,7 @@ def _app() -> Any:
         from taciturn.bench.catalogue import studies_of_figures
 
         studies = studies_of_figures(names or [])
-        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout)
+        play(studies, out, backend, as_json, resume, where, quick=quick, workers=workers, timeout=timeout, shard=shard)
 
     @app.command()
     def audit(
@@ -558,11 +568,34 @@ def _app() -> Any:
         folder: Annotated[Path, Argument(help="A folder written by bench or reproduce.")], as_json: Json = False
     ) -> None:
         """Write the report of a results folder anew."""
-        from taciturn.bench.catalogue import load_studies
         from taciturn.bench.store import Store
 
-        store = Store(folder)
-        _report(store, [s for name, s in load_studies().items() if name in store.plan()], as_json, {})
+        _report(Store(folder), None, as_json, {})
+
+    @app.command("gather")
+    def gather_(
+        folders: Annotated[list[Path], Argument(help="Folders written by bench or reproduce, such as all shards.")],
+        out: Annotated[Path, Option(help="A new folder for all of their results and the report.")],
+        as_json: Json = False,
+    ) -> None:
+        """Put results folders together in a new one, and write its report.
+
+        Example: taciturn gather results/shard-* --out results/whole
+        """
+        from taciturn.bench.progress import stderr
+        from taciturn.bench.store import differing, gather
+
+        store = gather(folders, out)
+        mixed = differing(store.manifest())
+        if mixed:
+            stderr().print(f"not all of these results were computed with the same {' and '.join(mixed)}")
+        planned = [key for keys in store.plan().values() for key in keys]
+        missing = len(planned) - len(list(store.cells.iterdir()))
+        _report(store, None, as_json, {"cells": len(planned), "missing": missing})
+        if missing:
+            raise ValueError(
+                f"{missing} of {len(planned)} cells are missing: run their shards again and gather, or run all with --resume --out {out}"
+            )
 
     @app.command()
     def submit(
@@ -720,9 +753,14 @@ def _privacy(text: str, channels: list[str]) -> dict[str, Any] | str:
     return {channels[0]: parse_mechanism(text)}
 
 
-def _report(store: "Store", studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
+def _report(store: "Store", studies: "list[Study] | None", as_json: bool, about: dict[str, Any]) -> None:
+    """Write and print the report of these studies, or of all that the store has planned."""
+    from taciturn.bench.catalogue import load_studies
     from taciturn.bench.report import print_summary, print_tables, write_report
 
+    if studies is None:
+        plan = store.plan()
+        studies = [study for name, study in load_studies().items() if name in plan]
     page = write_report(store, store.path, studies)
     if not as_json:
         # Tables of all studies would fill hundreds of lines; the report has them.

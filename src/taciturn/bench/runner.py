@@ -1,10 +1,13 @@
 """Run the cells of studies, in this process or in workers, into a store from which an interrupted run can be resumed."""
 
 import contextlib
+import functools
 import importlib
 import math
 import multiprocessing
 import os
+import platform
+import re
 import signal
 import sys
 import threading
@@ -18,11 +21,11 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from taciturn.bench.progress import Bar, bar, stderr
 from taciturn.bench.results import Cell, Config, Progress, Result, describe, matches
-from taciturn.bench.store import BenchError, Store, states
+from taciturn.bench.store import BenchError, Store, code, states
 from taciturn.bench.study import Study
 
 Backend = Literal["serial", "process", "ray"]
@@ -30,6 +33,10 @@ Task = tuple[Study, Cell]
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
+RETRIES = 3
+"""How often a cell is started again on a ray cluster after its worker or node has died."""
+IN_FLIGHT = 1000
+"""Cells that a ray cluster is given at once: more than its cores, and few enough to wait for."""
 
 
 @dataclass
@@ -64,6 +71,7 @@ Outcomes = Generator[tuple[Cell, Outcome]]
 def run_study(
     studies: Sequence[Study], store: Store, *, quick: bool = False, backend: Backend = "serial",
     workers: int | None = None, resume: bool = False, progress: bool = True, timeout: float | None = None, where: Config | None = None,
+    shard: str | None = None,
 ) -> Summary:  # fmt: skip
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
@@ -71,7 +79,10 @@ def run_study(
 
     `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit`, and in a worker one that ends its
     process or takes longer than `timeout` seconds, is listed in the summary and does not stop the others. Nothing can stop the cells of
-    `serial`, which run in this process: it takes no timeout.
+    `serial`, which run in this process: it takes no timeout. On a ray cluster a cell whose worker or node dies is started again, up to
+    `RETRIES` times, on whichever node is free.
+
+    `shard` "i/n" runs every n-th cell, from the i-th on; `taciturn.bench.store.gather` puts the folders of all n together.
 
     Raises StoreError if the store cannot be used or another process writes to it, BenchError if workers do not start, and
     KeyboardInterrupt immediately on Ctrl-C: cells in flight are lost, finished ones are kept.
@@ -84,15 +95,17 @@ def run_study(
         raise ValueError(f"timeout must be a positive number of seconds, not {timeout}")
     if timeout is not None and backend != "process":
         raise ValueError(f"timeout needs backend process, whose cells can be stopped, not {backend}")
+    first, shards = _shard(shard)
     plan = {study.name: [cell for cell in study.cells(quick) if matches(cell.config, where or {})] for study in studies}
     if not any(plan.values()):
         raise ValueError(f"where must leave cells of {', '.join(plan)}, and none has {describe(where or {})}")
     tasks = [(study, cell) for study in studies for cell in plan[study.name]]
     if len({cell.key for _, cell in tasks}) < len(tasks):
         raise ValueError("cells must differ in study, configuration or seed, but some are duplicates")
+    tasks = tasks[first - 1 :: shards]
     console = stderr()
     with store.locked(resume=resume), single_threaded():
-        done = store.begin(studies, plan, quick=quick, resume=resume)
+        done = store.begin(studies, plan, quick=quick, resume=resume) & {cell.key for _, cell in tasks}
         summary = Summary(planned=len(tasks), reused=len(done))
         if resume:
             console.print(f"{len(done)} of {len(tasks)} cells are already finished and are not run again")
@@ -118,6 +131,14 @@ def run_study(
                 raise
         store.finish()
     return summary
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """`(i, n)` from "i/n"; the only one of one from None."""
+    found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", "1/1" if text is None else text)
+    if found is None or int(found[1]) > int(found[2]):
+        raise ValueError(f"shard must be i/n with whole numbers 1 <= i <= n, as 2/8, not {text!r}")
+    return int(found[1]), int(found[2])
 
 
 @contextlib.contextmanager
@@ -299,20 +320,58 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
         raise BenchError("the ray backend needs ray: run pip install '.[ray]' in a clone of taciturn") from error
     mine = not ray.is_initialized()
     if mine:
-        ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers}))
+        local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
+        ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
+    # Not ray's own retries, so that each is told, and one for want of memory counts too.
+    run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
+    here, left = code(), deque((study, cell, 0) for study, cell in tasks)
+    pending: dict[Any, tuple[Study, Cell, int]] = {}
     try:
-        run = ray.remote(_execute).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
-        pending = {run.remote(study, cell): cell for study, cell in tasks}
-        while pending:
+        while left or pending:
+            while left and len(pending) < IN_FLIGHT:
+                study, cell, deaths = left.popleft()
+                try:
+                    pending[run.remote(study, cell, here)] = study, cell, deaths
+                except Exception as error:  # it cannot be sent
+                    yield cell, Failure.of(error)
+            if not pending:
+                break
             (ready,), _ = ray.wait(list(pending), num_returns=1)
+            study, cell, deaths = pending.pop(ready)
             try:
                 outcome = ray.get(ready)
-            except ray.exceptions.RayError as error:
+            except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, BenchError):
+                    raise error.cause from None
                 outcome = Failure.of(error)
-            yield pending.pop(ready), outcome
+            except ray.exceptions.RayError as error:
+                lost = Failure.of(error)
+                if deaths < RETRIES:
+                    bar.display.console.print(f"lost with its worker or node, and started again: {cell.label}")
+                    left.appendleft((study, cell, deaths + 1))
+                    continue
+                outcome = Failure(f"its worker or node died {deaths + 1} times: {lost.reason}", lost.details)
+            yield cell, outcome
     finally:
+        for ref in pending:
+            ray.cancel(ref, force=True)
         if mine:
             ray.shutdown()
+
+
+def _execute_elsewhere(study: Study, cell: Cell, wanted: str) -> Outcome:
+    """`_execute` on a node, whose code must be the driver's."""
+    found = _code_of_this_process()
+    if found != wanted:
+        raise BenchError(
+            f"taciturn has other code on node {platform.node()} ({found}) than here ({wanted}): install the same on both"
+        )
+    return _execute(study, cell)
+
+
+@functools.cache
+def _code_of_this_process() -> str:
+    return code()
 
 
 BACKENDS = {"serial": _serial, "process": _process, "ray": _ray}

@@ -238,6 +238,66 @@ class Store:
         return found
 
 
+def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Store:
+    """Put results folders together in a new one, as one run would have written it: shards of the same studies, or other studies.
+
+    Cells are copied as they are. Raises StoreError, before anything is written, if a folder holds no results or a cell that cannot be read,
+    if two folders have other cells of a study or other numbers of a cell, or if `out` is not empty.
+    """
+    stores, made = [Store(folder) for folder in folders], Store(out)
+    plan: dict[str, list[str]] = {}
+    planned: dict[str, Store] = {}
+    finished: dict[str, Store] = {}
+    for store in stores:
+        for study, keys in store.plan().items():
+            first = planned.setdefault(study, store)
+            if plan.setdefault(study, keys) != keys:
+                raise StoreError(
+                    f"{store.path} has other cells of the study {study} than {first.path}: "
+                    "gather folders of one command and one version"
+                )
+            for key in keys:
+                if not store._file(key).exists():
+                    continue
+                table, first = store._read(key), finished.setdefault(key, store)
+                if first is not store and not _same(table, first._read(key)):
+                    raise StoreError(
+                        f"{store._file(key)} has other numbers than {first._file(key)}: leave one folder out"
+                    )
+    if made.path.is_dir() and any(made.path.iterdir()):
+        raise StoreError(f"{made.path} is not empty: choose another --out")
+    runs = [store.manifest() for store in stores]
+    earlier = [run for one in runs for run in one.pop("earlier_runs")]
+    manifest = runs[0] | {
+        "command": re.sub(r" --shard[= ]\S+", "", runs[0]["command"]),
+        "quick": any(run["quick"] for run in runs),
+        "studies": {name: title for run in runs for name, title in run["studies"].items()},
+        "seeds": {name: seeds for run in runs for name, seeds in run["seeds"].items()},
+        "started": min(run["started"] for run in runs),
+        "earlier_runs": earlier + runs[1:],
+    }
+    with made.locked(resume=False):
+        for folder in (made.cells, made.failed):
+            folder.mkdir()
+        write_json(made.path / "plan.json", plan)
+        write_json(made.path / "manifest.json", manifest)
+        for key in (key for keys in plan.values() for key in keys):
+            if key in finished:
+                write_bytes(made._file(key), finished[key]._file(key).read_bytes())
+                continue
+            for store in stores:
+                traceback = store.failed / f"{key}.txt"
+                if traceback.exists():
+                    write_bytes(made.failed / traceback.name, traceback.read_bytes())
+        made.finish()
+    return made
+
+
+def _same(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables of a cell hold the same bits, however long it took."""
+    return one.drop_columns(["wall_seconds"]).equals(other.drop_columns(["wall_seconds"]))
+
+
 def has_shape(value: object, shape: Any) -> bool:
     """Whether a JSON value is of a shape as in `SHAPES`; entries that are not named there may be anything."""
     if isinstance(shape, re.Pattern):
@@ -334,6 +394,14 @@ def commit() -> str:
 def states(manifest: Manifest) -> list[str]:
     """Fingerprints of the code that wrote into a folder, in order."""
     return list(dict.fromkeys(run.get("code", "unknown") for run in (*manifest["earlier_runs"], manifest)))
+
+
+def differing(manifest: Manifest) -> list[str]:
+    """What was not the same in all runs that wrote into a folder: some of "code", "python" and "libraries"."""
+    runs = (*manifest["earlier_runs"], manifest)
+    return [
+        name for name in ("code", "python", "libraries") if any(run.get(name) != manifest.get(name) for run in runs)
+    ]
 
 
 def now() -> str:

@@ -11,10 +11,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from keep import load as kept
 
 from taciturn.bench.comparisons.kinds import KindsOfAgents
+from taciturn.bench.comparisons.totals import PrivacyTotals
 
 __all__ = ["findings", "table"]
 
 RESULTS = Path(__file__).parent / "results"
+ALONE = ("IsolatedUCB", "IsolatedThompson", "UCB1", "KLUCB", "ThompsonSampling", "MOSS")  # who learn from their own rewards alone
 
 
 def load(name: str) -> dict[str, Any]:
@@ -114,6 +116,21 @@ def learned() -> str:
     return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
 
 
+def totals() -> str:
+    """The finding on totals of epsilon, from the table of the best at each total."""
+    _, results, _ = kept("privacy-totals")
+    rows = [row for row in PrivacyTotals().best_at_each(results).rows if row[1] == "3"]
+    scores = {row[0].partition("_v0")[0].replace("_", " "): row[3] for row in rows}
+    alone = [world for world, row in zip(scores, rows, strict=True) if row[2] in ALONE]
+    text = (
+        "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, at the constant level "
+        "of a message that a search finds best. On a scale from random play (0) to the best algorithm without privacy (1), the best score "
+        f"is then {listed([f'{score} in {world}' for world, score in scores.items()])}. In {listed(alone)} it is that of agents who ignore "
+        "all messages."
+    )
+    return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
+
+
 def listed(names: list[str]) -> str:
     """Names with commas, and an `and` before the last."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "none"
@@ -185,7 +202,7 @@ def findings() -> str:
   the gain over random play is left, where the paper keeps nearly all of it. The costliest feedback is charged {charged:.0f} times
   epsilon, because it is released to every agent that asks, and again in smaller cells. The exponential mechanism is not negligible
   either: regret is {chosen:.2f} times that without. As printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
-{learned()}"""
+{totals()}{learned()}"""
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from taciturn.bench.comparisons.totals import PrivacyTotals
 __all__ = ["findings", "table"]
 
 RESULTS = Path(__file__).parent / "results"
-ALONE = ("IsolatedUCB", "IsolatedThompson", "UCB1", "KLUCB", "ThompsonSampling", "MOSS")  # who learn from their own rewards alone
+ALONE = ("IsolatedUCB", "IsolatedThompson", "UCB1", "KLUCB", "ThompsonSampling", "MOSS")
+"""Policies that learn from their own rewards alone."""
 
 
 def load(name: str) -> dict[str, Any]:
@@ -123,8 +124,8 @@ def totals() -> str:
     scores = {row[0].partition("_v0")[0].replace("_", " "): row[3] for row in rows}
     alone = [world for world, row in zip(scores, rows, strict=True) if row[2] in ALONE]
     text = (
-        "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, at the constant level "
-        "of a message that a search finds best. On a scale from random play (0) to the best algorithm without privacy (1), the best score "
+        "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, at the constant "
+        "level of a message that a search finds best. On a scale from random play (0) to the best algorithm without privacy (1), the best score "
         f"is then {listed([f'{score} in {world}' for world, score in scores.items()])}. In {listed(alone)} it is that of agents who ignore "
         "all messages."
     )

@@ -125,9 +125,9 @@ def totals() -> str:
     alone = [world for world, row in zip(scores, rows, strict=True) if row[2] in ALONE]
     text = (
         "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, at the constant "
-        "level of a message that a search finds best. On a scale from random play (0) to the best algorithm without privacy (1), the best score "
-        f"is then {listed([f'{score} in {world}' for world, score in scores.items()])}. In {listed(alone)} it is that of agents who ignore "
-        "all messages."
+        "level of a message that a search finds best. On a scale from random play (0) to the best algorithm without privacy (1), the best "
+        f"score is then {listed([f'{score} in {world}' for world, score in scores.items()])}. In {listed(alone)} it is that of agents who "
+        "ignore all messages."
     )
     return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
 

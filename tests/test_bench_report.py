@@ -89,6 +89,8 @@ addEventListener("load", () => {
   const frame = document.querySelector("iframe"), page = frame.contentDocument, root = page.documentElement;
   frame.contentWindow.onerror = window.onerror;
   found.width = [root.scrollWidth, root.clientWidth];
+  found.csv = [...page.querySelectorAll("table")].map(
+    one => decodeURIComponent(one.parentElement.nextElementSibling.href).split(","));
   found.pictures = [...page.querySelectorAll("svg")].map(svg => svg.getBoundingClientRect().width);
   const table = [...page.querySelectorAll("table")].find(one => one.textContent.includes("wall time"));
   const column = [...table.tHead.rows[0].cells].findIndex(head => head.textContent === "reward");
@@ -108,7 +110,7 @@ addEventListener("load", () => {
 
 @pytest.mark.parametrize("width", [1400, 390])
 def test_the_page_works_in_a_browser(page: str, tmp_path: Path, width: int) -> None:
-    """No error, nothing wider than the window, pictures that are there, and tables that are sorted by a click, up and then down."""
+    """No error, nothing wider than the window, pictures that are there, and tables as CSV, and sorted by a click, up and then down."""
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("chromium is not installed")
@@ -122,6 +124,9 @@ def test_the_page_works_in_a_browser(page: str, tmp_path: Path, width: int) -> N
     found = json.loads(unescape(done.stdout.rpartition("FOUND")[2].partition("END")[0]))
     assert found["errors"] == []
     assert found["width"][0] <= found["width"][1] <= width
+    assert ["data:text/csv;charset=utf-8", '"agents"', '"configuration"', '"reward"'] in [
+        one[:4] for one in found["csv"]
+    ]
     assert len(found["pictures"]) == 4
     assert min(found["pictures"]) > 300
     up, down = found["orders"]

@@ -45,6 +45,7 @@ figure { margin: 1.25rem 0; }
 figcaption { margin-top: .4rem; }
 .plot { overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
 .plot svg { display: block; width: 100%; min-width: 26rem; max-width: 54rem; height: auto; margin: 0 auto; }
+.csv { float: right; margin: .3rem 0 0 1rem; font-size: .8rem; }
 .scroll { overflow: auto; max-height: 85vh; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .4rem .7rem; text-align: right; vertical-align: top; font-variant-numeric: tabular-nums; }
@@ -70,10 +71,16 @@ tbody tr.why td { border-top: none; padding-top: 0; color: var(--quiet); }
 @media (prefers-color-scheme: dark) { .plot { background: var(--card); } .plot svg { filter: invert(.88) hue-rotate(180deg); } }
 @media print { body { max-width: none; } section { break-before: page; } }
 """
-# A click on a column's name sorts its table by it: by the first number of each cell where all have one, or by text.
+# A click on a column's name sorts its table by it: by the first number of each cell where all have one, or by text. Each table has a link
+# to its rows as CSV.
 SCRIPT = """
+const quoted = cell => `"${cell.textContent.replaceAll('"', '""')}"`;
 const number = text => parseFloat(text.replace(/[, ]/g, "").replace("\u2212", "-").replace("\u221e", "Infinity"));
 for (const table of document.querySelectorAll("table")) {
+  const lines = [...table.rows].filter(row => row.className !== "why").map(row => [...row.cells].map(quoted).join(","));
+  const frame = table.parentElement, title = frame.previousElementSibling.textContent;
+  frame.after(Object.assign(document.createElement("a"), {className: "csv", textContent: "CSV", ariaLabel: `${title} as CSV`,
+    download: `${title}.csv`, href: "data:text/csv;charset=utf-8," + encodeURIComponent(lines.join("\\r\\n"))}));
   const heads = table.tHead ? [...table.tHead.rows[0].cells] : [];
   heads.forEach((head, column) => {
     const button = document.createElement("button");

@@ -158,7 +158,13 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         css=CSS,
         script=SCRIPT,
         warning=_warning(quick) if manifest["quick"] else "",
-        answers="".join([*answers, _html(papers) if papers else "", _html(overview(store, studies), links)])
+        answers="".join(
+            [
+                *answers,
+                _html(papers, {row[0]: "#claims" for row in papers.rows}) if papers else "",
+                _html(overview(store, studies), links),
+            ]
+        )
         if links
         else "<p>No cell of these studies is finished.</p>",
         sections="".join([*sections, f'<section id="claims">{_html(differing)}</section>' if differing else ""]),

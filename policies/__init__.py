@@ -44,6 +44,7 @@ from taciturn.policies.classic.social import (
     OracleOption,
     Uniform,
     Voter,
+    WinStay,
 )
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
@@ -74,5 +75,5 @@ __all__ = [
     "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
     "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "Random", "Replicator", "SharedPPO",
     "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
-    "Truthful", "Uniform", "Voter", "WaitForAll", "Wintall",
+    "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

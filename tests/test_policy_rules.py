@@ -23,6 +23,7 @@ from taciturn.policies import (
     IsolatedEpsilonGreedy,
     PrivateSocialLearning,
     SuccessiveElimination,
+    WinStay,
 )
 from taciturn.policies.families.social import unbiased
 
@@ -64,6 +65,21 @@ def test_the_majority_is_the_largest_share_alone() -> None:
     assert options(policy, heard(policy, [5, 5, 1], 11, 2)) == {0, 1}
     assert options(policy, heard(policy, [0, 0, 0], 11, 2)) == {2}
     assert options(policy, heard(policy, [0, 0, 0], 0, -1)) == {3}
+
+
+def test_winners_stay_and_losers_need_support() -> None:
+    """Plans (option, kept after a 0, kept after a 1): own option, kept after a 0 if nothing is more popular; without one the favourite."""
+    policy = ready(WinStay())
+
+    def plans(counts: list[float], received: int, own: int) -> set[tuple[int, ...]]:
+        return set(map(tuple, policy.act(heard(policy, counts, received, own)).reshape(-1, 3).tolist()))
+
+    assert plans([6, 5, 0], 11, 0) == {(0, 1, 1)}
+    assert plans([6, 5, 0], 11, 1) == {(1, 0, 1)}
+    assert plans([5, 5, 1], 11, 1) == {(1, 1, 1)}, "as popular as any"
+    assert plans([6, 5, 0], 11, -1) == {(0, 0, 1)}
+    assert plans([5, 5, 1], 11, -1) == {(0, 0, 1), (1, 0, 1)}
+    assert plans([0, 0, 0], 0, 2) == {(2, 1, 1)}, "nobody says otherwise"
 
 
 def test_unbiased_shares() -> None:

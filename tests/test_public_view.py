@@ -28,7 +28,8 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     **dict.fromkeys(("OptimalStopping", "TabularQ", "LearnedStopping"), ("round_stopping_v0", STOPPING, {})),
     **dict.fromkeys(
-        ("FollowMajority", "Uniform", "OracleOption", "SocialQ", "SharedPPO"), ("gossip_bandit_v0", GOSSIP, {})
+        ("FollowMajority", "WinStay", "Uniform", "OracleOption", "SocialQ", "SharedPPO"),
+        ("gossip_bandit_v0", GOSSIP, {}),
     ),
     **dict.fromkeys(("IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy"), ("gossip_bandit_v0", GOSSIP, {})),
     "GosInE": ("social_bandit_v0", SOCIAL, {}),

@@ -10,7 +10,7 @@ from taciturn.validation import Bools, Floats
 
 __all__ = [
     "CopyOnReward", "FollowMajority", "GosInE", "Isolated", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB",
-    "OracleOption", "Uniform", "Voter",
+    "OracleOption", "Uniform", "Voter", "WinStay",
 ]  # fmt: skip
 
 
@@ -41,6 +41,23 @@ class FollowMajority(SocialPolicy):
         nothing = shares.max(-1) <= 0
         kept = np.where(heard.own >= 0, heard.own, self._options)
         return self.plan(np.where(nothing, kept, option), 1, 1)
+
+
+class WinStay(SocialPolicy):
+    """Win-stay, lose-shift (Robbins 1952, Bulletin of the American Mathematical Society 58), with the messages as a second opinion.
+
+    Pull one's own option, or without one that of the largest unbiased share, ties broken at random. Keep it if its signal is 1. If that is
+    0, keep one's own if no share is larger than its share, and otherwise hold no option.
+    """
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        heard = self.heard(obs)
+        shares = unbiased(heard.counts, heard.received, *self._law)
+        largest = shares == shares.max(-1, keepdims=True)
+        drawn = np.argmax(largest * (1.0 + self.rng.random(shares.shape)), -1)
+        option = np.where(heard.own >= 0, heard.own, drawn)
+        supported = np.take_along_axis(largest, option[..., None], -1)[..., 0]
+        return self.plan(option, (heard.own >= 0) & supported, 1)
 
 
 class Uniform(SocialPolicy):

@@ -46,7 +46,7 @@ STOPPING: dict[str, Any] = {
     "tuned": (("LearnedStopping", {}),),
 }  # fmt: skip
 ISOLATED: tuple[Entry, ...] = (("IsolatedUCB", {}), ("IsolatedThompson", {}))
-COPYING: tuple[Entry, ...] = (("Voter", {}), ("FollowMajority", {}), ("CopyOnReward", {}))
+COPYING: tuple[Entry, ...] = (("Voter", {}), ("FollowMajority", {}), ("CopyOnReward", {}), ("WinStay", {}))
 FIELDS: dict[str, Field] = {
     "round_stopping_v0": Field({}, "rate", 1, 50_000, **STOPPING),
     "federated_training_v0": Field({}, "test_loss", 1, 30_000, **STOPPING),

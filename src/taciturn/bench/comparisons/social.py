@@ -15,7 +15,8 @@ SOCIAL: Config = {
     "num_agents": 2000, "qualities": [0.9, 0.7, 0.5, 0.3, 0.1], "shuffle": True, "copies": 400, "dissemination": "aggregated",
 }  # fmt: skip
 BASELINES = (
-    "Voter", "FollowMajority", "CopyOnReward", "WinStay", "IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy", "Uniform", "OracleOption",
+    "Voter", "FollowMajority", "CopyOnReward", "WinStay", "IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy", "Uniform",
+    "OracleOption",
 )  # fmt: skip
 OWN: dict[str, tuple[tuple[str, Config], ...]] = {
     "gossip_bandit_v0": (("PPCL", {}),),

@@ -91,8 +91,8 @@ class PrivacyTotals(Study):
         f"{DELTA:g}, and falls silent before it would spend more. How many messages it pays for with that, at a constant level, is chosen "
         f"for each policy, total and seed by {SEARCH} runs each of {', '.join(map(str, MESSAGES))} messages, in streams of their own. "
         "Totals are of all messages of an agent, one datum a message (event level) in the gossip and social bandits and one client "
-        "(user level) in federated training. In the former two agents without a preference send zeros instead of nothing, because silence is "
-        "not noisy. In the federated bandits each reward enters one message, so that at event level every "
+        "(user level) in federated training. In the former two agents without a preference send zeros instead of nothing, because silence "
+        "is not noisy. In the federated bandits each reward enters one message, so that at event level every "
         "message may have the whole epsilon. The score is 0 for random play and 1 for the best algorithm without any privacy."
     )
     score = Score("score")

@@ -121,6 +121,7 @@ PAGE = """<!DOCTYPE html>
 {warning}
 </header>
 <main>
+<h2>In short</h2>
 {answers}
 {sections}
 </main>

@@ -67,6 +67,13 @@ def test_the_first_counts_of_what_several_have() -> None:
     assert mine.metrics["rate"].tolist() == [0.25, 0.5, 0.25]
     assert [scores.tolist() for _, scores in mine.curves[RUNS]] == [[0.25, 0.25], [0.5, 1.5], [0.25, 3.25]]
     assert other.config["policy"] == "Other"
+    (richer,) = submission([0, 3], 0.25).results
+    richer.metrics["more"] = np.ones(2)
+    first = submission([0, 3], 0.5)._replace(results=Results([richer]))
+    (kept,) = merged([first, submission([0, 3], 0.5)])
+    assert kept.metrics.keys() == {"rate", "return", "more"}, "nothing comes from the others, so nothing is lost"
+    (kept,) = merged([first, submission([1], 0.5)])
+    assert kept.metrics.keys() == {"rate", "return"}, "what one seed lacks has no mean"
 
 
 def test_other_studies_and_worlds_are_refused() -> None:

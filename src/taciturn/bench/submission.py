@@ -106,6 +106,8 @@ def merged(found: Iterable[Submission]) -> Results:
 def joined(one: Group, other: Group) -> Group:
     """The cells of a group, and those of another of the same configuration whose seeds it lacks, in increasing order of seed."""
     new = np.flatnonzero(~np.isin(other.seeds, one.seeds))
+    if not new.size:
+        return one
     seeds = np.concatenate([one.seeds, other.seeds[new]])
     order = np.argsort(seeds, kind="stable")
     curves = {

@@ -105,12 +105,15 @@ def learned() -> str:
     for row in kinds.winners(results).rows:
         found.setdefault(row[1].partition(":")[0], []).append(row[0].partition("_v0")[0].replace("_", " "))
     better, worse, open_ = (found.get(word, []) for word in ("yes", "no", "not decided"))
+    held = [[int(x) for x in row[-1].split(" of ")] for row in kinds.answer(results).rows if " of " in row[-1]]
+    won, of = (sum(pair[side] for pair in held) for side in (0, 1))
     ppo = [row[3].partition(":")[0] for row in kinds.plain(results).rows]
     text = (
         f"**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs that no training drew "
         f"from. The better of plain PPO and a tuned learner does better than everything that was designed by hand in {len(better)} of "
         f"{sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} ({listed(worse)})"
         + (f"; in {listed(open_)} neither is shown. " if open_ else ". ")
+        + f"In held-out tasks, of {len(held)} worlds so far, it does better in {won} of {of}. "
         + f"PPO with the defaults of Stable-Baselines3 earns more than random play in {ppo.count('yes')} of {len(ppo)} worlds. Means hide "
         "that single trainings fail, so the tables also give the median and the share of runs that are worse than random play."
     )

@@ -70,8 +70,7 @@ def test_tasks_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "measure regret_per_agent (lower is better)" in shown
 
 
-def test_liars_lie_and_others_do_not() -> None:
-    """Independently: round(0.2 x 20) agents of each replica are liars in the memory of the fault that stands on the channel."""
+def test_the_fault_of_a_task_stands_on_its_channel_alone() -> None:
     task = TASKS["taciturn/GossipBandit-v0/liars"]
     one = config(task.env, "Voter", {}, **FIELDS[task.env].world) | {"kind": CLASSIC}
     world = kinds.population(one, 5, "evaluation", task.variant)
@@ -79,6 +78,8 @@ def test_liars_lie_and_others_do_not() -> None:
     (fault,) = world.channels["preference"].config.faults
     assert isinstance(fault, Byzantine)
     assert fault.fraction == 0.2
+    kinds.opened(world, bring("Voter"), one, 0)
+    assert world.channels["preference"].config.faults == ()
 
 
 def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

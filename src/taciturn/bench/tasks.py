@@ -79,7 +79,7 @@ FIELDS: dict[str, Field] = {
 LOST, LATE = LossyChannel(0.5), Stragglers((0.5, 0.3, 0.2))
 LIARS = Byzantine(0.2)
 SLOW = Variant(
-    "clients upload and compute at half the speed", {"upload_probability": 0.3, "compute_probability": 0.001}
+    "clients upload and compute at about half the speed", {"upload_probability": 0.3, "compute_probability": 0.001}
 )
 HELD_OUT: dict[str, dict[str, Variant]] = {
     "round_stopping_v0": {

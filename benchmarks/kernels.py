@@ -24,7 +24,11 @@ def kernels() -> dict[str, Callable[[], object]]:
     from taciturn import envs, policies
     from taciturn.privacy.randomized_response import BitwiseRandomizedResponse
 
-    gossip, gossip_steps = (envs.gossip_bandit_v0.population(replicas, num_agents=400) for replicas in (300, 1))
+    # Instances are named, since the work depends on them and a default may differ between versions.
+    gossip, gossip_steps = (
+        envs.gossip_bandit_v0.population(replicas, num_agents=400, qualities=(0.95, 0.65, 0.35, 0.05))
+        for replicas in (300, 1)
+    )
 
     def step_gossip() -> None:
         gossip_steps.reset(seed=0)
@@ -41,9 +45,10 @@ def kernels() -> dict[str, Callable[[], object]]:
         dissemination="aggregated",
         horizon=100,
     )
-    federated = envs.federated_bandit_v0.population(20, num_agents=50, num_arms=100, horizon=100_000)
-    ucb = envs.federated_bandit_v0.population(1, num_agents=50, num_arms=100, horizon=1000)
-    campaign = envs.elicitation_v0.population(1, num_individuals=100_000, horizon=1000)
+    federated = envs.federated_bandit_v0.population(20, num_agents=50, num_arms=100, horizon=100_000, qualities="grid")
+    ucb = envs.federated_bandit_v0.population(1, num_agents=50, num_arms=100, horizon=1000, qualities="grid")
+    instance: dict[str, Any] = {"theta": (0.4, 0.3, 0.2, 0.1), "target": 1.0}
+    campaign = envs.elicitation_v0.population(1, num_individuals=100_000, horizon=1000, **instance)
     players: dict[str, Any] = {"platform": policies.Wintall(), "individual": policies.TargetQuality()}
 
     def step_campaign() -> None:
@@ -52,15 +57,16 @@ def kernels() -> dict[str, Callable[[], object]]:
             campaign.step({"platform": campaign.default_action("platform")})
             campaign.step({"individual": np.ones((1, 100_000, 1), np.float32)})
 
-    stopping = envs.round_stopping_v0.population(10_000, horizon=1000.0)
+    stopping = envs.round_stopping_v0.population(10_000, horizon=1000.0, objective="rate")
 
     def step_arrays() -> None:
         stopping.reset(seed=0)
         for _ in range(60):
             stopping.step(np.ones((10_000, 1), np.int64))
 
-    crowd = envs.social_bandit_v0.parallel_env(num_agents=1000, dissemination="stationary", copies=5)
-    few = envs.federated_bandit_v0.parallel_env(num_agents=10, num_arms=5, horizon=1000)
+    instance = {"qualities": (0.9, 0.7, 0.5, 0.3, 0.1)}
+    crowd = envs.social_bandit_v0.parallel_env(num_agents=1000, dissemination="stationary", copies=5, **instance)
+    few = envs.federated_bandit_v0.parallel_env(num_agents=10, num_arms=5, horizon=1000, qualities="grid")
 
     def step_parallel(env: Any, action: object, steps: int) -> None:
         env.reset(seed=0)
@@ -68,7 +74,7 @@ def kernels() -> dict[str, Callable[[], object]]:
         for _ in range(steps):
             env.step(actions)
 
-    single = gymnasium.make("taciturn/RoundStopping-v0")
+    single = gymnasium.make("taciturn/RoundStopping-v0", objective="rate")
 
     def step_single() -> None:
         single.reset(seed=0)

@@ -15,7 +15,7 @@ from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies import BestResponse, FixedCount, Mixture, Random, Truthful, Uniform, Wintall
 from taciturn.registry import platform_side
 from taciturn.testing.policies import Play, seed_decides_the_run, sees_nothing_hidden
-from taciturn.wrappers import BitwiseRandomizedResponse
+from taciturn.wrappers import BitwiseRandomizedResponse, Budget, Privatize
 
 STOPPING: dict[str, Any] = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
 ELIMINATION: dict[str, Any] = {"num_agents": 3, "num_arms": 3, "horizon": 300}
@@ -191,6 +191,19 @@ def test_practice_is_in_worlds_of_their_own() -> None:
     assert len(set(practice.state.qualities.argmax(1).tolist())) == 4
     with pytest.raises(ValueError, match="num_agents"):
         world.view().practice(2, num_agents=0)
+
+
+def test_practice_has_the_mechanism_of_a_world_that_has_not_begun() -> None:
+    """So that `policy.train(Privatize(world, ...))` trains under noise, and plain `policy.train(world)` without."""
+    bits = BitwiseRandomizedResponse(2.0)
+    world = registry.make_world("gossip_bandit").population(1, **GOSSIP)
+    private = Privatize(world, "preference", bits, Budget(3.0))
+    for one, config in ((private, ChannelConfig(bits, Budget(3.0))), (world, ChannelConfig())):
+        for _ in range(2):  # before a reset, and after it
+            practice = one.view().practice(1)
+            practice.reset(seed=0)
+            assert practice.channels["preference"].config == config
+            one.reset(seed=0)
 
 
 def test_populations_are_accepted_where_views_are() -> None:

@@ -51,7 +51,11 @@ def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "policy"), [("gossip_bandit_v0", "PPCL"), ("federated_bandit_v0", "CDPMAB"), ("arm_elimination_v0", "EliminationSchedule")]
+    ("env", "policy"),
+    [
+        ("gossip_bandit_v0", "PPCL"), ("federated_bandit_v0", "CDPMAB"), ("arm_elimination_v0", "EliminationSchedule"),
+        ("gossip_bandit_v0", "SharedPPO"), ("recommender_v0", "DTPriDO"),
+    ],
 )  # fmt: skip
 def test_no_agent_overspends(env: str, policy: str) -> None:
     found = STUDY.run(cell(env, policy, 3.0)).metrics
@@ -62,9 +66,50 @@ def test_no_agent_overspends(env: str, policy: str) -> None:
 
 def test_where_each_value_enters_one_message_all_may_have_the_whole() -> None:
     world = make_world("federated_bandit").population(1, **FIELDS["federated_bandit_v0"].world)
-    ((level, config),) = ways(world, PROTECTED["federated_bandit_v0"], 3.0)
+    ((level, way),) = ways(world, PROTECTED["federated_bandit_v0"], 3.0)
+    config = way["means"]
     assert config.mechanism is not None
     assert (level, config.mechanism.loss().epsilon, config.budget) == (3.0, 3.0, None)
+
+
+def test_streams_share_a_total_by_channel_and_by_release() -> None:
+    world = make_world("recommender").population(1, **FIELDS["recommender_v0"].world)
+    ((level, way),) = ways(world, PROTECTED["recommender_v0"], 3.0, [5])
+    assert list(way) == ["statistics", "counts"]
+    assert level == pytest.approx(3.0 / (2 * 5))
+    assert [one.mechanism.loss().epsilon for one in way.values() if one.mechanism] == [level, level]
+
+
+def test_a_level_with_which_an_agent_of_streams_overspends_is_not_used() -> None:
+    """One release a feedback is better than many, and is not what happens: the numbers of releases follow from the run."""
+    one = cell("recommender_v0", "TPriDO", 3.0)
+    spent = [
+        STUDY.run(Cell(one.study, one.config | {"messages": messages}, one.seed)).metrics
+        for messages in ([1], [1, 125])
+    ]
+    assert spent[0]["epsilon"] > 3.0
+    assert 0 < spent[1]["epsilon"] <= 3.0
+    assert spent[1]["epsilon_message"] == pytest.approx(3.0 / 250)
+
+
+@pytest.mark.parametrize("total", [3.0, 1.0])
+def test_learners_train_under_their_total(total: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They can pay for 400 messages, about as many as each of 20 agents sends if nothing stops it."""
+    trained: list[Any] = []
+    ppcl, one = PPCL(), cell("gossip_bandit_v0", "SharedPPO", 3.0)
+    monkeypatch.setattr("taciturn.policies.SharedPPO.train", lambda agent, world: trained.append(world))
+    monkeypatch.setattr("taciturn.policies.SharedPPO.begin", lambda agent, view: None)
+    monkeypatch.setattr("taciturn.policies.SharedPPO.act", lambda agent, obs, mask=None: ppcl.act(obs, mask))
+    world = population(one.config, 1, "training")
+    world.reset(seed=0)
+    ppcl.reset(world, np.random.default_rng(0))
+    STUDY.run(Cell(one.study, one.config | {"total": total}, one.seed))
+    (found,) = trained
+    ((level, way),) = ways(world, PROTECTED["gossip_bandit_v0"], total, [400])
+    assert found.view().practice(1).channel_configs == way
+    assert way["preference"].budget is not None
+    assert way["preference"].budget.epsilon == total
+    assert 0 < level < total / 10
 
 
 def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
@@ -76,16 +121,14 @@ def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
         scores[messages] = (found.metrics["epsilon_message"], found.curves[RUNS][1])
     ((level, way),) = ways(population(one.config, 1, "evaluation"), PROTECTED["gossip_bandit_v0"], 3.0, (1,))
     assert level == scores[1,][0]
-    by_hand = judged(population(one.config, 10, "evaluation"), PPCL(), one.config, 0, {"preference": way})
+    by_hand = judged(population(one.config, 10, "evaluation"), PPCL(), one.config, 0, way)
     np.testing.assert_array_equal(by_hand["popularity_regret"], scores[1,][1])
     assert any(
         scores[1, 300][0] == scores[key][0] and np.array_equal(scores[1, 300][1], scores[key][1])
         for key in ((1,), (300,))
     )
     tried = population(one.config, 10, "choice of a level")
-    assert (
-        judged(tried, PPCL(), one.config, 0, {"preference": way})["popularity_regret"] != by_hand["popularity_regret"]
-    ).any()
+    assert (judged(tried, PPCL(), one.config, 0, way)["popularity_regret"] != by_hand["popularity_regret"]).any()
 
 
 def group(policy: str, kind: str, total: Any, regret: float, messages: float = 1.0) -> Group:

@@ -364,7 +364,9 @@ class Population(ABC, Generic[S]):
         """See `PublicView.practice`."""
         world: Population[Any] = (kind or type(self))(replace(self.practice_params(), **changes), num_envs)
         world.purpose = "training"
-        world.channel_configs = {name: c.config for name, c in self.channels.items() if c.config.mechanism is not None}
+        begun = self._state is not None
+        configs = {name: one.config for name, one in self.channels.items()} if begun else self.channel_configs
+        world.channel_configs = {name: config for name, config in configs.items() if config.mechanism is not None}
         return world
 
     def reset(

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,9 +46,10 @@ from taciturn.policies.external.rows import Predictor
 from taciturn.registry import make_policy, make_world, platform_side
 from taciturn.validation import Array
 from taciturn.wrappers import NoPrivacy
-from taciturn.wrappers.channels import private_config
+from taciturn.wrappers.channels import on_channel, private_config
 
 PPO = "PPO, plain defaults"
+NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 HELD_OUT_SHARE = 2
 """A held-out task is judged in this many times fewer runs than the one that was trained for."""
 
@@ -63,7 +65,14 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
     return found
 
 
-def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
+def behind(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
+    """The world with these on its channels at every reset."""
+    for name, added in channels.items():
+        world = on_channel(world, name, added)
+    return world
+
+
+def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig]) -> Predictor:
     """What PPO learns with all its arguments left at their defaults; it acts as it was trained, by drawing its actions."""
     import torch
     from stable_baselines3 import PPO
@@ -73,7 +82,7 @@ def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
 
     field = FIELDS[cell.config["env"]]
     steps = cell.config["policy_params"].get("steps", field.steps)
-    world = population(cell.config, field.replicas, "training")
+    world = behind(population(cell.config, field.replicas, "training"), channels)
 
     def told(seen: dict[str, Any], _: dict[str, Any]) -> bool:
         if progress is not None:
@@ -87,15 +96,17 @@ def plain_ppo(cell: Cell, progress: Progress | None) -> Predictor:
     return Predictor(model, deterministic=False)
 
 
-def brought(cell: Cell, progress: Progress | None) -> Any:
-    """The agent of a cell; one that learns trains when it begins."""
+def brought(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
+    """The agent of a cell. One that learns trains when it begins, or, if any are given, now, with these on the channels."""
     name, own = cell.config["policy"], dict(cell.config["policy_params"])
     if name == PPO:
-        return plain_ppo(cell, progress)
+        return plain_ppo(cell, progress, channels)
     if not learns(name):
         return bring(name, **own)
     agent = bring(name, **own, seed=cell.seed)
     agent.progress = progress
+    if channels:
+        agent.train(behind(population(cell.config, 1, "training"), channels))
     return agent
 
 

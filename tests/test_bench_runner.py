@@ -518,3 +518,14 @@ def test_a_line_tells_from_time_to_time_outside_terminals(monkeypatch: pytest.Mo
         while "cell two" not in written.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
     assert "1.5 of 3 done after 0.0 minutes: cell two\n" in written.getvalue()
+
+
+def test_the_line_of_a_single_item_gives_a_percentage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.01)
+    written = io.StringIO()
+    with progress.bar(Console(file=written, force_terminal=False, width=200), 1) as bar:
+        bar.running("PPO: 9 of 120 steps", 0.075)
+        until = time.monotonic() + 30
+        while "PPO" not in written.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    assert "8% done after 0.0 minutes: PPO: 9 of 120 steps\n" in written.getvalue()

@@ -109,6 +109,8 @@ def test_show_tells_parameters_metrics_and_policies_that_fit(run: Run, monkeypat
 
 def test_the_version_is_that_of_the_package(run: Run) -> None:
     assert run("--version")[:2] == (0, f"taciturn {version('taciturn')}\n")
+    module = subprocess.run([sys.executable, "-m", "taciturn", "--version"], capture_output=True, text=True, check=True)
+    assert module.stdout == f"taciturn {version('taciturn')}\n"
 
 
 def test_run_prints_one_document(run: Run) -> None:

@@ -26,6 +26,7 @@ FLOORS = [
     ("taciturn",),
     ("taciturn.bench",),
     ("taciturn.cli", "taciturn.testing"),
+    ("taciturn.__main__",),
 ]
 HEAVY = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pygame", "rich", "scipy", "sklearn", "torch", "typer"]
 

@@ -57,7 +57,9 @@ def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
         begun = time.monotonic()
         while not over.wait(EVERY_SECONDS):
             minutes = (time.monotonic() - begun) / 60
-            console.print(f"{made.done + made.fraction:.4g} of {total} done after {minutes:.1f} minutes: {made.item}")
+            done = made.done + made.fraction
+            share = f"{done:.0%}" if total == 1 else f"{done:.4g} of {total}"
+            console.print(f"{share} done after {minutes:.1f} minutes: {made.item}")
 
     teller = threading.Thread(target=tell, daemon=True)
     if shown:

@@ -286,7 +286,8 @@ def teller(tell: Told, steps: int, name: str) -> Callable[[dict[str, Any], dict[
 
     def told(local: dict[str, Any], _: dict[str, Any]) -> bool:
         done = local["self"].num_timesteps
-        tell(min(done / steps, 1.0), f"{name}: {done:,} of {steps:,} steps")
+        asked = f"of {steps:,} steps" if done <= steps else f"steps, since rollouts are whole ({steps:,} asked for)"
+        tell(min(done / steps, 1.0), f"{name}: {done:,} {asked}")
         return True
 
     return told

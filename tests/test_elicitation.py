@@ -614,13 +614,19 @@ def test_who_stays_away_spends_nothing() -> None:
 
 
 def test_a_budget_stops_reports() -> None:
-    """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid."""
+    """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid and has stayed away."""
     population = market(num_individuals=3, horizon=4)
     population.reset(seed=0, options={"channels": {"report": ChannelConfig(budget=Budget(math.log(10.0)))}})
     for campaign in range(4):
         population.step({"platform": population.announce("flat_rate", 1.0, 0.5)})
         info = population.step({"individual": np.full((1, 3, 1), 2.0, np.float32)}).info
-        assert info["total_payment"] == (1.5 if campaign < 2 else 0.0)
+        goes_on = campaign < 2
+        assert info["total_payment"] == (1.5 if goes_on else 0.0)
+        assert info["participation"] == goes_on
+        assert info["budgets"]["individual"].tolist() == [[2.0 if goes_on else -1.0] * 3]
+        for name, value in (("levels", math.log(3.0)), ("costs", population.params.cost(2.0))):
+            np.testing.assert_allclose(info[name]["individual"], value if goes_on else 0.0)
+    assert population.metrics()["participation"] == 0.5
     np.testing.assert_allclose(population.ledger.total(0.0, "agent", "basic", unit="user"), 2 * math.log(3))
 
 

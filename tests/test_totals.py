@@ -1,5 +1,6 @@
 """Totals of epsilon: what fits into one, that no agent overspends, and that the choice of a level sees no run of the evaluation."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.comparisons.kinds import judged, population
+from taciturn.bench.comparisons.kinds import PPO, judged, population
 from taciturn.bench.comparisons.totals import BITS, DELTA, PROTECTED, level_of, ways
 from taciturn.bench.results import RUNS, Cell, Group, Results
 from taciturn.bench.tasks import FIELDS
@@ -54,7 +55,7 @@ def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
     ("env", "policy"),
     [
         ("gossip_bandit_v0", "PPCL"), ("federated_bandit_v0", "CDPMAB"), ("arm_elimination_v0", "EliminationSchedule"),
-        ("gossip_bandit_v0", "SharedPPO"), ("recommender_v0", "DTPriDO"),
+        ("gossip_bandit_v0", "SharedPPO"), ("recommender_v0", "DTPriDO"), ("elicitation_v0", "Wintall"), ("elicitation_v0", PPO),
     ],
 )  # fmt: skip
 def test_no_agent_overspends(env: str, policy: str) -> None:
@@ -70,6 +71,17 @@ def test_where_each_value_enters_one_message_all_may_have_the_whole() -> None:
     config = way["means"]
     assert config.mechanism is not None
     assert (level, config.mechanism.loss().epsilon, config.budget) == (3.0, 3.0, None)
+
+
+def test_individuals_with_a_total_stay_away_once_it_is_spent() -> None:
+    """Ten campaigns with a desired budget of 1 to 2, so levels of log 2 to log 3: a total of 3 pays for two to four of them."""
+    one = cell("elicitation_v0", "Wintall", 3.0)
+    fixed = one.config | {"env_params": one.config["env_params"] | {"target": (1.0, 2.0)}}
+    found = STUDY.run(Cell(one.study, fixed, one.seed))
+    assert 2 * 50 <= found.metrics["messages"] <= 4 * 50
+    assert 3.0 - math.log(3) < found.metrics["epsilon"] <= 3.0
+    # Of each campaign that is missed, the whole desired budget, at least 1, is missing.
+    assert found.metrics["loss"] > (500 - found.metrics["messages"]) / 500
 
 
 def test_streams_share_a_total_by_channel_and_by_release() -> None:

@@ -396,8 +396,12 @@ class Elicitation(Population[State]):
         spent = np.where(joins, budget, 0.0)
         data = self.private(draw_values(state.theta, self.params.num_individuals, self.stream("data")))
         sent = self.reporting.sample(data, spent, self.stream("reports"))
-        levels = np.log1p(spent)
-        received, delivered = self.channels["report"].send_levels(sent, levels, None if joins.all() else joins)
+        levels, channel = np.log1p(spent), self.channels["report"]
+        earlier = channel.messages()
+        received, delivered = channel.send_levels(sent, levels, None if joins.all() else joins)
+        if channel.config.budget is not None:  # whom it stops has stayed away
+            joins = channel.messages() > earlier
+            spent, levels = spent * joins, levels * joins
         everyone = bool(delivered.all())
         kinds = self.reporting.num_reports
         place = received + kinds * np.arange(self.num_envs)[:, None]

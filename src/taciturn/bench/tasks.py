@@ -8,7 +8,7 @@ from taciturn.envs.core.channel import Fault
 from taciturn.registry import entry
 from taciturn.wrappers import Byzantine, LossyChannel, Stragglers
 
-__all__ = ["FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant"]
+__all__ = ["FIELDS", "HELD_OUT", "TASKS", "WIDER", "Field", "Task", "Variant"]
 
 Entry = tuple[str, Config]
 HIGHER = ("rate", "return")  # of the measures, those of which more is better
@@ -75,6 +75,8 @@ FIELDS: dict[str, Field] = {
     ),
 }  # fmt: skip
 
+WIDER: dict[str, Config] = {name: {"max_scale": 1e4} for name in ("OutputAgreement", "PeerTruthSerum")}
+"""What differs for policies whose prizes are larger than a world allows by default."""
 
 LOST, LATE = LossyChannel(0.5), Stragglers((0.5, 0.3, 0.2))
 LIARS = Byzantine(0.2)

@@ -39,7 +39,7 @@ from taciturn.bench.store import StoreError
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tables import NONE, mean_text, number
-from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Variant, tasks_of
+from taciturn.bench.tasks import AS_TRAINED, FIELDS, WIDER, Entry, Variant, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
@@ -182,9 +182,7 @@ class KindsOfAgents(Study):
                 for policy, own in some:
                     theirs = kind in (PLAIN, TUNED) and policy not in field.as_designed
                     params = field.world | ((field.for_learners or {}) if theirs else {})
-                    # Their prizes are larger than the world allows by default.
-                    wider = {"max_scale": 1e4} if policy in ("OutputAgreement", "PeerTruthSerum") else {}
-                    one = config(env, policy, own, **params | wider) | {"kind": kind}
+                    one = config(env, policy, own, **params | WIDER.get(policy, {})) | {"kind": kind}
                     found.append(one | {"replicas": 10} if quick else one)
         return self.sweep(found, range(self.seeds[not quick]))
 

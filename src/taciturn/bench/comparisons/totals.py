@@ -1,6 +1,7 @@
 """What agents reach if each may spend a total epsilon over its whole run, whatever a message costs."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +16,7 @@ from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, 
 from taciturn.bench.scores import CLASSIC, PAPER, PLAIN, RANDOM, TUNED, designed_best, first, normalised, share, sign
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import NONE, mean_text, number
-from taciturn.bench.tasks import FIELDS, Entry
+from taciturn.bench.tasks import FIELDS, WIDER, Entry
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.privacy.budget import ROUNDING
 from taciturn.wrappers import Budget
@@ -40,7 +41,7 @@ class Protected(NamedTuple):
 
     Attributes:
         channels: that get the mechanism.
-        mechanism: with `{}` for the epsilon of a message.
+        mechanism: with `{}` for the epsilon of a message; empty where senders choose their levels and perturb their messages themselves.
         params: of the world, that differ if there is a mechanism.
         messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is released). Learners
             train at the level at which they can pay for so many.
@@ -65,6 +66,7 @@ PROTECTED: dict[str, Protected] = {
     "federated_bandit_v0": Protected(("means",), "Laplace:{}", {}, 1, (PPO, {})),
     "arm_elimination_v0": Protected(("means",), "Laplace:{}", {}, 1, ("LearnedElimination", {})),
     "federated_training_v0": Protected(("update",), "Gaussian:{},delta=1e-6", {"clip_norm": 0.1}, 4, SHORT),
+    "elicitation_v0": Protected(("report",), "", {}, 1, (PPO, {})),
     "recommender_v0": Protected(("statistics", "counts"), "TreeAggregation:{}", {}, 25, SHORT, without=("LinUCB",)),
 }
 Way = tuple[float, dict[str, ChannelConfig]]
@@ -88,10 +90,14 @@ def ways(
     """The ways to spend a total that are tried: epsilon of a message, and what is put on the channels.
 
     If each value enters one message, messages do not add up, and each may have the whole. Otherwise a budget stops an agent before it
-    overspends, whatever it does; each of `numbers` of equal messages fits into it, by basic or by Renyi composition. Streams take no
-    budget: there each channel has an equal part of the total, and enough for `numbers` of releases of the same value.
+    overspends, whatever it does; each of `numbers` of equal messages fits into it, by basic or by Renyi composition; where senders choose
+    their own levels (epsilon is then nan), there is nothing else to choose. Streams take no budget: there each channel has an equal part
+    of the total, and enough for `numbers` of releases of the same value.
     """
     channels = [world.channels[name] for name in protected.channels]
+    if not protected.mechanism:
+        yield math.nan, {name: ChannelConfig(budget=Budget(total)) for name in protected.channels}
+        return
     if all(channel.disjoint for channel in channels):
         yield total, on_all(protected, total)
         return
@@ -116,9 +122,10 @@ def on_all(protected: Protected, level: float, budget: Budget | None = None) -> 
     }
 
 
-def event_total(world: Population[Any], channel: str, delta: float) -> float:
-    """What the agent that spent most in any run has spent on a channel, at event level."""
-    return float(world.ledger.total(delta, "max", "rdp", unit="event", channel=channel).max())
+def total_of(world: Population[Any], env: str, delta: float, channels: Iterable[str]) -> float:
+    """What the agent that spent most in any run has spent on the channels, at the unit of the world, with `delta` for each channel."""
+    unit: Any = "user" if env == "elicitation_v0" else "event"
+    return sum(float(world.ledger.total(delta, "max", "rdp", unit=unit, channel=name).max()) for name in channels)
 
 
 @register
@@ -134,8 +141,9 @@ class PrivacyTotals(Study):
         "is not noisy. In the federated bandits each reward enters one message, so that at event level every "
         "message may have the whole epsilon. In the recommender it is the total of one feedback in all sums and counts in which it is "
         "released; nothing stops an agent there, and of the numbers of releases only those are used with which no agent overspends. What "
-        "agents show there is public and has no noise; LinUCB, which learns alone, is left out, since it takes long. Worlds that are not "
-        "here: in round stopping nothing private is sent, and in elicitation the choice of an epsilon is the game itself. One learner "
+        "agents show there is public and has no noise; LinUCB, which learns alone, is left out, since it takes long. In elicitation, where "
+        "individuals choose the epsilon of their reports, it is the total of all their reports (user level), and whoever would spend more "
+        "stays away. In round stopping nothing private is sent. One learner "
         "takes part in each world (plain PPO for fewer steps than in `agents` in federated training and in the recommender). It trains "
         "under the same total, at the level at which it can pay for as many messages as agents send there, and the search then chooses "
         "the level of its runs. The score is 0 for random play and 1 for the best that was designed by hand, without any privacy. "
@@ -160,8 +168,8 @@ class PrivacyTotals(Study):
                 for kind, some in kinds.items():
                     for policy, own in some:
                         if policy not in protected.without:
-                            one = config(env, policy, own, **params) | {"kind": kind, "total": total}
-                            found.append(one | QUICK if quick else one)
+                            one = config(env, policy, own, **params | WIDER.get(policy, {}))
+                            found.append(one | {"kind": kind, "total": total} | (QUICK if quick else {}))
         return self.sweep(found, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
@@ -177,8 +185,9 @@ class PrivacyTotals(Study):
                 found = judged(tries, agent, cell.config, cell.seed, way)
                 tried.append((sign(measure) * float(found[measure].mean()), level, way))
             for _, level, way in sorted(tried, key=lambda one: one[0], reverse=True):
-                found, spent = judged(world, agent, cell.config, cell.seed, way), {"epsilon_message": level}
-                spent["epsilon"] = sum(event_total(world, name, DELTA / len(way)) for name in way)
+                found = judged(world, agent, cell.config, cell.seed, way)
+                chosen = float(found["epsilon_message"].mean()) if math.isnan(level) else level
+                spent = {"epsilon_message": chosen, "epsilon": total_of(world, env, DELTA / len(way), way)}
                 if spent["epsilon"] <= total * (1 + ROUNDING):
                     break  # the first, where a budget holds
         spent["messages"] = sum(float(world.channels[name].messages().sum(1).mean()) for name in protected.channels)

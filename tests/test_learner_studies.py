@@ -11,14 +11,16 @@ import pytest
 import taciturn
 from taciturn.bench import play as module
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.comparisons import kinds
+from taciturn.bench.comparisons import kinds, totals
 from taciturn.bench.play import config, evaluate, learns, play
-from taciturn.bench.results import Cell, Group, Results
+from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.scores import CLASSIC, KINDS, YOURS
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
+from taciturn.bench.tasks import FIELDS
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
-from taciturn.policies import FixedCount
+from taciturn.envs.core import Population
+from taciturn.policies import FixedCount, Learner
 from taciturn.registry import worlds
 from taciturn.wrappers.sb3 import RowsVecEnv
 
@@ -39,9 +41,16 @@ def ask(population: Any, policy: Any, **how: Any) -> Any:
     raise Asked(population, policy, how)
 
 
+def ask_in_evaluation(world: Population[Any], agent: Any, config: Config, seed: int, *_: Any) -> dict[str, Any]:
+    if world.purpose == "evaluation":
+        ask(world, agent, seed=seed)
+    return {FIELDS[config["env"]].measure: np.zeros(world.num_envs)}
+
+
 def test_some_studies_have_learners() -> None:
     names = {
         "agents",
+        "privacy-totals",
         "social-learners",
         "federated-bandit-learners",
         "round-stopping",
@@ -53,10 +62,12 @@ def test_some_studies_have_learners() -> None:
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in LEARNED}))
 def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """In the full form, in the streams of evaluation; the policy is not trained yet when it is handed over, and has the cell's seed."""
+    """In the full form, in the streams of evaluation, with the cell's seed."""
     study = load_studies()[name]
     monkeypatch.setattr(module, "simulate", ask)
     monkeypatch.setattr(kinds, "judged", lambda world, agent, config, seed, **_: ask(world, agent, seed=seed))
+    monkeypatch.setattr(totals, "judged", ask_in_evaluation)
+    monkeypatch.setattr(Learner, "train", lambda learner, world: learner)
     for _, cell in (one for one in LEARNED if one[0] == name):
         seeds = {c.seed for c in study.cells(quick=False) if c.config == cell.config}
         assert len(seeds) >= 10

@@ -8,10 +8,13 @@ from taciturn.envs.core.channel import Fault
 from taciturn.registry import entry
 from taciturn.wrappers import Byzantine, LossyChannel, Stragglers
 
-__all__ = ["FIELDS", "HELD_OUT", "TASKS", "WIDER", "Field", "Task", "Variant"]
+__all__ = ["FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant"]
 
 Entry = tuple[str, Config]
 HIGHER = ("rate", "return")  # of the measures, those of which more is better
+
+WIDER: dict[str, Config] = {name: {"max_scale": 1e4} for name in ("OutputAgreement", "PeerTruthSerum")}
+"""What differs for policies whose prizes are larger than a world allows by default."""
 
 
 class Variant(NamedTuple):
@@ -35,6 +38,11 @@ class Field(NamedTuple):
     tuned: tuple[Entry, ...]
     for_learners: Config | None = None  # what differs in their form of the same world
     as_designed: tuple[str, ...] = ()  # learners that act in the form of those that were designed
+
+    def params(self, policy: str, *, learns: bool) -> Config:
+        """Parameters of the world in the form in which a policy plays it."""
+        form = (self.for_learners or {}) if learns and policy not in self.as_designed else {}
+        return self.world | form | WIDER.get(policy, {})
 
 
 STOPPING: dict[str, Any] = {
@@ -74,9 +82,6 @@ FIELDS: dict[str, Field] = {
         (("Wintall", {}),), (("SharedPPO", {}),),
     ),
 }  # fmt: skip
-
-WIDER: dict[str, Config] = {name: {"max_scale": 1e4} for name in ("OutputAgreement", "PeerTruthSerum")}
-"""What differs for policies whose prizes are larger than a world allows by default."""
 
 LOST, LATE = LossyChannel(0.5), Stragglers((0.5, 0.3, 0.2))
 LIARS = Byzantine(0.2)

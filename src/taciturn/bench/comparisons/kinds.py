@@ -16,11 +16,11 @@ from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, 
 from taciturn.bench.scores import (
     CLASSIC,
     KINDS,
+    LEARNED,
     PAPER,
     PLAIN,
     RANDOM,
     RETURN,
-    TUNED,
     YOURS,
     designed_best,
     first,
@@ -39,7 +39,7 @@ from taciturn.bench.store import StoreError
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tables import NONE, mean_text, number
-from taciturn.bench.tasks import AS_TRAINED, FIELDS, WIDER, Entry, Variant, tasks_of
+from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Variant, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
@@ -180,9 +180,8 @@ class KindsOfAgents(Study):
             )
             for kind, some in zip(KINDS, entries, strict=True):
                 for policy, own in some:
-                    theirs = kind in (PLAIN, TUNED) and policy not in field.as_designed
-                    params = field.world | ((field.for_learners or {}) if theirs else {})
-                    one = config(env, policy, own, **params | WIDER.get(policy, {})) | {"kind": kind}
+                    params = field.params(policy, learns=kind in LEARNED)
+                    one = config(env, policy, own, **params) | {"kind": kind}
                     found.append(one | {"replicas": 10} if quick else one)
         return self.sweep(found, range(self.seeds[not quick]))
 

@@ -13,10 +13,22 @@ from taciturn.bench.comparisons.kinds import PPO, brought, judged, population
 from taciturn.bench.figures import COLORS, LINES, MARKERS, panels
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
-from taciturn.bench.scores import CLASSIC, PAPER, PLAIN, RANDOM, TUNED, designed_best, first, normalised, share, sign
+from taciturn.bench.scores import (
+    CLASSIC,
+    LEARNED,
+    PAPER,
+    PLAIN,
+    RANDOM,
+    TUNED,
+    designed_best,
+    first,
+    normalised,
+    share,
+    sign,
+)
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import NONE, mean_text, number
-from taciturn.bench.tasks import FIELDS, WIDER, Entry
+from taciturn.bench.tasks import FIELDS, Entry
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.privacy.budget import ROUNDING
 from taciturn.wrappers import Budget
@@ -162,13 +174,12 @@ class PrivacyTotals(Study):
             taught = (learner, own | {"steps": QUICK_STEPS} if quick else own)
             kinds = {RANDOM: (("Random", {}),), CLASSIC: field.classic, PAPER: field.paper}
             kinds[PLAIN if learner == PPO else TUNED] = (taught,)
-            world = field.world | (QUICK_WORLDS.get(env, {}) if quick else {})
             for total in (NO_LIMIT, 3.0) if quick else TOTALS:
-                params = world | (protected.params if total != NO_LIMIT else {})
+                more = (protected.params if total != NO_LIMIT else {}) | (QUICK_WORLDS.get(env, {}) if quick else {})
                 for kind, some in kinds.items():
                     for policy, own in some:
                         if policy not in protected.without:
-                            one = config(env, policy, own, **params | WIDER.get(policy, {}))
+                            one = config(env, policy, own, **field.params(policy, learns=kind in LEARNED) | more)
                             found.append(one | {"kind": kind, "total": total} | (QUICK if quick else {}))
         return self.sweep(found, range(self.seeds[not quick]))
 

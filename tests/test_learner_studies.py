@@ -144,9 +144,9 @@ def test_the_best_of_each_kind() -> None:
         group("gossip_bandit_v0", "plain PPO", kinds.PPO, "popularity_regret", 4.0, 4.1, 4.2),
     ]
     answer, _, best, board, plain = kinds.KindsOfAgents().tables(Results([*stopping, *gossip]))
-    assert [(row[1], *row[3:6]) for row in answer.rows] == [
-        ("LearnedStopping (tuned learner)", "5.10", f"1.24 ({kinds.PPO})", "yes"),
-        ("PPCL (paper)", "3.00", "2.00 (Voter)", "no"),
+    assert [(row[1], *row[3:]) for row in answer.rows] == [
+        ("LearnedStopping (tuned learner)", "5.10", f"1.24 ({kinds.PPO})", "yes", "yes"),
+        ("PPCL (paper)", "3.00", "2.00 (Voter)", "no", "no"),
     ]
     (first, second) = (dict(zip(best.columns, row, strict=True)) for row in best.rows)
     assert first["world, measure"] == "round_stopping_v0: rate (higher is better)"

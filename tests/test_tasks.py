@@ -11,7 +11,17 @@ from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Group, Results
-from taciturn.bench.scores import CLASSIC, RANDOM, TUNED, held_out, overall, profiles, won
+from taciturn.bench.scores import (
+    CLASSIC,
+    RANDOM,
+    TUNED,
+    beats_each,
+    challenge,
+    challenge_text,
+    held_out,
+    overall,
+    profiles,
+)
 from taciturn.bench.tasks import FIELDS, HELD_OUT, TASKS, Task, tasks_of
 from taciturn.cli import main
 from taciturn.policies import Learner
@@ -154,9 +164,24 @@ def test_scores_by_hand() -> None:
     assert table["plain PPO"]["P(beats designed) (held-out)"].startswith("0")
     assert table["paper"]["P(beats designed)"].startswith("0.50"), "a tie counts one half"
     assert table["classic"]["interquartile mean (held-out)"].startswith("1.50")
-    assert won(panels) == "0 of 1"
+    assert challenge("gossip_bandit_v0", panel, "classic") == ("yes", ["no"])
+    assert challenge_text("gossip_bandit_v0", panel, "paper") == "yes (0 of 1)"
+    assert challenge_text("gossip_bandit_v0", panel, "yours") == "–"
     (plot,) = profiles(panels, "agents")
     assert len(plot.figure.axes) == 2
+
+
+def test_who_beats_all_of_a_kind_beats_each() -> None:
+    learner = group("tuned learner", "SharedPPO", [0.2, 0.3, 0.4], [1.0, 1.0, 1.0])
+    better, worse, same = (
+        group("classic", name, list(np.array([0.2, 0.3, 0.4]) + by), [1.0, 1.0, 1.0])
+        for name, by in (("Voter", np.array([0.5, 0.6, 0.7])), ("WinStay", -0.1), ("PPCL", np.array([-0.1, 0.0, 0.1])))
+    )
+    measure = FIELDS["gossip_bandit_v0"].measure
+    assert beats_each(learner, [better], measure) == "yes"
+    assert beats_each(learner, [better, same], measure) == "not decided"
+    assert beats_each(learner, [better, same, worse], measure) == "no"
+    assert beats_each(None, [better], measure) == beats_each(learner, [], measure) == "–"
 
 
 def test_tasks_without_a_scale_have_no_score() -> None:

@@ -120,14 +120,34 @@ def held_out(panels: Panels, named: Callable[[Group], str]) -> Table:
     return Table("Held-out tasks", columns, rows, note, words=frozenset(range(len(columns))))
 
 
-def won(panels: Panels) -> str:
-    """In how many of the held-out tasks the best learner is better than the best that was designed: "1 of 3"."""
-    found = [
-        gain(learned_best(panel, task.measure), designed_best(panel, task.measure), task.metric)
-        for task, panel in played(panels, held_out=True)
-    ]
-    known = [text for text in found if text != NOT_TESTED]
-    return f"{sum(text.startswith('yes') for text in known)} of {len(known)}" if known else NONE
+def beats_each(one: Group | None, others: Iterable[Group], measure: str) -> str:
+    """Whether it is shown to be better than each of the others ("yes"), or worse than one of them ("no")."""
+    words = {gain(one, other, measure).partition(":")[0] for other in others}
+    if not words or one is None:
+        return NONE
+    return "no" if "no" in words else "yes" if words == {"yes"} else "not decided"
+
+
+def challenge(env: str, panel: Results, kind: str) -> tuple[str, list[str]]:
+    """Whether the best learner beats all agents of a kind in the task that it trained for, and the same for each held-out task."""
+    learner = learned_best(panel, tasks_of(env)[0].measure)
+    if learner is None:
+        return NONE, []
+    standard, held = (
+        [
+            beats_each(learner, [group for group in some if group.config["kind"] == kind], task.metric)
+            for task, some in played([(env, panel)], held_out=which)
+            if task.metric in learner.metrics
+        ]
+        for which in (False, True)
+    )
+    return next(iter(standard), NONE), [word for word in held if word != NONE]
+
+
+def challenge_text(env: str, panel: Results, kind: str) -> str:
+    """The same in a few words: "no (1 of 4)"."""
+    standard, held = challenge(env, panel, kind)
+    return f"{standard} ({held.count('yes')} of {len(held)})" if held else standard
 
 
 def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:

@@ -22,6 +22,7 @@ from taciturn.bench.scores import (
     RANDOM,
     RETURN,
     YOURS,
+    challenge_text,
     designed_best,
     first,
     gain,
@@ -33,7 +34,6 @@ from taciturn.bench.scores import (
     ranking,
     sign,
     times,
-    won,
 )
 from taciturn.bench.store import StoreError
 from taciturn.bench.study import Plot, Score, Study, Table, register
@@ -213,27 +213,27 @@ class KindsOfAgents(Study):
         return [*ranking(panels, lambda group: self.label(group, results), self.name), *profiles(panels, self.name)]
 
     def answer(self, results: Results) -> Table:
-        """The best of each world, how far it is ahead, and whether a learner beats what was designed by hand."""
+        """The best of each world, how far it is ahead, and whether a learner beats the textbook's and the papers' algorithms."""
         rows = []
-        for (measure, title, panel), (_, better, *_) in zip(
-            self.worlds(results), self.winners(results).rows, strict=True
-        ):
+        for (measure, title, panel), (env, _) in zip(self.worlds(results), self.by_world(results), strict=True):
             best, *others = sorted(panel, key=lambda group: -sign(measure) * group.mean(measure))
             chance, second = first(panel.select(kind=RANDOM), measure), first(others, measure)
             ahead = [NONE if other is None else times(best, other, measure) for other in (chance, second)]
             name = f"{self.label(best, results)} ({best.config['kind']})"
             next_best = "" if second is None else f" ({self.label(second, results)})"
             rows.append((
-                title, name, mean_text(best.metrics[measure]), ahead[0], ahead[1] + next_best, better.partition(":")[0],
-                won(self.by_world(panel)),
+                title, name, mean_text(best.metrics[measure]), ahead[0], ahead[1] + next_best,
+                *(challenge_text(env, panel, kind) for kind in (CLASSIC, PAPER)),
             ))  # fmt: skip
         columns = (
-            "world, measure", "best", "mean", "times better than random", "than the next best", "is a learner better?", "in held-out tasks",
+            "world, measure", "best", "mean", "times better than random", "than the next best", "does a learner beat every classic?",
+            "every algorithm of the paper?",
         )  # fmt: skip
         note = (
-            "Best by its mean, with its 95% interval; learned agents are plain PPO and tuned learners, judged in runs that they have not "
-            'met before. A learner is better ("yes") or not ("no") where the interval of the difference between the better learner and the '
-            "best that was designed by hand leaves out 0; in how many held-out tasks one is better is counted in the same way."
+            "Best by its mean, with its 95% interval. The learner is the better of plain PPO and the tuned learners, judged in runs that "
+            'it has not met before. It beats all algorithms of a kind ("yes") if the interval of its difference to each of them is above '
+            '0, and does not ("no") if that to one of them is below 0. In brackets: in how many held-out tasks, in which nothing trained, '
+            "it beats them."
         )
         return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5, 6}))
 

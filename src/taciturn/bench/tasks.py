@@ -170,6 +170,9 @@ class Task(NamedTuple):
             ("world", f"{self.env}({params})"),
             *([("faults", faults)] if faults else []),
             *([("individuals", others)] if self.env == "elicitation_v0" else []),
+            ("seeds", "0 to 9, of runs in streams of evaluation, from which no training draws"),
+            ("messages", "as many as an agent likes; the results count them"),
+            ("privacy", "none here; for totals of epsilon see the study privacy-totals"),
             ("measure", f"{self.measure} ({'higher' if self.measure in HIGHER else 'lower'} is better)"),
             ("run", f"taciturn bench agents --agent AGENT --where kind=yours --where env={self.env} --out FOLDER"),
         ]

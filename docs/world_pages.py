@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taciturn.describing import fitting, parameters
+from taciturn.describing import by_role, parameters
 from taciturn.envs.core import Population
 from taciturn.registry import WORLDS as ENTRIES
 from taciturn.registry import entry
@@ -117,7 +117,7 @@ def about(world: str, file: str, plain: Callable[[str], str]) -> str:
         ("Id", f"``{known.id}``"),
         ("Agents", ", ".join(f"{role.num_agents:,} × ``{name}``" for name, role in roles.items())),
         ("Length of a run", f"``horizon`` = {population.params.horizon:,g} (unit: {population.clock_unit})"),
-        ("Policies that fit", ", ".join(f"``{name}``" for name in fitting(known.world)) + ", and learners"),
+        ("Policies that fit", "; ".join([*by_role(known.world, "``"), "and learners"])),
     ]
     seen = [
         (f"``{name}``", f"``{field}``", _places(role.layout.slices[field]), f"{low:,.9g} to {high:,.9g}")

@@ -12,7 +12,7 @@ from taciturn.envs.core import Layout, Population, World
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, make_world, policies, worlds
 
-__all__ = ["described", "fitting", "parameters"]
+__all__ = ["by_role", "described", "parameters"]
 
 
 def described(name: str) -> str:
@@ -44,7 +44,7 @@ def _world(id_: str, world: World[Any, Any, ...]) -> str:
         ("action", "; ".join(f"{name}: {role.action_space}" for name, role in population.roles.items())),
         ("horizon", f"{population.params.horizon:g} (unit: {population.clock_unit})"),
         ("channels", "; ".join(channels) or "none"),
-        ("policies", ", ".join(fitting(world)) + "; and learners, which train first (taciturn list policies)"),
+        ("policies", "; ".join([*by_role(world), "and learners, which train first (taciturn list policies)"])),
         ("metrics", " ".join((inspect.getdoc(type(population).outcome) or "").replace("`", "").split())),
     ]
     defaults = [(name, repr(getattr(population.params, name))) for name, _ in parameters(world.Params)]
@@ -59,21 +59,24 @@ def _fields(layout: Layout) -> str:
     )
 
 
-def fitting(world: World[Any, Any, ...]) -> list[str]:
-    """The policies that act in a world, as `Name` or `Name(required parameters)`; not learners, which would have to train."""
+def by_role(world: World[Any, Any, ...], quote: str = "") -> list[str]:
+    """The policies that fit, a text for each role of the world, which names the role if there are several."""
+    found = {role: ", ".join(f"{quote}{name}{quote}" for name in names) for role, names in fitting(world).items()}
+    return [f"as {role}: {names}" if len(found) > 1 else names for role, names in found.items()]
+
+
+def fitting(world: World[Any, Any, ...]) -> dict[str, list[str]]:
+    """The policies that act in each role of a world, as `Name` or `Name(required parameters)`; not learners, which would have to train."""
     population = world.population()
     observation, _ = population.reset(seed=0)
-    found = []
+    found: dict[str, list[str]] = {role: [] for role in population.roles}
     for name, kind in policies().items():
         if issubclass(kind, Learner):
             continue
         required = [one.name for one in _given(kind) if one.default is one.empty]
-        if any(
-            _acts(population, observation, kind, dict.fromkeys(required, value), role)
-            for value in (1, 0.5)
-            for role in population.roles
-        ):
-            found.append(f"{name}({', '.join(required)})" if required else name)
+        for role, names in found.items():
+            if any(_acts(population, observation, kind, dict.fromkeys(required, value), role) for value in (1, 0.5)):
+                names.append(f"{name}({', '.join(required)})" if required else name)
     return found
 
 

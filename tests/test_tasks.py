@@ -1,6 +1,7 @@
 """Tasks: held-out variants are played after training, by the same agent, and differ from the world of training as they say."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,3 +197,19 @@ def test_tasks_without_a_scale_have_no_score() -> None:
     assert row[2].startswith("yes: 0.7500")
     assert row[4].endswith("score –")
     assert all(row[4] == "0" for row in overall(panels).rows)
+
+
+def test_tasks_do_not_change_once_they_are_published() -> None:
+    """Results under the same name must be of the same task: what differs from `golden/tasks.json` needs a new name, and a line there."""
+    published = json.loads((Path(__file__).parent / "golden/tasks.json").read_text(encoding="utf-8"))
+    assert {id_: definition(task) for id_, task in TASKS.items()} == published
+
+
+def definition(task: Task) -> dict[str, Any]:
+    """All that makes a task, as plain values."""
+    return {
+        "params": {name: repr(value) for name, value in task.params.items()},
+        "faults": {name: repr(fault) for name, fault in task.variant.faults.items()},
+        "individuals": dict(task.variant.individuals),
+        "measure": task.measure,
+    }

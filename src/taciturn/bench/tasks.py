@@ -38,6 +38,7 @@ class Field(NamedTuple):
     tuned: tuple[Entry, ...]
     for_learners: Config | None = None  # what differs in their form of the same world
     as_designed: tuple[str, ...] = ()  # learners that act in the form of those that were designed
+    quick: Config | None = None  # what differs in quick runs
 
     def params(self, policy: str, *, learns: bool) -> Config:
         """Parameters of the world in the form in which a policy plays it."""
@@ -74,7 +75,7 @@ FIELDS: dict[str, Field] = {
     "recommender_v0": Field(
         {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 30_000,
         (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0})),
-        (("SharedPPO", {}), ("NeuralBandit", {})), {"actions": "cluster"}, ("NeuralBandit",),
+        (("SharedPPO", {}), ("NeuralBandit", {})), {"actions": "cluster"}, ("NeuralBandit",), {"horizon": 100},
     ),
     "elicitation_v0": Field(
         {"num_individuals": 50}, "loss", 1, 20_000,

@@ -50,6 +50,7 @@ from taciturn.wrappers.channels import on_channel, private_config
 
 PPO = "PPO, plain defaults"
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
+QUICK_STEPS = 4096
 HELD_OUT_SHARE = 2
 """A held-out task is judged in this many times fewer runs than the one that was trained for."""
 
@@ -169,7 +170,7 @@ class KindsOfAgents(Study):
     def cells(self, quick: bool) -> list[Cell]:
         found = [{**one, "replicas": 10} if quick else one for agent in self.agents for one in places(agent)]
         for env, field in FIELDS.items():
-            plain: Config = {"steps": 8192} if quick else {}
+            plain: Config = {"steps": QUICK_STEPS} if quick else {}
             tuned = () if quick else field.tuned
             entries: tuple[tuple[Entry, ...], ...] = (
                 (("Random", {}),),
@@ -180,7 +181,7 @@ class KindsOfAgents(Study):
             )
             for kind, some in zip(KINDS, entries, strict=True):
                 for policy, own in some:
-                    params = field.params(policy, learns=kind in LEARNED)
+                    params = field.params(policy, learns=kind in LEARNED) | ((field.quick or {}) if quick else {})
                     one = config(env, policy, own, **params) | {"kind": kind}
                     found.append(one | {"replicas": 10} if quick else one)
         return self.sweep(found, range(self.seeds[not quick]))

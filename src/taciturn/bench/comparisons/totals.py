@@ -42,7 +42,6 @@ SPENT = ("epsilon_message", "epsilon", "messages")
 SPENT = ("epsilon_message", "epsilon", "messages")
 QUICK: Config = {"replicas": 10, "messages": [5, 125]}
 QUICK_STEPS = 2048
-QUICK_WORLDS: dict[str, Config] = {"recommender_v0": {"horizon": 100}}
 SEARCH = 20
 """Runs in which each number of messages is tried."""
 BITS = "BitwiseRandomizedResponse:{}"
@@ -175,7 +174,7 @@ class PrivacyTotals(Study):
             kinds = {RANDOM: (("Random", {}),), CLASSIC: field.classic, PAPER: field.paper}
             kinds[PLAIN if learner == PPO else TUNED] = (taught,)
             for total in (NO_LIMIT, 3.0) if quick else TOTALS:
-                more = (protected.params if total != NO_LIMIT else {}) | (QUICK_WORLDS.get(env, {}) if quick else {})
+                more = (protected.params if total != NO_LIMIT else {}) | ((field.quick or {}) if quick else {})
                 for kind, some in kinds.items():
                     for policy, own in some:
                         if policy not in protected.without:

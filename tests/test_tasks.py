@@ -19,6 +19,7 @@ from taciturn.bench.scores import (
     beats_each,
     challenge,
     challenge_text,
+    gain,
     held_out,
     overall,
     profiles,
@@ -166,7 +167,7 @@ def test_scores_by_hand() -> None:
     assert table["paper"]["P(beats designed)"].startswith("0.50"), "a tie counts one half"
     assert table["classic"]["interquartile mean (held-out)"].startswith("1.50")
     assert challenge("gossip_bandit_v0", panel, "classic") == ("yes", ["no"])
-    assert challenge_text("gossip_bandit_v0", panel, "paper") == "yes (0 of 1)"
+    assert challenge_text("gossip_bandit_v0", panel, "paper") == "yes (0/1)"
     assert challenge_text("gossip_bandit_v0", panel, "yours") == "–"
     (plot,) = profiles(panels, "agents")
     assert len(plot.figure.axes) == 2
@@ -183,6 +184,21 @@ def test_who_beats_all_of_a_kind_beats_each() -> None:
     assert beats_each(learner, [better, same], measure) == "not decided"
     assert beats_each(learner, [better, same, worse], measure) == "no"
     assert beats_each(None, [better], measure) == beats_each(learner, [], measure) == "–"
+
+
+def test_runs_that_were_cut_off_are_compared_at_the_seeds_that_both_have() -> None:
+    measure = FIELDS["gossip_bandit_v0"].measure
+    learner = group("tuned learner", "SharedPPO", [0.2, 0.3, 0.4], [1.0, 1.0, 1.0])
+    classic = group("classic", "Voter", [9.0, 0.7, 0.9], [1.0, 1.0, 1.0])
+
+    def part(one: Group, *seeds: int) -> Group:
+        metrics = {name: values[list(seeds)] for name, values in one.metrics.items()}
+        return Group(one.config, np.array(seeds), metrics, {}, np.ones(len(seeds)))
+
+    assert gain(part(learner, 1, 2), classic, measure) == "not decided: 0.4500 –", "two seeds have no interval"
+    assert gain(learner, classic, measure).startswith("not decided: 3.233 [")
+    assert gain(part(learner, 0), part(classic, 1, 2), measure) == "not tested"
+    assert beats_each(part(learner, 1), [classic], measure) == "not decided"
 
 
 def test_tasks_without_a_scale_have_no_score() -> None:

@@ -31,7 +31,7 @@ CSS = """
 @media (prefers-color-scheme: dark) { :root { --text: #e4e7ea; --quiet: #9aa5af; --page: #14171a; --card: #1d2125;
   --line: #343b42; --accent: #7cc0f2; --good: #8fe0b4; --good-back: #143524; --bad: #ffb98a; --bad-back: #43230c; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
+body { margin: 0 auto; max-width: 86rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { margin: 0 0 .5rem; font-size: 1.9rem; line-height: 1.2; }
 h2 { margin: 0 0 .25rem; font-size: 1.4rem; line-height: 1.25; }
@@ -40,6 +40,7 @@ a { color: var(--accent); }
 p { max-width: 46rem; margin: .4rem 0; }
 .quiet, figcaption { color: var(--quiet); font-size: .9rem; }
 .warning { background: var(--bad-back); color: var(--bad); border-radius: .4rem; padding: .5rem .8rem; }
+main { margin-top: 1.5rem; }
 section, footer { margin-top: 2.5rem; padding-top: 1.5rem; border-top: 1px solid var(--line); }
 figure { margin: 1.25rem 0; }
 figcaption { margin-top: .4rem; }
@@ -48,7 +49,7 @@ figcaption { margin-top: .4rem; }
 .csv { float: right; margin: .3rem 0 0 1rem; font-size: .8rem; }
 .scroll { overflow: auto; max-height: 85vh; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { padding: .4rem .7rem; text-align: right; vertical-align: top; font-variant-numeric: tabular-nums; }
+th, td { padding: .4rem .55rem; text-align: right; vertical-align: top; font-variant-numeric: tabular-nums; }
 th { color: var(--quiet); font-weight: 600; vertical-align: bottom; position: sticky; top: 0; background: var(--card);
   box-shadow: inset 0 -1px var(--line); }
 th button { all: unset; cursor: pointer; }

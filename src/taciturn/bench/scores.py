@@ -57,10 +57,10 @@ def times(best: Group, other: Group, measure: str) -> str:
 
 
 def gain(one: Group | None, other: Group | None, measure: str) -> str:
-    """Whether the first is better, and by how much."""
-    if one is None or other is None:
+    """Whether the first is better, and by how much, at the seeds that both have finished."""
+    if one is None or other is None or not (pair := one.paired(other, measure))[0].size:
         return NOT_TESTED
-    found = statistics.difference(*(sign(measure) * group.metrics[measure] for group in (one, other)))
+    found = statistics.difference(*(sign(measure) * values for values in pair))
     word = "yes" if found.low > 0 else "no" if found.high < 0 else "not decided"
     return f"{word}: {number(found.value)} {interval(found[1:])}"
 
@@ -145,9 +145,9 @@ def challenge(env: str, panel: Results, kind: str) -> tuple[str, list[str]]:
 
 
 def challenge_text(env: str, panel: Results, kind: str) -> str:
-    """The same in a few words: "no (1 of 4)"."""
+    """The same in a few words: "no (1/4)"."""
     standard, held = challenge(env, panel, kind)
-    return f"{standard} ({held.count('yes')} of {len(held)})" if held else standard
+    return f"{standard} ({held.count('yes')}/{len(held)})" if held else standard
 
 
 def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:

@@ -227,14 +227,14 @@ class KindsOfAgents(Study):
                 *(challenge_text(env, panel, kind) for kind in (CLASSIC, PAPER)),
             ))  # fmt: skip
         columns = (
-            "world, measure", "best", "mean", "times better than random", "than the next best", "does a learner beat every classic?",
-            "every algorithm of the paper?",
+            "world, measure", "best", "mean", "times better than random", "than the next best", "learner beats classics",
+            "learner beats paper",
         )  # fmt: skip
         note = (
             "Best by its mean, with its 95% interval. The learner is the better of plain PPO and the tuned learners, judged in runs that "
-            'it has not met before. It beats all algorithms of a kind ("yes") if the interval of its difference to each of them is above '
-            '0, and does not ("no") if that to one of them is below 0. In brackets: in how many held-out tasks, in which nothing trained, '
-            "it beats them."
+            'it has not met before. It beats the classics, or the paper\'s algorithms ("yes"), if the interval of its difference to each '
+            'of them is above 0, and does not ("no") if that to one of them is below 0. In brackets: in how many of the held-out tasks, '
+            "in which nothing trained, it beats them."
         )
         return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5, 6}))
 

@@ -397,10 +397,10 @@ class Elicitation(Population[State]):
         data = self.private(draw_values(state.theta, self.params.num_individuals, self.stream("data")))
         sent = self.reporting.sample(data, spent, self.stream("reports"))
         levels, channel = np.log1p(spent), self.channels["report"]
-        earlier = channel.messages()
+        before = None if channel.config.budget is None else channel.messages()
         received, delivered = channel.send_levels(sent, levels, None if joins.all() else joins)
-        if channel.config.budget is not None:  # whom it stops has stayed away
-            joins = channel.messages() > earlier
+        if before is not None:  # whom a budget stops has stayed away
+            joins = channel.messages() > before
             spent, levels = spent * joins, levels * joins
         everyone = bool(delivered.all())
         kinds = self.reporting.num_reports

@@ -103,7 +103,7 @@ def ways(
     If each value enters one message, messages do not add up, and each may have the whole. Otherwise a budget stops an agent before it
     overspends, whatever it does; each of `numbers` of equal messages fits into it, by basic or by Renyi composition; where senders choose
     their own levels (epsilon is then nan), there is nothing else to choose. Streams take no budget: there each channel has an equal part
-    of the total, and enough for `numbers` of releases of the same value.
+    of the total, for those `numbers` of releases of the same value that are not smaller than what is usual.
     """
     channels = [world.channels[name] for name in protected.channels]
     if not protected.mechanism:
@@ -113,7 +113,7 @@ def ways(
         yield total, on_all(protected, total)
         return
     if any(channel.payload == "stream" for channel in channels):
-        for releases in numbers:
+        for releases in filter(protected.messages.__le__, numbers):
             level = total / (len(channels) * releases)
             yield level, on_all(protected, level)
         return

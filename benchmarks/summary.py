@@ -12,7 +12,8 @@ from keep import load as kept
 
 from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.comparisons.totals import PrivacyTotals
-from taciturn.bench.scores import DESIGNED, challenge
+from taciturn.bench.scores import DESIGNED, challenges
+from taciturn.bench.tables import listed
 
 __all__ = ["findings", "table"]
 
@@ -106,21 +107,15 @@ def learned() -> str:
     for row in kinds.winners(results).rows:
         found.setdefault(row[1].partition(":")[0], []).append(row[0].partition("_v0")[0].replace("_", " "))
     better, worse, open_ = (found.get(word, []) for word in ("yes", "no", "not decided"))
-    against = {}
-    for kind in DESIGNED:
-        challenges = {env: challenge(env, panel, kind) for env, panel in kinds.by_world(results)}
-        beaten = [env.partition("_v0")[0].replace("_", " ") for env, (word, _) in challenges.items() if word == "yes"]
-        held = [word for _, words in challenges.values() for word in words]
-        against[kind] = (beaten, f"{held.count('yes')} of {len(held)}")
-    (classics, held_classics), (papers, held_papers) = (against[kind] for kind in DESIGNED)
+    (classics, held_classics), (papers, held_papers) = (challenges(kinds.by_world(results), kind) for kind in DESIGNED)
     ppo = [row[3].partition(":")[0] for row in kinds.plain(results).rows]
     text = (
         f"**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs that no training drew "
         f"from. The better of plain PPO and a tuned learner does better than everything that was designed by hand in {len(better)} of "
         f"{sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} ({listed(worse)})"
         + (f"; in {listed(open_)} neither is shown. " if open_ else ". ")
-        + f"It beats every classic baseline in {listed(classics)}, and in {held_classics} held-out tasks, in which nothing has trained; it "
-        f"beats every algorithm of the paper in {listed(papers)}, and in {held_papers} held-out tasks. "
+        + f"It beats every classic baseline in {listed(classics['yes'])}, and in {held_classics} held-out tasks, in which nothing has "
+        f"trained; it beats every algorithm of the paper in {listed(papers['yes'])}, and in {held_papers} held-out tasks. "
         + f"PPO with the defaults of Stable-Baselines3 earns more than random play in {ppo.count('yes')} of {len(ppo)} worlds. Means hide "
         "that single trainings fail, so the tables also give the median and the share of runs that are worse than random play."
     )
@@ -140,11 +135,6 @@ def totals() -> str:
         "agents who ignore all messages."
     )
     return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
-
-
-def listed(names: list[str]) -> str:
-    """Names with commas, and an `and` before the last."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "none"
 
 
 def findings() -> str:
@@ -195,9 +185,9 @@ def findings() -> str:
   selection pushes them down. If every copy gets fresh noise and all agents share one estimate, the regret is {fresh:.2f}, within the
   paper's bound (computed for shares of the population, not agent by agent).
 - **Li & Song 2022** (`li2022`). The order of the curves holds in most figures, and the server's algorithm with 5 agents has {alike:.2f}
-  of a single agent's regret, as 1/M promises. A message is (M epsilon)-DP, not epsilon-DP. The noise determines how long arms are tried
-  only below {small:.2f} times the smallest epsilon of the figures. Four rounds are not equivalent to five: they have {rounds:.2f} times
-  the regret.
+  of a single agent's regret, as 1/M promises. A message is (M epsilon)-DP, as the theorems say: the epsilon of the figures is 1/M of
+  that. The noise determines how long arms are tried only below {small:.2f} times the smallest epsilon of the figures. Four rounds are
+  not equivalent to five: they have {rounds:.2f} times the regret.
 - **Jiang 2020, chapter 2** (`jiang2020/2`). Theorem 1 is misprinted. After correction, WINTALL pays {paid[0]:.2f} times the bound at
   1,000 individuals and {paid[1]:.3f} times at 30,000 (four values). Its equilibrium is asymptotic and not the only one: everyone giving up
   no privacy at all is another. Costs proportional to log(1 + eps), which the theorem does not cover, may break it: in the limit of many

@@ -156,12 +156,17 @@ def test_a_first_table_that_answers_the_question_opens_the_report(
     dummies: ModuleType, store: Store, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dummies.Noise, "headline", True)
+    monkeypatch.setattr(dummies.Noise, "answers", lambda *_: ["Who wins? Nobody < 1."])
     opened = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
-    assert opened.index(">Results<") < opened.index(">Studies<") < opened.index("<svg")
+    first = '<li><b>Who wins?</b> Nobody &lt; 1. <a href="#noise">all results</a></li>'
+    questions = ("Which claims of the papers failed?", "How do I run my own agent?")
+    places = [opened.index(text) for text in (first, *questions, ">Results<", "<svg")]
+    assert places == sorted(places)
+    assert ">Studies<" not in opened, "whose line would be that of the first table"
     assert page.index(">Studies<") < page.index("<svg") < page.index(">Results<")
     assert opened.count(">Results<") == page.count(">Results<") == 1
     papers = "What became of the papers&#x27; claims"
-    assert opened.index(">Results<") < opened.index(papers) < opened.index(">Studies<")
+    assert opened.index(">Results<") < opened.index(papers) < opened.index("<svg")
     assert opened.index("<svg") < opened.index(">Claims that differ<")
     assert papers not in page
 

@@ -4,9 +4,10 @@ import json
 import re
 from collections.abc import Iterable
 from importlib.resources import files
+from typing import Any
 
 from taciturn.bench.study import DIFFERS, VERDICTS, Study, Table, Verdict
-from taciturn.bench.tables import ours, stated
+from taciturn.bench.tables import listed, ours, stated
 
 FILE = "claims.json"
 
@@ -25,16 +26,31 @@ def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:
     return json.dumps(shown, ensure_ascii=False, indent=1) + "\n"
 
 
+def kept() -> dict[str, Any]:
+    """What `summary` has written, by paper."""
+    found: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    return found
+
+
+def answer() -> str:
+    """A sentence: how many claims of each paper failed."""
+    counts = [
+        f"{found['claims'][DIFFERS]} of {sum(found['claims'].values())} of {paper}" for paper, found in kept().items()
+    ]
+    return f"Which claims of the papers failed? In full runs {listed(counts)} differ."
+
+
 def tables() -> list[Table]:
     """A line for each paper, and a line for each claim that differs."""
-    papers = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    papers = kept()
     counts = [
         (paper, str(sum(found["claims"].values())), *(str(found["claims"][verdict]) for verdict in VERDICTS))
         for paper, found in papers.items()
     ]
     note = (
         "From the full runs of taciturn reproduce that this version keeps, not from this run. The computed numbers with their intervals "
-        "lie within a declared tolerance (agrees), within a wider one (in kind) or outside it (differs), or that cannot be told."
+        "lie within a declared tolerance (agrees), within a wider one (in kind) or outside it (differs). A claim whose numbers cannot be "
+        "computed is not tested."
     )
     rows = [(paper, *claim) for paper, found in papers.items() for claim in found[DIFFERS]]
     return [

@@ -38,6 +38,9 @@ h2 { margin: 0 0 .25rem; font-size: 1.4rem; line-height: 1.25; }
 h3 { margin: 2rem 0 .5rem; font-size: 1.05rem; }
 a { color: var(--accent); }
 p { max-width: 46rem; margin: .4rem 0; }
+ul { margin: .6rem 0; padding-left: 1.2rem; }
+li { margin: .25rem 0; }
+code { overflow-wrap: anywhere; }
 .quiet, figcaption { color: var(--quiet); font-size: .9rem; }
 .warning { background: var(--bad-back); color: var(--bad); border-radius: .4rem; padding: .5rem .8rem; }
 main { margin-top: 1.5rem; }
@@ -117,8 +120,6 @@ PAGE = """<!DOCTYPE html>
 <header>
 <h1>taciturn {version}: benchmark</h1>
 <p>Agents that learn together without telling each other what they know: utility, privacy loss and communication.</p>
-<p class=quiet>An agent of your own in all of these worlds:
-<code>taciturn bench agents --agent sb3:model.zip --where kind=yours --out results/mine</code></p>
 {warning}
 </header>
 <main>
@@ -135,6 +136,13 @@ PAGE = """<!DOCTYPE html>
 """
 
 
+OWN = (
+    "<li><b>How do I run my own agent?</b> <code>taciturn bench agents --agent sb3:model.zip --where kind=yours --out results/mine</code>, "
+    "with your model of Stable-Baselines3, or <code>module:Class</code>, in place of <code>sb3:model.zip</code>. It plays in every world "
+    "that it fits; <code>taciturn bench --help</code> says more.</li>"
+)
+
+
 def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) -> Path:
     """Write `report.html` and `figures/*.pdf` and `*.png` from the finished cells; return the path of the page.
 
@@ -143,17 +151,22 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     out = Path(out_dir)
     (out / "figures").mkdir(parents=True, exist_ok=True)
     manifest, plan = store.manifest(), store.plan()
-    answers, sections, links = list[str](), list[str](), dict[str, str]()
-    papers, differing = claims.tables() if any(study.headline for study in studies) else (None, None)
+    answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
+    standing = any(study.headline for study in studies)
+    papers, differing = claims.tables() if standing else (None, None)
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
             results = store.results(study.name)
             if len(results):
                 links[study.title] = f"#{study.name}"
+                told += [_answer(text, f"#{study.name}", "all results") for text in study.answers(results)]
                 answers += [_html(table) for table in tables_of(study, results)[: study.headline]]
                 sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
             shown.finished(study.title)
+    if standing:
+        told += [_answer(claims.answer(), "#claims", "the list"), OWN]
+    summed_up = overview(store, [study for study in studies if not study.headline])
     quick = "This was a quick run: shorter and with fewer seeds than the full studies."
     page = PAGE.format(
         version=escape(manifest["taciturn"]),
@@ -162,9 +175,10 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         warning=_warning(quick) if manifest["quick"] else "",
         answers="".join(
             [
+                f"<ul>{''.join(told)}</ul>" if told else "",
                 *answers,
                 _html(papers, {row[0]: "#claims" for row in papers.rows}) if papers else "",
-                _html(overview(store, studies), links),
+                _html(summed_up, links) if summed_up.rows else "",
             ]
         )
         if links
@@ -325,6 +339,12 @@ def _figure(plot: Plot, folder: Path) -> str:
     caption = escape(plot.caption)
     svg = figures.save(plot, folder)
     return f'<figure><div class=plot role=img aria-label="{caption}">{svg}</div><figcaption>{caption}</figcaption></figure>'
+
+
+def _answer(text: str, place: str, name: str) -> str:
+    """A question in bold, its answer, and a link to more."""
+    question, mark, answer = text.partition("? ")
+    return f'<li><b>{escape(question)}{mark.strip()}</b> {escape(answer)} <a href="{place}">{name}</a></li>'
 
 
 def _warning(text: str) -> str:

@@ -14,7 +14,7 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import NOT_TESTED, Plot, Table
 from taciturn.bench.tables import NONE, estimate, estimate_text, interval, mean_text, number
-from taciturn.bench.tasks import HIGHER, Task, tasks_of
+from taciturn.bench.tasks import HIGHER, Task, tasks_of, world_title
 
 RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
 YOURS, RETURN = "yours", "return"
@@ -148,6 +148,17 @@ def challenge_text(env: str, panel: Results, kind: str) -> str:
     """The same in a few words: "no (1/4)"."""
     standard, held = challenge(env, panel, kind)
     return f"{standard} ({held.count('yes')}/{len(held)})" if held else standard
+
+
+def challenges(panels: Panels, kind: str) -> tuple[dict[str, list[str]], str]:
+    """In which worlds the best learner beats all agents of a kind ("yes"), and so on, and in how many held-out tasks: "3 of 20"."""
+    found = {env: challenge(env, panel, kind) for env, panel in panels}
+    held = [word for _, words in found.values() for word in words]
+    worlds = {
+        word: [world_title(env) for env, one in found.items() if one[0] == word]
+        for word in ("yes", "no", "not decided")
+    }
+    return worlds, f"{held.count('yes')} of {len(held)}"
 
 
 def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:

@@ -84,7 +84,8 @@ class Study:
 
     `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries that split
     the study into panels (rows are compared within a panel), `color` the entry that determines a row's colour, `rows` those that
-    label it (none: all that vary). With `headline` the study is part of the standing benchmark, and its first table opens the report.
+    label it (none: all that vary). With `headline` the study is part of the standing benchmark: its `answers` and its first table open the
+    report.
     Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the study reproduces
     ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
     """
@@ -107,6 +108,10 @@ class Study:
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         """Compute one cell from its configuration and seed alone. `progress` is called with the fraction done."""
         raise NotImplementedError
+
+    def answers(self, results: Results) -> list[str]:
+        """What the study found, in whole sentences, with which the report opens."""
+        return []
 
     def tables(self, results: Results) -> list[Table] | None:
         """Tables of the report; None for the standard ones (`taciturn.bench.tables.standard_tables`)."""

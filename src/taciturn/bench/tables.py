@@ -261,6 +261,11 @@ def ranges(seeds: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names with commas, and an `and` before the last."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "none"
+
+
 def spaced(name: str) -> str:
     """A name as words."""
     return name.replace("_", " ")

@@ -8,7 +8,7 @@ from taciturn.envs.core.channel import Fault
 from taciturn.registry import entry
 from taciturn.wrappers import Byzantine, LossyChannel, Stragglers
 
-__all__ = ["FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant"]
+__all__ = ["FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant", "tasks_of", "world_title"]
 
 Entry = tuple[str, Config]
 HIGHER = ("rate", "return")  # of the measures, those of which more is better
@@ -191,6 +191,11 @@ TASKS: dict[str, Task] = {
     for env, field in FIELDS.items()
     for task in (Task(env, name, field.measure, one) for name, one in ({STANDARD: AS_TRAINED} | HELD_OUT[env]).items())
 }
+
+
+def world_title(env: str) -> str:
+    """Such as "gossip bandit", of "gossip_bandit_v0"."""
+    return env.rpartition("_v")[0].replace("_", " ")
 
 
 def tasks_of(env: str) -> list[Task]:

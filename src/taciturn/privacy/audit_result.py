@@ -31,7 +31,7 @@ class AuditResult:
         claimed: the claimed epsilon; inf if there is no claim.
         certified: lower confidence bound on the true epsilon, at level `confidence`.
         cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 - confidence))): ln(n / ln 20)
-            at 95%.
+            at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each.
         trials: number of transcripts, or of agents in the one run.
         certifying: number of trials that the certificate rests on; the others chose the threshold.
         confidence: of the certificate.
@@ -62,13 +62,13 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """`violated` if the certificate exceeds the claim; else `no power` if all scores were equal, and `consistent` if they were not;
-        `no claim` if there is none."""
+        """`violated` if the certificate exceeds the claim; else `no power` if it could not have, since all scores were equal or the claim
+        is not below `cap`, and `consistent` if it could; `no claim` if there is none."""
         if math.isinf(self.claimed):
             return "no claim"
         if self.certified > self.claimed:
             return "violated"
-        return "consistent" if self.told_apart else "no power"
+        return "consistent" if self.told_apart and self.claimed < self.cap else "no power"
 
     def against(self, claimed: float) -> "AuditResult":
         """The same result beside another claim."""
@@ -107,7 +107,7 @@ def audit_table(results: Sequence[AuditResult]) -> str:
     verdicts = ["verdict", *(r.verdict for r in lined)]
     notes = dict.fromkeys(
         f"certified: lower bound on epsilon{f' at delta = {r.delta:g}' * (r.delta > 0)} with confidence {r.confidence:g}, from n trials; "
-        f"cap: the bound that n correct guesses would certify, ln(n / ln {1 / (1 - r.confidence):.6g})"
+        f"cap: the bound that n correct guesses would certify, ln(n / ln {1 / (1 - (r.parts or (r,))[0].confidence):.6g})"
         for r in results
     )
     return "\n".join([*(f"{line}  {verdict}" for line, verdict in zip(lines, verdicts, strict=True)), *notes])

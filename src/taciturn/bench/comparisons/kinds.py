@@ -23,6 +23,7 @@ from taciturn.bench.scores import (
     RETURN,
     YOURS,
     challenge_text,
+    challenges,
     designed_best,
     first,
     gain,
@@ -38,7 +39,7 @@ from taciturn.bench.scores import (
 from taciturn.bench.store import StoreError
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
-from taciturn.bench.tables import NONE, mean_text, number
+from taciturn.bench.tables import NONE, listed, mean_text, number
 from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Variant, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
@@ -198,6 +199,17 @@ class KindsOfAgents(Study):
                 means[RETURN], scores = float(found[RETURN].mean()), found[measure]
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
+    def answers(self, results: Results) -> list[str]:
+        """Where learners beat what was designed."""
+        found = []
+        for kind, name in ((PAPER, "every algorithm of the paper"), (CLASSIC, "every classic baseline")):
+            worlds, held = challenges(self.by_world(results), kind)
+            if any(worlds.values()):
+                told = "; ".join(f"{word} in {listed(some)}" for word, some in worlds.items() if some)
+                where = f"In held-out tasks, in which nothing has trained: in {held}."
+                found.append(f"Does learning beat {name}? {told[0].upper()}{told[1:]}. {where}")
+        return found
+
     def tables(self, results: Results) -> list[Table]:
         panels = self.by_world(results)
         tables = [self.answer(results), overall(panels), held_out(panels, lambda group: self.label(group, results))]
@@ -227,14 +239,14 @@ class KindsOfAgents(Study):
                 *(challenge_text(env, panel, kind) for kind in (CLASSIC, PAPER)),
             ))  # fmt: skip
         columns = (
-            "world, measure", "best", "mean", "times better than random", "than the next best", "learner beats classics",
-            "learner beats paper",
+            "world, measure", "best", "mean", "times better than random", "times better than the next best",
+            "learner beats classics (held-out)", "learner beats paper (held-out)",
         )  # fmt: skip
         note = (
             "Best by its mean, with its 95% interval. The learner is the better of plain PPO and the tuned learners, judged in runs that "
             'it has not met before. It beats the classics, or the paper\'s algorithms ("yes"), if the interval of its difference to each '
-            'of them is above 0, and does not ("no") if that to one of them is below 0. In brackets: in how many of the held-out tasks, '
-            "in which nothing trained, it beats them."
+            'of them is on the better side of 0, and does not ("no") if that to one of them is on the other side. In brackets: in how many '
+            "of the held-out tasks, in which nothing trained, it beats them. A dash: there is nothing to compare with."
         )
         return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5, 6}))
 

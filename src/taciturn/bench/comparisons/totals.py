@@ -27,8 +27,8 @@ from taciturn.bench.scores import (
     sign,
 )
 from taciturn.bench.study import Plot, Score, Study, Table, register
-from taciturn.bench.tables import NONE, mean_text, number
-from taciturn.bench.tasks import FIELDS, Entry
+from taciturn.bench.tables import NONE, listed, mean_text, number
+from taciturn.bench.tasks import FIELDS, Entry, world_title
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.privacy.budget import ROUNDING
 from taciturn.wrappers import Budget
@@ -204,6 +204,25 @@ class PrivacyTotals(Study):
         means = {measure: float(found[measure].mean())}
         return Result(means | spent, {RUNS: (np.arange(replicas), found[measure])})
 
+    def answers(self, results: Results) -> list[str]:
+        """Who is best at the smallest total, and who comes close with fewer messages."""
+        places = list(self.places(results))
+        total = min((place.total for place in places if place.total != NO_LIMIT), default=None)
+        if total is None:
+            return []
+        best, frugal = list[str](), list[str]()
+        for place in (place for place in places if place.total == total):
+            one, least = place.groups[0], place.frugal()
+            shown = f"score {score}, " if (score := place.score(one)) != NONE else ""
+            best.append(f"{one.config['policy']} in {place.title} ({shown}{number(one.mean('messages'))} messages)")
+            if least is not one:
+                frugal.append(f"{least.config['policy']} in {place.title} ({number(least.mean('messages'))})")
+        return [
+            f"Who is best if an agent may spend a total epsilon of {total:g}? {listed(best)}. The score is 0 for random play and 1 for the "
+            "best that was designed, without privacy.",
+            f"Who comes within {NEAR:.0%} of that with fewer messages? {listed(frugal) if frugal else 'Nobody'}.",
+        ]
+
     def tables(self, results: Results) -> list[Table]:
         return [self.best_at_each(results), self.all_at_each(results)]
 
@@ -211,12 +230,9 @@ class PrivacyTotals(Study):
         """The best policy of each world and total, and the one that gets by with the fewest messages."""
         rows = []
         for place in self.places(results):
-            best, way = place.groups[0], sign(place.measure)
-            least = way * best.mean(place.measure) - NEAR * abs(best.mean(place.measure))
-            near = [one for one in place.groups if way * one.mean(place.measure) >= least]
-            frugal = min(near, key=lambda one: one.mean("messages"))
-            rows.append((*place.row(best), f"{frugal.config['policy']}: {number(frugal.mean('messages'))}"))
-        columns = (*COLUMNS, f"fewest messages within {NEAR:.0%}")
+            frugal = place.frugal()
+            rows.append((*place.row(place.groups[0]), f"{frugal.config['policy']}: {number(frugal.mean('messages'))}"))
+        columns = (*COLUMNS, f"fewest messages within {NEAR:.0%} of the best")
         note = f"{NOTE} The last column is, of the policies whose mean is within {NEAR:.0%} of the best one's, the one that sends least."
         return Table("The best at each total", columns, rows, note, words=frozenset({0, 1, 2, 8}))
 
@@ -289,23 +305,50 @@ class Place(NamedTuple):
     designed: Group | None
     groups: list[Group]
 
+    @property
+    def total(self) -> Any:
+        """What an agent may spend, or `NO_LIMIT`."""
+        return self.groups[0].config["total"]
+
+    @property
+    def title(self) -> str:
+        """Of the world, in words."""
+        return world_title(self.groups[0].config["env"])
+
+    def score(self, one: Group) -> str:
+        """On the scale of the world."""
+        return normalised(one, self.chance, self.designed, self.measure)
+
+    def frugal(self) -> Group:
+        """Of the policies whose mean is within `NEAR` of the best one's, the one that sends least."""
+        best, way = self.groups[0], sign(self.measure)
+        least = way * best.mean(self.measure) - NEAR * abs(best.mean(self.measure))
+        near = [one for one in self.groups if way * one.mean(self.measure) >= least]
+        return min(near, key=lambda one: one.mean("messages"))
+
     def row(self, one: Group) -> tuple[str, ...]:
         """The row of a policy, under `COLUMNS`."""
-        score = normalised(one, self.chance, self.designed, self.measure)
         spent = (number(one.mean(x)) if x in one.metrics else NONE for x in SPENT)
         total = str(one.config["total"]).removesuffix(".0")
-        return self.world, total, str(one.config["policy"]), score, mean_text(one.metrics[self.measure]), *spent
+        return (
+            self.world,
+            total,
+            str(one.config["policy"]),
+            self.score(one),
+            mean_text(one.metrics[self.measure]),
+            *spent,
+        )
 
 
 FLOOR = -1.0
 NEAR = 0.05
 COLUMNS = (
-    "world, measure", "total epsilon", "policy", "score", "mean", "epsilon of a message", "epsilon spent", "messages of a run",
+    "world, measure", "total epsilon", "policy", "score", "mean", "epsilon of a message", "epsilon spent", "messages of all agents",
 )  # fmt: skip
 NOTE = (
     "The score is 0 for random play and 1 for the best that was designed by hand, without any privacy; below 0 an agent does worse than "
     "random play. Means and 95% intervals over seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi "
-    "composition. A policy that ignores messages has the same score at each total."
+    "composition, and messages are those that all agents send in a run. A policy that ignores messages has the same score at each total."
 )
 
 

@@ -21,7 +21,9 @@ project_copyright = "2026, taciturn contributors"
 release = re.search(r'__version__ = "(.+)"', (ROOT / "src/taciturn/__init__.py").read_text(encoding="utf-8"))[1]  # type: ignore[index]
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+sys.path.insert(0, str(Path(__file__).parent))  # for `mathml` and `world_pages`
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "taciturn"
@@ -225,7 +227,6 @@ class AnyArray:
 
 
 def setup(app: Sphinx) -> None:
-    sys.path.insert(0, str(Path(__file__).parent))
     numpy.typing.NDArray = AnyArray  # type: ignore[assignment]
     numpy.typing.ArrayLike = type("ArrayLike", (), {"__module__": "numpy.typing"})  # type: ignore[assignment]
     make_pages()

@@ -171,6 +171,7 @@ def test_the_command_line_takes_a_file(
     assert said.endswith("mine.yml: gamma must be a number, as 0.003 or 3.0e-3, not '9e-1'")
 
 
+@pytest.mark.filterwarnings("ignore:SharedPPO trains with")
 def test_a_learner_with_steps_takes_those_of_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def told(self: SharedPPO, view: Any) -> None:
         raise Told(self.given)

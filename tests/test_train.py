@@ -14,7 +14,7 @@ from stable_baselines3 import PPO
 import taciturn
 from taciturn.agents import bring
 from taciturn.bench import train as training
-from taciturn.bench.train import train
+from taciturn.bench.train import overridden, train
 from taciturn.envs import (
     arm_elimination_v0,
     federated_bandit_v0,
@@ -33,7 +33,7 @@ from taciturn.policies import (
     SocialQ,
     TabularQ,
 )
-from taciturn.registry import UnknownName
+from taciturn.registry import UnknownName, make_world
 from taciturn.wrappers import BitwiseRandomizedResponse
 
 STOPPING: dict[str, Any] = {"num_clients": 6, "slot_time": 0.1, "horizon": 10.0}
@@ -258,6 +258,19 @@ def test_learners_are_saved_and_loaded(name: str, tmp_path: Path) -> None:
     (tmp_path / "broken.pkl").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"path must be a file that .*save has written"):
         cls.load(tmp_path / "broken.pkl")
+
+
+@pytest.mark.parametrize(
+    ("settings", "world", "said"),
+    [
+        ({}, {"num_agents": 30}, "num_agents=100, horizon=50"), ({}, {"num_agents": 30, "horizon": 50}, "num_agents=100"),
+        ({}, {"num_agents": 100, "horizon": 50}, ""), ({"overrides": {}}, {"num_agents": 30}, ""),
+    ],
+)  # fmt: skip
+def test_it_is_said_where_a_learner_trains_in_another_world(
+    settings: dict[str, Any], world: dict[str, Any], said: str
+) -> None:
+    assert overridden("SharedPPO", make_world("social_bandit").population(1, **world), settings) == said
 
 
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import pickle
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,12 @@ def learner(
         own = {"steps": steps} if "steps" in inspect.signature(kind).parameters else {}
         made = make_policy(name, **{"seed": seed} | own | settings)
         made.progress = lambda done: tell(0.95 * done, f"{name} learns")
+        if changes := overridden(name, population, settings):
+            warnings.warn(
+                f"{name} trains with {changes}, as its settings for this world say; --set 'policy.overrides={{}}' trains in the world "
+                "as it is",
+                stacklevel=1,
+            )
         population.reset(seed=seed)
         made.train(population)
         made.progress = None
@@ -194,6 +201,13 @@ def learner(
         evaluated(made, population, seed, folder, steps)
 
     return run
+
+
+def overridden(name: str, population: Population[Any], settings: dict[str, Any]) -> str:
+    """What a learner's tuned settings change in the world that it trains in: "num_agents=100"; empty if nothing."""
+    view = population.view()
+    changes = {} if "overrides" in settings else tuned(view.name, name).get("overrides", {})
+    return ", ".join(f"{key}={value!r}" for key, value in changes.items() if getattr(view.params, key, None) != value)
 
 
 def library(

@@ -148,6 +148,10 @@ def test_the_best_of_each_kind() -> None:
         ("LearnedStopping (tuned learner)", "5.10", f"1.24 ({kinds.PPO})", "yes", "yes"),
         ("PPCL (paper)", "3.00", "2.00 (Voter)", "no", "no"),
     ]
+    assert kinds.KindsOfAgents().answers(Results([*stopping, *gossip])) == [
+        "Does learning beat every algorithm of a world's own paper? Yes in round stopping; no in gossip bandit.",
+        "Does learning beat every classic baseline? Yes in round stopping; no in gossip bandit.",
+    ]
     (first, second) = (dict(zip(best.columns, row, strict=True)) for row in best.rows)
     assert first["world, measure"] == "round_stopping_v0: rate (higher is better)"
     assert first["classic"].endswith("FixedCount")

@@ -174,9 +174,17 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
         ("no privacy", "PPCL", "1.00"), ("no privacy", "Voter", "0.50"), ("no privacy", "Random", "0.00"),
         ("1", "Voter", "0.25"), ("1", "Random", "0.00"), ("1", "PPCL", "-0.25"),
     ]  # fmt: skip
+    who, cheap = STUDY.answers(results)
+    assert who.startswith("Who is best if an agent may spend a total epsilon of 1? ")
+    assert who.endswith(": Voter in gossip bandit (score 0.25, 1 messages).")
+    assert cheap.endswith(
+        "with fewer messages? Nobody: in each of these worlds the best is also the cheapest of those that come so close."
+    )
+    assert STUDY.answers(results.select(total="no privacy")) == []
     near = [group("Quiet", "classic", 1.0, 0.4199, 0.5), group("Silent", "classic", 1.0, 0.4201, 0.0)]
     best, _ = STUDY.tables(Results([*results, *near]))
     assert [row[-1] for row in best.rows] == ["PPCL: 1", "Quiet: 0.5000"], "Silent is worse by more than 5%"
+    assert STUDY.answers(Results([*results, *near]))[1].endswith("? Quiet in gossip bandit (0.5000).")
     (plot,) = STUDY.plots(results)
     (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
     lines = {tuple(line.get_ydata()) for line in ax.lines if len(line.get_xdata()) == 1}

@@ -37,7 +37,7 @@ def answer() -> str:
     counts = [
         f"{found['claims'][DIFFERS]} of {sum(found['claims'].values())} of {paper}" for paper, found in kept().items()
     ]
-    return f"Which claims of the papers failed? In full runs {listed(counts)} differ."
+    return f"Which claims of the papers failed? Full runs gave something else than the paper for {listed(counts)}."
 
 
 def tables() -> list[Table]:

@@ -202,12 +202,12 @@ class KindsOfAgents(Study):
     def answers(self, results: Results) -> list[str]:
         """Where learners beat what was designed."""
         found = []
-        for kind, name in ((PAPER, "every algorithm of the paper"), (CLASSIC, "every classic baseline")):
+        for kind, name in ((PAPER, "every algorithm of a world's own paper"), (CLASSIC, "every classic baseline")):
             worlds, held = challenges(self.by_world(results), kind)
             if any(worlds.values()):
                 told = "; ".join(f"{word} in {listed(some)}" for word, some in worlds.items() if some)
-                where = f"In held-out tasks, in which nothing has trained: in {held}."
-                found.append(f"Does learning beat {name}? {told[0].upper()}{told[1:]}. {where}")
+                where = "" if held == "0 of 0" else f" On held-out tasks, never used for training: in {held}."
+                found.append(f"Does learning beat {name}? {told[0].upper()}{told[1:]}.{where}")
         return found
 
     def tables(self, results: Results) -> list[Table]:

@@ -213,14 +213,16 @@ class PrivacyTotals(Study):
         best, frugal = list[str](), list[str]()
         for place in (place for place in places if place.total == total):
             one, least = place.groups[0], place.frugal()
-            shown = f"score {score}, " if (score := place.score(one)) != NONE else ""
+            score = place.score(one)
+            shown = "" if score == NONE else f"score {score}{', worse than random play' * score.startswith('-')}, "
             best.append(f"{one.config['policy']} in {place.title} ({shown}{number(one.mean('messages'))} messages)")
             if least is not one:
                 frugal.append(f"{least.config['policy']} in {place.title} ({number(least.mean('messages'))})")
+        nobody = "Nobody: in each of these worlds the best is also the cheapest of those that come so close"
         return [
-            f"Who is best if an agent may spend a total epsilon of {total:g}? {listed(best)}. The score is 0 for random play and 1 for the "
-            "best that was designed, without privacy.",
-            f"Who comes within {NEAR:.0%} of that with fewer messages? {listed(frugal) if frugal else 'Nobody'}.",
+            f"Who is best if an agent may spend a total epsilon of {total:g}? With a score of 0 for random play and 1 for the best that "
+            f"was designed by hand, run without privacy: {listed(best)}.",
+            f"Who comes within {NEAR:.0%} of the best at that total with fewer messages? {listed(frugal) if frugal else nobody}.",
         ]
 
     def tables(self, results: Results) -> list[Table]:

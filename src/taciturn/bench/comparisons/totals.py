@@ -214,7 +214,11 @@ class PrivacyTotals(Study):
         for place in (place for place in places if place.total == total):
             one, least = place.groups[0], place.frugal()
             score = place.score(one)
-            shown = "" if score == NONE else f"score {score}{', worse than random play' * score.startswith('-')}, "
+            shown = (
+                ""
+                if score == NONE
+                else f"score {score}{', worse than random play without privacy' * score.startswith('-')}, "
+            )
             best.append(f"{one.config['policy']} in {place.title} ({shown}{number(one.mean('messages'))} messages)")
             if least is not one:
                 frugal.append(f"{least.config['policy']} in {place.title} ({number(least.mean('messages'))})")
@@ -349,7 +353,7 @@ COLUMNS = (
 )  # fmt: skip
 NOTE = (
     "The score is 0 for random play and 1 for the best that was designed by hand, without any privacy; below 0 an agent does worse than "
-    "random play. Means and 95% intervals over seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi "
+    "random play without privacy. Means and 95% intervals over seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi "
     "composition, and messages are those that all agents send in a run. A policy that ignores messages has the same score at each total."
 )
 

@@ -352,9 +352,9 @@ COLUMNS = (
     "world, measure", "total epsilon", "policy", "score", "mean", "epsilon of a message", "epsilon spent", "messages of all agents",
 )  # fmt: skip
 NOTE = (
-    "The score is 0 for random play and 1 for the best that was designed by hand, without any privacy; below 0 an agent does worse than "
-    "random play without privacy. Means and 95% intervals over seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi "
-    "composition, and messages are those that all agents send in a run. A policy that ignores messages has the same score at each total."
+    "The score is 0 for random play and 1 for the best that was designed by hand, both without any privacy. Means and 95% intervals over "
+    "seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi composition, and messages are those that all agents "
+    "send in a run. A policy that ignores messages has the same score at each total."
 )
 
 

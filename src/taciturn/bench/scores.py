@@ -147,7 +147,8 @@ def challenge(env: str, panel: Results, kind: str) -> tuple[str, list[str]]:
 def challenge_text(env: str, panel: Results, kind: str) -> str:
     """The same in a few words: "no (1/4)"."""
     standard, held = challenge(env, panel, kind)
-    return f"{standard} ({held.count('yes')}/{len(held)})" if held else standard
+    short = standard.replace("not decided", "undecided")
+    return f"{short} ({held.count('yes')}/{len(held)})" if held else short
 
 
 def challenges(panels: Panels, kind: str) -> tuple[dict[str, list[str]], str]:

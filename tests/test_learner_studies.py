@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import taciturn
+from taciturn.agents import bring
 from taciturn.bench import play as module
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, totals
@@ -94,6 +95,16 @@ def test_every_world_has_every_kind_of_agent() -> None:
     by_cluster = {one["policy"] for one in shops if one["env_params"].get("actions") == "cluster"}
     assert by_cluster == {kinds.PPO, "SharedPPO"}
     assert "NeuralBandit" in {one["policy"] for one in shops}
+
+
+def test_who_plays_one_step_and_not_the_next_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = config("round_stopping_v0", "mine") | {"kind": YOURS}
+    for first, then, fits in ((1, 1, True), (1, 7, False)):
+        actions = iter([first, *[then] * 20])
+        monkeypatch.setattr(
+            kinds, "bring", lambda _, given=actions: bring(lambda rows: np.full(len(rows), next(given)))
+        )
+        assert (kinds.refusal("mine", stop) == "") == fits
 
 
 def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPatch) -> None:

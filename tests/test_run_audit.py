@@ -8,7 +8,9 @@ import pytest
 
 import taciturn
 from taciturn import envs, policies
+from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons.leakage import rows
+from taciturn.bench.results import Group, Results
 from taciturn.envs.core import Array
 from taciturn.registry import worlds
 from taciturn.wrappers import BitwiseRandomizedResponse, LossyChannel, Privatize, audit
@@ -124,3 +126,21 @@ def test_faults_strike_before_the_attacker_listens() -> None:
     env = taciturn.wrappers.Faulty(private(gossip(), BitwiseRandomizedResponse(5.0)), "preference", LossyChannel(1.0))
     found = audit(env, policy=policies.PPCL(), change=(0, 1), trials=500, confidence=CONFIDENCE)
     assert found.certified == 0
+
+
+@pytest.mark.parametrize(
+    ("certified", "total", "cap", "verdict"),
+    [(1.0, 3.0, 5.0, "holds"), (4.0, 3.0, 5.0, "refuted"), (1.0, 5.0, 5.0, "no power"), (1.0, np.inf, 5.0, "no total")],
+)
+def test_a_total_holds_only_if_the_attack_could_have_refuted_it(
+    certified: float, total: float, cap: float, verdict: str
+) -> None:
+    config: dict[str, Any] = {
+        "env": "gossip_bandit_v0",
+        "env_params": {},
+        "policies": {"PPCL": {}},
+        "privacy": None,
+    }
+    metrics = {name: np.array([x]) for name, x in (("certified", certified), ("total", total), ("cap", cap))}
+    (table,) = load_studies()["leakage"].tables(Results([Group(config, np.arange(1), metrics, {}, np.ones(1))])) or []
+    assert [row[-1] for row in table.rows] == [verdict]

@@ -215,6 +215,12 @@ def test_tasks_without_a_scale_have_no_score() -> None:
     assert all(row[4] == "0" for row in overall(panels).rows)
 
 
+def test_tasks_name_the_seeds_that_the_study_has() -> None:
+    seeds = {cell.seed for cell in load_studies()["agents"].cells(quick=False)}
+    assert seeds == set(range(10))
+    assert all(dict(task.facts)["seeds"].startswith("0 to 9,") for task in TASKS.values())
+
+
 def test_tasks_do_not_change_once_they_are_published() -> None:
     """Results under the same name must be of the same task: what differs from `golden/tasks.json` needs a new name, and a line there."""
     published = json.loads((Path(__file__).parent / "golden/tasks.json").read_text(encoding="utf-8"))

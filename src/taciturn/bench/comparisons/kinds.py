@@ -52,6 +52,8 @@ from taciturn.wrappers.channels import on_channel, private_config
 PPO = "PPO, plain defaults"
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 QUICK_STEPS = 4096
+FITS = 10
+"""Steps that an agent must be able to play of a world to take part in it: a first action may be valid by chance."""
 HELD_OUT_SHARE = 2
 """A held-out task is judged in this many times fewer runs than the one that was trained for."""
 
@@ -386,12 +388,16 @@ def places(agent: str) -> list[Config]:
 
 
 def refusal(agent: str, config: Config) -> str:
-    """Why an agent cannot play a step of a world; empty if it can. What would have to learn first is believed to."""
+    """Why an agent cannot play the first steps of a world; empty if it can. What would have to learn first is believed to."""
     made = bring(agent)
     if isinstance(made, Learner):
         return ""
     try:
-        opened(population(config, 1, "evaluation"), made, config, 0).play()
+        world = population(config, 1, "evaluation")
+        rollout = opened(world, made, config, 0)
+        for _ in range(FITS):
+            if not world.done.all():
+                rollout.play()
     except (ValueError, TypeError, LookupError) as error:
         return f"{type(error).__name__}: {error}"
     return ""

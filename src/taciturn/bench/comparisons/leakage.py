@@ -103,13 +103,14 @@ class Leakage(Study):
         lines = []
         for group in results:
             certified, total, cap = (float(group.metrics[name][0]) for name in ("certified", "total", "cap"))
-            verdict = "no total" if np.isinf(total) else "refuted" if certified > total else "holds"
+            held = "holds" if total < cap else "no power"
+            verdict = "no total" if np.isinf(total) else "refuted" if certified > total else held
             lines.append([*described(group), number(certified), number(total), number(cap), verdict])
         columns = ("world", "policy", "mechanism", "certified", "total", "cap", "verdict")
         note = (
             f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would certify from as "
-            f"many runs. Each row has confidence {CONFIDENCE:.1%}; all {len(lines)} hold together with confidence "
-            f"{1 - (1 - CONFIDENCE) * len(lines):.1%}."
+            "many runs; a total that is not below it could not have been refuted (no power). Each row has confidence "
+            f"{CONFIDENCE:.1%}; all {len(lines)} hold together with confidence {1 - (1 - CONFIDENCE) * len(lines):.1%}."
         )
         words = frozenset({0, 1, 2, 6})
         return [Table("Certified leakage beside the accounted total", columns, lines, note, words)]

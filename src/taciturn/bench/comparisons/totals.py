@@ -189,11 +189,14 @@ class PrivacyTotals(Study):
             found, spent = judged(world, brought(cell, progress), cell.config, cell.seed), dict[str, float]()
         else:
             ((_, trained_at),) = ways(world, protected, total, [protected.messages])
-            agent = brought(cell, progress, trained_at)
+            tell = progress or (lambda _: None)
+            agent = brought(cell, lambda done: tell(done / 2), trained_at)
             tries, tried = population(cell.config, min(SEARCH, replicas), "choice of a level"), []
-            for level, way in ways(tries, protected, total, cell.config.get("messages", MESSAGES)):
+            numbers = cell.config.get("messages", MESSAGES)
+            for level, way in ways(tries, protected, total, numbers):
                 found = judged(tries, agent, cell.config, cell.seed, way)
                 tried.append((sign(measure) * float(found[measure].mean()), level, way))
+                tell(0.5 + len(tried) / (len(numbers) + 1) / 2)
             for _, level, way in sorted(tried, key=lambda one: one[0], reverse=True):
                 found = judged(world, agent, cell.config, cell.seed, way)
                 chosen = float(found["epsilon_message"].mean()) if math.isnan(level) else level

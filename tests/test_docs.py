@@ -8,10 +8,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import mathml
 import pytest
 import world_pages
-from docutils.utils.math import MathError
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -134,22 +132,12 @@ def test_the_checklist_names_every_kind_of_mechanism() -> None:
     assert not [kind for kind in kinds if f'`"{kind}"`' not in text]
 
 
-def test_equations_become_mathml() -> None:
-    assert re.match(r"<math [^>]*>\s*<msup>", mathml.mathml(r"x^2"))
-    assert re.match(r'<math [^>]*display="block">\s*<mfrac>', mathml.mathml(r"\frac{a}{b}", display=True))
-    assert "<munderover>" not in mathml.mathml(r"\hat F_k + \tilde{\theta}_i^2"), "an index below the letter"
-    with pytest.raises(MathError):
-        mathml.mathml(r"\unheardof{x}")
-
-
 def test_the_equations_name_what_there_is() -> None:
     text = (ROOT / "docs/equations.md").read_text(encoding="utf-8")
     names = set(re.findall(r"`(taciturn\.[\w.]+)`", text))
     assert len(names) > 50
     for name in names:
         pkgutil.resolve_name(name)
-    for equation in re.findall(r"^\$\$\n(.*?)^\$\$$", text, re.MULTILINE | re.DOTALL):
-        mathml.mathml(equation, display=True)
 
 
 def subclasses(cls: type[Any]) -> set[type[Any]]:

@@ -28,6 +28,7 @@ from taciturn.wrappers import (
     KaryRandomizedResponse,
     LossyChannel,
     Memoized,
+    MessageLimit,
     NoPrivacy,
     Privatize,
     Stragglers,
@@ -40,6 +41,7 @@ FAULTS: dict[str, Any] = {
     "stragglers": Stragglers((0.3, 0.3, 0.3)),
     "byzantine": Byzantine(0.5, "flip"),
     "churn": Churn(0.4, 0.4),
+    "limit": MessageLimit(1),
 }
 
 
@@ -240,6 +242,29 @@ def test_agents_come_and_go() -> None:
     assert fits([there.sum(), (~there).sum()], [back, leave]) > ALPHA
 
 
+def test_an_agent_has_so_many_messages() -> None:
+    shape = (50, 20)
+    one, senders = channel(MessageLimit(2), shape=shape), np.random.default_rng(0).random((6, *shape)) < 0.5
+    before = np.zeros(shape, np.int64)
+    for now in senders:
+        _, delivered = one.send(np.ones(shape), now)
+        np.testing.assert_array_equal(delivered, now & (before < 2))
+        before += now
+    assert before.max() > 4
+    np.testing.assert_array_equal(one.messages(), np.minimum(before, 2))
+    assert not channel(MessageLimit(0), shape=shape).send(np.ones(shape))[1].any()
+
+
+def test_the_lost_use_up_messages_and_the_absent_do_not() -> None:
+    shape = (200, 5)
+    lossy = channel(LossyChannel(0.5), MessageLimit(1), shape=shape)
+    heard = np.sum([lossy.send(np.ones(shape))[1] for _ in range(20)], 0)
+    assert 0 < heard.sum() < heard.size
+    assert (lossy.messages() == 1).all()
+    away = channel(MessageLimit(1), Churn(0.5, 0.5), shape=shape)
+    assert (np.sum([away.send(np.ones(shape))[1] for _ in range(40)], 0) == 1).all()
+
+
 # What is charged, and in which order things go wrong.
 
 
@@ -288,7 +313,7 @@ def test_wrappers_nest_in_any_order(mechanism: Any) -> None:
     layers: list[Callable[[Any], Any]] = [lambda env, f=f: Faulty(env, "vote", f) for f in faults]  # type: ignore[misc]
     layers.append(lambda env: Privatize(env, "vote", mechanism))
     runs = []
-    for order in itertools.islice(itertools.permutations(layers), 0, None, 97):
+    for order in itertools.islice(itertools.permutations(layers), 0, None, 641):
         env = tiny.consensus_v0.population(num_envs=3)
         for layer in order:
             env = layer(env)
@@ -346,6 +371,10 @@ def test_partial_resets_forget_in_their_replicas_only() -> None:
     assert (after.sum(1) == 4).all()
     np.testing.assert_array_equal(before[~where], after[~where])
     assert (before[where] != after[where]).any(1).sum() > 10
+    brief = channel(MessageLimit(1), shape=shape)
+    brief.send(ones)
+    brief.reset(40, where)
+    np.testing.assert_array_equal(brief.send(ones)[1].all(1), where)
     away = channel(Churn(1.0, 0.0), shape=shape)
     away.send(ones)
     assert not away._fault_memory[0]["present"].any()
@@ -411,7 +440,7 @@ def test_every_interface_nests_in_any_order(form: str) -> None:
     layers: list[Callable[[Any], Any]] = [lambda env, f=f: Faulty(env, "update", f) for f in FAULTS.values()]  # type: ignore[misc]
     layers.append(lambda env: Privatize(env, "update", NOISE))
     runs = []
-    for order in itertools.islice(itertools.permutations(layers), 0, None, 17):
+    for order in itertools.islice(itertools.permutations(layers), 0, None, 101):
         env = forms()[form]
         for layer in order:
             env = layer(env)
@@ -520,6 +549,8 @@ def test_federated_training_averages_what_arrived(weighting: str, monkeypatch: p
         (lambda: Byzantine(0.5, cast(Any, "loud")), "strategy must be one of 'flip', 'constant', 'random', not 'loud'"),
         (lambda: Byzantine(0.5, "flip", (1.0, 1.0)), "bounds must be .low, high. with low < high"),
         (lambda: Byzantine(0.5, "flip", cast(Any, (1.0,))), "bounds must be a flat sequence of 2 numbers"),
+        (lambda: MessageLimit(-1), "messages must be an integer >= 0, not -1"),
+        (lambda: MessageLimit(cast(Any, 1.5)), "messages must be an integer >= 0, not 1.5"),
         (lambda: Churn(2.0, 0.5), "leave must be a finite number >= 0 and <= 1, not 2.0"),
         (lambda: Churn(0.5, cast(Any, None)), "join must be a finite number"),
         (

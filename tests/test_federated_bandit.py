@@ -38,7 +38,17 @@ from taciturn.policies.reference.arm_elimination import (
     target_gap,
     whole_samples,
 )
-from taciturn.wrappers import Budget, Byzantine, Churn, Faulty, Laplace, LossyChannel, Privatize, Stragglers
+from taciturn.wrappers import (
+    Budget,
+    Byzantine,
+    Churn,
+    Faulty,
+    Laplace,
+    LossyChannel,
+    MessageLimit,
+    Privatize,
+    Stragglers,
+)
 
 METRICS = {"regret", "regret_per_agent", "cost", "rounds", "active_arms", "identified", "epsilon_basic"}
 FEW: dict[str, Any] = {"num_agents": 5, "num_arms": 4, "qualities": "grid", "horizon": 700}
@@ -841,7 +851,9 @@ def test_a_policy_begins_anew_where_its_replica_does() -> None:
     np.testing.assert_array_equal(env.state.round_time >= 4 * first, True)
 
 
-@pytest.mark.parametrize("fault", [Stragglers([0.5, 0.3]), Churn(0.2, 0.5), Byzantine(0.2, "flip")], ids=repr)
+@pytest.mark.parametrize(
+    "fault", [Stragglers([0.5, 0.3]), Churn(0.2, 0.5), MessageLimit(3), Byzantine(0.2, "flip")], ids=repr
+)
 def test_runs_go_on_whatever_goes_wrong(fault: Any) -> None:
     for topology, policy in (
         ("server", CDPMAB(0.5, 0.6)), ("ring", DDPMAB(0.5)), ([("ring", 3), ("star", 2)], HDPMAB(0.5)),

@@ -47,6 +47,7 @@ from taciturn.wrappers import (
     KaryRandomizedResponse,
     LossyChannel,
     Memoized,
+    MessageLimit,
     NoPrivacy,
     Privatize,
     Stragglers,
@@ -693,7 +694,9 @@ def test_memoised_replies_cost_less() -> None:
     np.testing.assert_allclose(kept.metrics["epsilon_basic"], 2.0 * kept.ledger.messages("preference").max(1))
 
 
-@pytest.mark.parametrize("fault", [LossyChannel(0.3), Churn(0.1, 0.3), Byzantine(0.2), Stragglers((0.5, 0.3))])
+@pytest.mark.parametrize(
+    "fault", [LossyChannel(0.3), Churn(0.1, 0.3), Byzantine(0.2), MessageLimit(5), Stragglers((0.5, 0.3))]
+)
 @pytest.mark.parametrize("asks", ["all", "one"])
 def test_faults(fault: Any, asks: str) -> None:
     for mechanism in (None, RR(2.0)):

@@ -32,6 +32,7 @@ from taciturn.wrappers import (
     Laplace,
     LossyChannel,
     Memoized,
+    MessageLimit,
     NoPrivacy,
     Stragglers,
     TreeAggregation,
@@ -128,7 +129,7 @@ def test_everything_that_can_stand_on_a_channel_has_a_plain_form() -> None:
     everything = [
         BitwiseRandomizedResponse(1.0), KaryRandomizedResponse(1.0, 4), UnaryEncoding(1.0, "symmetric"), Laplace(1.0, sensitivity=2.0),
         Gaussian(1.0, 1e-5), Exponential(0.5), TreeAggregation(1.0, 8), NoPrivacy(), Memoized(BitwiseRandomizedResponse(1.0)),
-        Byzantine(0.2, "constant", (0.0, 2.0)), Churn(0.1, 0.2), LossyChannel(0.1), Stragglers((0.5, 0.2)),
+        Byzantine(0.2, "constant", (0.0, 2.0)), Churn(0.1, 0.2), LossyChannel(0.1), MessageLimit(2), Stragglers((0.5, 0.2)),
         Budget(3.0, 1e-6, method="zcdp"),
     ]  # fmt: skip
     for one in everything:

@@ -31,6 +31,7 @@ from taciturn.wrappers import (
     Laplace,
     LossyChannel,
     Memoized,
+    MessageLimit,
     NoPrivacy,
     Privatize,
     Stragglers,
@@ -235,7 +236,7 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
 
 
 MECHANISMS = [NoPrivacy(), BitwiseRandomizedResponse(1.0), UnaryEncoding(1.0), Memoized(BitwiseRandomizedResponse(1.0))]
-FAULTS = [LossyChannel(0.3), Churn(0.2, 0.5), Byzantine(0.2), Stragglers((0.5, 0.3))]
+FAULTS = [LossyChannel(0.3), Churn(0.2, 0.5), Byzantine(0.2), MessageLimit(3), Stragglers((0.5, 0.3))]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)

@@ -56,7 +56,7 @@ def test_a_held_out_task_is_another_world_with_the_same_spaces(task: Task) -> No
     policy = {
         "gossip_bandit_v0": "Voter",
         "social_bandit_v0": "Voter",
-        "federated_bandit_v0": "CDPMAB",
+        "federated_bandit_v0": "Fed2UCB",
         "arm_elimination_v0": "EliminationSchedule",
     }
     name = policy.get(task.env, "Random")

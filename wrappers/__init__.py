@@ -17,12 +17,12 @@ from taciturn.privacy.mechanisms import (
 )
 from taciturn.wrappers.audit import AuditResult, audit
 from taciturn.wrappers.channels import Privatize
-from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, Stragglers
+from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, MessageLimit, Stragglers
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
     "AuditResult", "BitwiseRandomizedResponse", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential", "Faulty",
-    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "NoPrivacy", "NotPrivate", "PrivacyLoss",
-    "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Stragglers", "TreeAggregation",
+    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy", "NotPrivate",
+    "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Stragglers", "TreeAggregation",
     "UnaryEncoding", "audit",
 ]  # fmt: skip

@@ -1,9 +1,10 @@
-"""Faults of a channel: agents that are absent or lie, messages that are lost or late.
+"""Faults of a channel: agents that are absent, have used up their messages or lie, and messages that are lost or late.
 
-However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`) or lie (`Byzantine`); then the
-channel's mechanism perturbs the message and the ledger charges it; then it may be lost (`LossyChannel`) or late (`Stragglers`). Faults of
-the same class act in the order of their `repr`. Each fault draws from a random stream of its own, `fault/<channel>/<class>/<index>`, where
-the index counts the faults of its class before it, so that two runs with the same seed differ only by the fault.
+However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`), have sent all that it may
+(`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the ledger charges it; then it may be lost
+(`LossyChannel`) or late (`Stragglers`). Faults of the same class act in the order of their `repr`. Each fault draws from a random stream
+of its own, `fault/<channel>/<class>/<index>`, where the index counts the faults of its class before it, so that two runs with the same
+seed differ only by the fault.
 
 Time is counted in sends of a replica: occasions on which at least one of its agents would send a message if nothing went wrong.
 """
@@ -15,12 +16,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from taciturn.envs.core import Array, ChannelConfig, choice, number, vector
+from taciturn.envs.core import Array, ChannelConfig, choice, integer, number, vector
 from taciturn.envs.core.channel import Fault
 from taciturn.privacy.channels import Payload
 from taciturn.wrappers.channels import on_channel
 
-__all__ = ["Byzantine", "Churn", "Faulty", "LossyChannel", "Stragglers"]
+__all__ = ["Byzantine", "Churn", "Faulty", "LossyChannel", "MessageLimit", "Stragglers"]
 
 Memory = dict[str, Array]
 
@@ -75,6 +76,32 @@ class Churn(Fault):
 
 
 @dataclass(frozen=True)
+class MessageLimit(Fault):
+    """Lets each agent send only so many messages in a run; it is silent after that, and charged nothing.
+
+    A message that is lost later has been used up, and one that an absent agent did not send has not. On a channel whose agents ask for
+    answers, it limits how often each may ask.
+
+    Args:
+        messages: of each agent, >= 0.
+    """
+
+    messages: int
+    order: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        integer("messages", self.messages, at_least=0)
+
+    def start(self, shape: tuple[int, int], rng: Generator) -> Memory:
+        return {"sent": np.zeros(shape, np.int64)}
+
+    def admit(self, who: Array, sending: Array, memory: Memory, rng: Generator) -> Array:
+        admitted = np.asarray(who & (memory["sent"] < self.messages))
+        memory["sent"] += admitted
+        return admitted
+
+
+@dataclass(frozen=True)
 class Byzantine(Fault):
     """Some agents lie: round(fraction * N) of the N agents of a replica, drawn at random at each reset.
 
@@ -96,7 +123,7 @@ class Byzantine(Fault):
     fraction: float
     strategy: Literal["flip", "constant", "random"] = "flip"
     bounds: tuple[float, float] = (0.0, 1.0)
-    order: ClassVar[int] = 1
+    order: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         number("fraction", self.fraction, at_least=0, at_most=1)
@@ -154,7 +181,7 @@ class LossyChannel(Fault):
     """
 
     probability: float
-    order: ClassVar[int] = 2
+    order: ClassVar[int] = 3
     closed_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -181,7 +208,7 @@ class Stragglers(Fault):
     """
 
     delays: Sequence[float]
-    order: ClassVar[int] = 3
+    order: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         delays = vector("delays", self.delays)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from taciturn.bench.results import Config
 from taciturn.envs.core.channel import Fault
 from taciturn.registry import entry
-from taciturn.wrappers import Byzantine, LossyChannel, Stragglers
+from taciturn.wrappers import Byzantine, LossyChannel, MessageLimit, Stragglers
 
 __all__ = ["FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant", "tasks_of", "world_title"]
 
@@ -86,6 +86,14 @@ FIELDS: dict[str, Field] = {
 
 LOST, LATE = LossyChannel(0.5), Stragglers((0.5, 0.3, 0.2))
 LIARS = Byzantine(0.2)
+
+
+def brief(channel: str, messages: int) -> Variant:
+    """A world in which agents have few messages."""
+    what = f"each agent sends at most {messages} message{'s' * (messages > 1)} in a run"
+    return Variant(what, faults={channel: MessageLimit(messages)})
+
+
 SLOW = Variant(
     "clients upload and compute at about half the speed", {"upload_probability": 0.3, "compute_probability": 0.001}
 )
@@ -105,24 +113,28 @@ HELD_OUT: dict[str, dict[str, Variant]] = {
         "lost": Variant("half of the messages are lost", faults={"means": LOST}),
         "late": Variant("half of the messages are one or two rounds late", faults={"means": LATE}),
         "liars": Variant("a fifth of the agents send 1 - x instead of x", faults={"means": LIARS}),
+        "brief": brief("means", 10),
     },
     "arm_elimination_v0": {
         "one-good-arm": Variant("one arm has quality 0.7, the others 0.3", {"qualities": (0.3,) * 9 + (0.7,), "shuffle": True}),
         "crowd": Variant("20 agents instead of 5", {"num_agents": 20}),
         "lost": Variant("half of the messages are lost", faults={"means": LOST}),
         "liars": Variant("a fifth of the agents send 1 - x instead of x", faults={"means": LIARS}),
+        "brief": brief("means", 1),
     },
     "gossip_bandit_v0": {
         "close": Variant("one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 3 + (0.6,), "shuffle": True}),
         "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
         "lost": Variant("half of the replies are lost", faults={"preference": LOST}),
         "liars": Variant("a fifth of the agents name the next option instead of their own", faults={"preference": LIARS}),
+        "brief": brief("preference", 40),
     },
     "social_bandit_v0": {
         "close": Variant("one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 4 + (0.6,), "shuffle": True}),
         "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
         "lost": Variant("half of the copies are lost", faults={"preference": LOST}),
         "liars": Variant("a fifth of the agents name the next option instead of their own", faults={"preference": LIARS}),
+        "brief": brief("preference", 5),
     },
     "recommender_v0": {
         "bumps": Variant("mean rewards have several bumps instead of one peak", {"family": "bumps"}),
@@ -172,11 +184,17 @@ class Task(NamedTuple):
             *([("faults", faults)] if faults else []),
             *([("individuals", others)] if self.env == "elicitation_v0" else []),
             ("seeds", "0 to 9, of runs in streams of evaluation, from which no training draws"),
-            ("messages", "as many as an agent likes; the results count them"),
+            ("messages", self.limit),
             ("privacy", "none here; for totals of epsilon see the study privacy-totals"),
             ("measure", f"{self.measure} ({'higher' if self.measure in HIGHER else 'lower'} is better)"),
             ("run", f"taciturn bench agents --agent AGENT --where kind=yours --where env={self.env} --out FOLDER"),
         ]
+
+    @property
+    def limit(self) -> str:
+        """How many messages an agent may send."""
+        limits = [fault.messages for fault in self.variant.faults.values() if isinstance(fault, MessageLimit)]
+        return f"at most {limits[0]} of each agent" if limits else "as many as an agent likes"
 
     @property
     def metric(self) -> str:

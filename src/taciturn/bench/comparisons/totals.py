@@ -39,7 +39,6 @@ NO_LIMIT = "no privacy"
 TOTALS = (NO_LIMIT, 10.0, 3.0, 1.0)
 MESSAGES = (1, 5, 25, 125, 625)
 SPENT = ("epsilon_message", "epsilon", "messages")
-SPENT = ("epsilon_message", "epsilon", "messages")
 QUICK: Config = {"replicas": 10, "messages": [5, 125]}
 QUICK_STEPS = 2048
 SEARCH = 20

@@ -129,7 +129,21 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
     assert events[0] == ("trained", 20)
     assert [what for what, *_ in events[1:]] == [task.variant.what for task in tasks_of(env)]
     assert [rest for _, *rest in events[1:]] == [[4, "evaluation"]] + [[2, "evaluation"]] * len(HELD_OUT[env])
-    assert set(result.metrics) == {"return", *(task.metric for task in tasks_of(env))}
+    assert set(result.metrics) == {"return", "messages", *(task.metric for task in tasks_of(env))}
+
+
+def test_results_count_messages() -> None:
+    """In the social bandit each of 20 voters copies in each of 50 slots; UCB1 plays alone, and where there is no channel there is none."""
+    counts = {}
+    for env, policy in (
+        ("social_bandit_v0", "Voter"),
+        ("federated_bandit_v0", "UCB1"),
+        ("round_stopping_v0", "Deadline"),
+    ):
+        own = {"slots": 30} if policy == "Deadline" else {}
+        cell = Cell("agents", config(env, policy, own, **FIELDS[env].world) | {"kind": CLASSIC, "replicas": 4}, 3)
+        counts[env] = STUDY.run(cell).metrics["messages"]
+    assert list(counts.values()) == [1000, 0, 0]
 
 
 def group(kind: str, policy: str, standard: list[float], liars: list[float]) -> Group:

@@ -194,7 +194,7 @@ class Task(NamedTuple):
     def limit(self) -> str:
         """How many messages an agent may send."""
         limits = [fault.messages for fault in self.variant.faults.values() if isinstance(fault, MessageLimit)]
-        return f"at most {limits[0]} of each agent" if limits else "as many as an agent likes"
+        return f"at most {limits[0]} of each agent" if limits else "as many as an agent likes; the results count them"
 
     @property
     def metric(self) -> str:

@@ -49,7 +49,7 @@ from taciturn.validation import Array
 from taciturn.wrappers import NoPrivacy
 from taciturn.wrappers.channels import on_channel, private_config
 
-PPO = "PPO, plain defaults"
+PPO, MESSAGES = "PPO, plain defaults", "messages"
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 QUICK_STEPS = 4096
 FITS = 10
@@ -148,6 +148,11 @@ def judged(
     return found | {RETURN: total}
 
 
+def sent(world: Population[Any], channels: Iterable[str]) -> float:
+    """How many messages all agents together have sent on the channels in a run, on average over replicas."""
+    return sum(float(world.channels[name].messages().sum(1).mean()) for name in channels)
+
+
 @register
 class KindsOfAgents(Study):
     name = "agents"
@@ -198,7 +203,8 @@ class KindsOfAgents(Study):
             found = judged(world, agent, cell.config, cell.seed, variant=task.variant)
             means[task.metric] = float(found[measure].mean())
             if not task.held_out:
-                means[RETURN], scores = float(found[RETURN].mean()), found[measure]
+                means |= {RETURN: float(found[RETURN].mean()), MESSAGES: sent(world, world.channels)}
+                scores = found[measure]
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def answers(self, results: Results) -> list[str]:
@@ -297,10 +303,12 @@ class KindsOfAgents(Study):
                 failed = "–" if chance is None else f"{(way * (scores - chance.mean(measure)) < 0).mean():.0%}"
                 rows.append((
                     title, str(rank), self.label(group, results), group.config["kind"], normalised(group, chance, designed, measure),
-                    mean_text(scores.mean(1)), number(float(np.median(scores))), failed, f"{scores.shape[0]} x {scores.shape[1]}",
+                    mean_text(scores.mean(1)), number(float(np.median(scores))), failed,
+                    number(group.mean(MESSAGES)) if MESSAGES in group.metrics else NONE, f"{scores.shape[0]} x {scores.shape[1]}",
                 ))  # fmt: skip
         columns = (
-            "world, measure", "rank", "policy", "kind", "score", "mean", "median", "runs that fail", "trainings or seeds x runs",
+            "world, measure", "rank", "policy", "kind", "score", "mean", "median", "runs that fail", "messages of all agents",
+            "trainings or seeds x runs",
         )  # fmt: skip
         note = (
             "Best first, by the mean. The score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a "

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from taciturn.auditing import parse_mechanism
-from taciturn.bench.comparisons.kinds import PPO, brought, judged, population
+from taciturn.bench.comparisons.kinds import PPO, brought, judged, population, sent
 from taciturn.bench.figures import COLORS, LINES, MARKERS, panels
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
@@ -202,7 +202,7 @@ class PrivacyTotals(Study):
                 spent = {"epsilon_message": chosen, "epsilon": total_of(world, env, DELTA / len(way), way)}
                 if spent["epsilon"] <= total * (1 + ROUNDING):
                     break  # the first, where a budget holds
-        spent["messages"] = sum(float(world.channels[name].messages().sum(1).mean()) for name in protected.channels)
+        spent["messages"] = sent(world, protected.channels)
         means = {measure: float(found[measure].mean())}
         return Result(means | spent, {RUNS: (np.arange(replicas), found[measure])})
 

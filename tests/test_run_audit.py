@@ -13,7 +13,7 @@ from taciturn.bench.comparisons.leakage import rows
 from taciturn.bench.results import Group, Results
 from taciturn.envs.core import Array
 from taciturn.registry import worlds
-from taciturn.wrappers import BitwiseRandomizedResponse, LossyChannel, Privatize, audit
+from taciturn.wrappers import BitwiseRandomizedResponse, LossyChannel, MessageLimit, Privatize, Stragglers, audit
 from taciturn.wrappers.run_audit import Transcript
 
 CONFIDENCE = 0.9999
@@ -121,11 +121,23 @@ def test_worlds_without_channels_and_other_things() -> None:
         audit(BitwiseRandomizedResponse(1.0), change=(0, 1))
 
 
-def test_faults_strike_before_the_attacker_listens() -> None:
-    """Through a channel that loses every message, nothing is learned."""
-    env = taciturn.wrappers.Faulty(private(gossip(), BitwiseRandomizedResponse(5.0)), "preference", LossyChannel(1.0))
+@pytest.mark.parametrize("fault", [LossyChannel(1.0), Stragglers((0.0,)), MessageLimit(0)], ids=repr)
+def test_faults_strike_before_the_attacker_listens(fault: Any) -> None:
+    """Through a channel on which no message arrives, nothing is learned."""
+    env = taciturn.wrappers.Faulty(private(gossip(), BitwiseRandomizedResponse(5.0)), "preference", fault)
     found = audit(env, policy=policies.PPCL(), change=(0, 1), trials=500, confidence=CONFIDENCE)
     assert found.certified == 0
+
+
+@pytest.mark.parametrize("fault", [LossyChannel(0.99), Stragglers((0.01,))], ids=repr)
+def test_faults_strike_before_a_canary_is_heard(fault: Any) -> None:
+    pair = {"preference": (np.array([1, 0]), np.array([0, 1]))}
+    clear = private(gossip(horizon=0.3), BitwiseRandomizedResponse(5.0))
+    heard, lost = (
+        audit(env, pair, policy=policies.PPCL(), trials=1000, confidence=CONFIDENCE).certified
+        for env in (clear, taciturn.wrappers.Faulty(clear, "preference", fault))
+    )
+    assert lost < 0.5 < 1 < heard
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Canary(Fault):
         unit: `user`: an agent sends that message every time. `event`: only the first time, and the first of the two messages afterwards.
     """
 
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 5
 
     def __init__(self, messages: Array, world: Array, agents: Array, unit: Unit) -> None:
         self.messages, self.world, self.agents, self.unit = messages, world, agents, unit
@@ -64,11 +64,13 @@ class Canary(Fault):
         return x
 
     def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
-        self._delivered.append((y[:, self.agents], sent[:, self.agents]))
+        arrived = sent[:, self.agents]
+        heard = np.where(arrived.reshape(*arrived.shape, *[1] * (y.ndim - 2)), y[:, self.agents], np.zeros((), y.dtype))
+        self._delivered.append((heard, arrived))
         return y, sent
 
     def delivered(self) -> tuple[Array, Bools]:
-        """The messages of each agent that arrived, in order and then padding, [B n, sends, ...]; which are messages, bool[B n, sends]."""
+        """The messages of each agent that arrived, in order and then zeros, [B n, sends, ...]; which are messages, bool[B n, sends]."""
         rows = self.world.size
         if not self._delivered:
             return np.zeros((rows, 0)), np.zeros((rows, 0), np.bool_)

@@ -32,7 +32,7 @@ class Transcript(Fault):
         sums: the sums of its messages, and of the others', float64[B, 2, D].
     """
 
-    order: ClassVar[int] = 5
+    order: ClassVar[int] = 6
 
     def __init__(self, agent: int) -> None:
         self.agent, self.sends = agent, 0

@@ -13,7 +13,15 @@ from taciturn.bench.comparisons.leakage import rows
 from taciturn.bench.results import Group, Results
 from taciturn.envs.core import Array
 from taciturn.registry import worlds
-from taciturn.wrappers import BitwiseRandomizedResponse, LossyChannel, MessageLimit, Privatize, Stragglers, audit
+from taciturn.wrappers import (
+    BitwiseRandomizedResponse,
+    Budget,
+    LossyChannel,
+    MessageLimit,
+    Privatize,
+    Stragglers,
+    audit,
+)
 from taciturn.wrappers.run_audit import Transcript
 
 CONFIDENCE = 0.9999
@@ -156,3 +164,15 @@ def test_a_total_holds_only_if_the_attack_could_have_refuted_it(
     metrics = {name: np.array([x]) for name, x in (("certified", certified), ("total", total), ("cap", cap))}
     (table,) = load_studies()["leakage"].tables(Results([Group(config, np.arange(1), metrics, {}, np.ones(1))])) or []
     assert [row[-1] for row in table.rows] == [verdict]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_budget_limits_what_a_run_tells() -> None:
+    """Two answers at epsilon = 0.5 fit into a total of 1; all that an agent would give certify more than that."""
+    env = private(gossip(), BitwiseRandomizedResponse(0.5))
+    brief = Privatize(gossip(), "preference", BitwiseRandomizedResponse(0.5), Budget(1.0))
+    whole, two = (
+        audit(x, policy=policies.PPCL(), change=(0, 1), trials=4000, confidence=CONFIDENCE) for x in (env, brief)
+    )
+    assert two.claimed <= 1 < whole.claimed
+    assert two.certified < 1 < whole.certified

@@ -12,6 +12,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, Seat, as_policies, begin, integer, join
 from taciturn.envs.core.channel import Fault
+from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.wrappers.channels import added_configs, population_of
 
 __all__ = ["ChangedRuns", "Transcript"]
@@ -154,7 +155,8 @@ class ChangedRuns:
     def _find_directions(self, rng: np.random.Generator) -> None:
         """For long messages, the line between their means in the two worlds, which an attacker who knows the data can compute."""
         seed = int(rng.integers(2**63))
-        first, second = (self._play(world, PILOT, seed, {})[1] for world in (0, 1))
+        bare = {name: ChannelConfig(NoPrivacy()) for name, one in self.env.channels.items() if not one.chosen}
+        first, second = (self._play(world, PILOT, seed, bare)[1] for world in (0, 1))
         for name, transcript in first.items():
             difference = (second[name].means() - transcript.means()).mean(0)
             wide = difference.size > WIDE

@@ -11,14 +11,17 @@ from taciturn.bench.figures import COLORS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import number
+from taciturn.envs.core import ChannelConfig
 from taciturn.registry import make_policy, make_world
-from taciturn.wrappers import Privatize, audit
+from taciturn.wrappers import Budget, audit
+from taciturn.wrappers.channels import on_channel
 
 BITS = "BitwiseRandomizedResponse"
 GOSSIP: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
 SOCIAL: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
 FEDERATED: Config = {"num_agents": 4, "num_arms": 3, "horizon": 300}
 SHOP: Config = {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 20}
+MARKET: Config = {"num_individuals": 6, "horizon": 3}
 TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
 QUICK, FULL = 1_000, 5_000
 CONFIDENCE = 0.999
@@ -37,6 +40,19 @@ def row(env: str, policies: Config, mechanism: str | None, params: Config, *chan
     }
 
 
+def budgeted(total: float) -> list[Config]:
+    """Agents who would send more, or at higher levels, than this total allows, and whom a budget stops."""
+    society = {**SOCIAL, "without_preference": "zeros"}
+    pure: Config = {"epsilon": total}
+    renyi = pure | {"delta": DELTA, "method": "rdp"}
+    return [
+        row("gossip_bandit_v0", {"PPCL": {}}, f"{BITS}:0.25", GOSSIP) | {"budget": pure},
+        row("social_bandit_v0", {"PrivateSocialLearning": {"beta": 0.95}}, f"{BITS}:0.5", society) | {"budget": pure},
+        row("elicitation_v0", {"Wintall": {}, "TargetQuality": {}}, None, MARKET) | {"budget": pure},
+        row("federated_training_v0", {"FixedCount": {"k": 5}}, "Gaussian:1,delta=1e-6", TRAINING) | {"budget": renyi},
+    ]
+
+
 def rows(levels: tuple[float, ...]) -> list[Config]:
     """Every world with a channel, with mechanisms of these levels where there is a choice."""
     found = []
@@ -50,9 +66,8 @@ def rows(levels: tuple[float, ...]) -> list[Config]:
         found.append(row("federated_bandit_v0", {"DDPMAB": {}}, f"Laplace:{level}", {**FEDERATED, "topology": "ring"}))
         found.append(row("arm_elimination_v0", {"EliminationSchedule": {}}, f"Laplace:{level}", FEDERATED))
         found.append(row("recommender_v0", {"TPriDO": {"threshold": 2.0}}, f"TreeAggregation:{level}", SHOP))
-    elicitation: Config = {"num_individuals": 6, "horizon": 3}
     for individual in ("BestResponse", "TargetQuality"):
-        found.append(row("elicitation_v0", {"Wintall": {}, individual: {}}, None, elicitation))
+        found.append(row("elicitation_v0", {"Wintall": {}, individual: {}}, None, MARKET))
     for level in (1, 8):
         found.append(row("federated_training_v0", {"FixedCount": {"k": 5}}, f"Gaussian:{level},delta=1e-6", TRAINING))
     return found
@@ -67,21 +82,24 @@ class Leakage(Study):
         "or the classes of its samples), and an attacker that reads every message, who sent it and when. Half of the runs fit the attack; "
         "on the other half its share of correct guesses certifies a lower bound on epsilon, with confidence 99.9% in each row. The total "
         "is the ledger's for that agent at user level, over all channels, in the run in which it is largest. A bound above the total would "
-        "refute it. A bound far below it says only that this attack is weak, or that the composition theorem is."
+        "refute it. A bound far below it says only that this attack is weak, or that the composition theorem is. In some rows a budget "
+        "silences agents before they would spend more than it, and the attacker sees when."
     )
     score = Score("certified", higher_is_better=False, label="certified epsilon of the whole run")
     facets: ClassVar[tuple[str, ...]] = ("env",)
     color = "privacy"
 
     def cells(self, quick: bool) -> list[Cell]:
-        trials, levels = (QUICK, (0.1,)) if quick else (FULL, (0.01, 0.1, 1.0))
-        return self.sweep(({**one, "trials": trials} for one in rows(levels)), [0])
+        trials, levels, totals = (QUICK, (0.1,), (1.0,)) if quick else (FULL, (0.01, 0.1, 1.0), (1.0, 3.0))
+        found = [*rows(levels), *(one for total in totals for one in budgeted(total))]
+        return self.sweep(({**one, "trials": trials} for one in found), [0])
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         setting, trials = cell.config, cell.config["trials"]
         env = make_world(setting["env"]).population(1, **setting["env_params"])
-        if setting["privacy"] is not None:
-            env = Privatize(env, next(iter(env.channels)), parse_mechanism(setting["privacy"]))
+        mechanism = None if setting["privacy"] is None else parse_mechanism(setting["privacy"])
+        budget = Budget(**setting["budget"]) if "budget" in setting else None
+        env = on_channel(env, next(iter(env.channels)), ChannelConfig(mechanism, budget))
         made = [make_policy(name, **given) for name, given in setting["policies"].items()]
         change = setting["change"]
         if setting["env"] == "federated_training_v0":
@@ -141,6 +159,8 @@ def described(group: Group) -> list[str]:
         for name, given in group.config["policies"].items()
     )
     mechanism = str(group.config["privacy"] or "chosen by the agent")
+    if "budget" in group.config:
+        mechanism += f", budget {group.config['budget']['epsilon']:g}"
     world = group.config["env"].removesuffix("_v0").replace("_", " ")
     silence = group.config["env_params"].get("without_preference")
     world += {"silent": " (silent without a preference)", "zeros": " (zeros without a preference)"}.get(silence, "")

@@ -14,7 +14,7 @@ from taciturn.bench.results import RUNS, Cell, Group, Results
 from taciturn.bench.tasks import FIELDS
 from taciturn.policies import PPCL
 from taciturn.registry import make_world
-from taciturn.wrappers import Budget
+from taciturn.wrappers import Budget, audit
 
 STUDY: Any = load_studies()["privacy-totals"]
 
@@ -189,3 +189,26 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
     (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
     lines = {tuple(line.get_ydata()) for line in ax.lines if len(line.get_xdata()) == 1}
     assert {(1.0,), (-0.25,), (0.5,), (0.25,)} <= {tuple(np.round(line, 9)) for line in lines}
+
+
+@pytest.mark.parametrize(("env", "policy"), [("gossip_bandit_v0", "PPCL"), ("elicitation_v0", "Wintall")])
+def test_attacks_are_on_runs_as_they_are_scored(env: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same level and budget, and with the whole world."""
+    scored = cell(env, policy, 3.0)
+    attack = Cell(scored.study, scored.config | {"trials": 500}, scored.seed)
+    assert attack in STUDY.cells(quick=True)
+    heard: list[Any] = []
+
+    def listening(world: Any, *args: Any, **given: Any) -> Any:
+        heard.append((world.channel_configs, given))
+        return audit(world, *args, **given)
+
+    monkeypatch.setattr("taciturn.bench.comparisons.totals.audit", listening)
+    found = STUDY.run(attack).metrics
+    ((channels, given),) = heard
+    (channel,) = channels.values()
+    assert channel.budget.epsilon == 3.0
+    if channel.mechanism is not None:
+        assert channel.mechanism.epsilon == STUDY.run(scored).metrics["epsilon_message"]
+    assert given["delta"] == DELTA
+    assert found["certified"] <= found["epsilon"] <= 3.0 * (1 + 1e-9) < found["cap"] + 3

@@ -125,11 +125,17 @@ def opened(
         )
     faulty = {name: replace(channels[name], faults=(fault,)) for name, fault in variant.faults.items()}
     world.reset(seed=seed, options={"channels": {**channels, **faulty}})
-    others = Mixture([(make_policy(name), share) for name, share in variant.individuals.items()])
-    whole = len(world.roles) > 1
-    policies = as_policies(world, {"platform": policy, "individual": others} if whole else policy)
+    policies = as_policies(world, everybody(world, policy, variant))
     begin(world, policies)
     return Rollout(world, policies)
+
+
+def everybody(world: Population[Any], policy: Any, variant: Variant = AS_TRAINED) -> Any:
+    """A policy, with those who play the other side if the world has two."""
+    if len(world.roles) == 1:
+        return policy
+    others = Mixture([(make_policy(name), share) for name, share in variant.individuals.items()])
+    return {"platform": policy, "individual": others}
 
 
 def judged(

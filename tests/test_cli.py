@@ -19,14 +19,17 @@ from scipy import stats
 
 from taciturn import cli, simulate
 from taciturn.auditing import parse_mechanism
+from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
+from taciturn.bench.tasks import FIELDS, TASKS
 from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.policies import LinUCB
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
 
 DEEP = "[" * 2000 + "]" * 2000
+LIARS = "taciturn/GossipBandit-v0/liars"
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -134,6 +137,32 @@ def test_run_prints_one_document(run: Run) -> None:
     assert "mean_updates" in out
 
 
+@pytest.mark.parametrize(
+    ("task", "policy", "kind"),
+    [
+        (LIARS, "PPCL", "paper"),
+        ("taciturn/Elicitation-v0/mixed", "Wintall", "paper"),
+        ("taciturn/Recommender-v0/bumps", "Random", "random"),
+    ],
+)
+def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy: str, kind: str) -> None:
+    code, out, _ = run("run", task, "--policy", policy, "--runs", "2", "--seed", "3", "--json")
+    assert code == 0
+    one = TASKS[task]
+    cell = Cell("agents", config(one.env, policy, **FIELDS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
+    assert json.loads(out)["metrics"][one.measure]["mean"] == pytest.approx(
+        STUDIES["agents"].run(cell).metrics[one.metric]
+    )
+
+
+def test_a_task_says_what_it_is(run: Run) -> None:
+    code, out, _ = run("run", LIARS, "--policy", "PPCL", "--runs", "2")
+    assert code == 0
+    said = "task: a fifth of the agents name the next option instead of their own; measure: popularity_regret (lower is better)"
+    assert out.splitlines()[1] == said
+    assert out.splitlines()[2].split()[0] == "popularity_regret"
+
+
 def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Student's interval of the printed values, by scipy. Runs are those of as many replicas, in blocks of seeds of their own."""
     words = (
@@ -197,6 +226,13 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["audit", "Laplace:1", "--env", "FederatedTraining"], ["clip_norm"]),
         (["run", "round_stopping", "--policy", "Random", "--until", "-3"], ["until", "-3"]),
         (["run", "round_stopping"], ["--policy", "(see taciturn run --help)"]),
+        (["run", LIARS, "--policy", "PPCL", "--until", "3"], ["--until must be left out", "3.0", LIARS]),
+        (["run", LIARS, "--policy", "PPCL", "--privacy", "paper"], ["--privacy must be left out", "'paper'"]),
+        (["run", LIARS, "--policy", "PPCL", "--set", "num_agents=9"], ["--set num_agents must be left out", "9"]),
+        (
+            ["run", LIARS.replace("liars", "liar"), "--policy", "PPCL"],
+            ["unknown task", "liar'", f"did you mean {LIARS}"],
+        ),
         (["audit"], ["mechanism", "(see taciturn audit --help)"]),
         (["run", "elicitation", "--policy", "Wintall"], ["platform", "individual"]),
         (["run", "elicitation", "--policy", "platform=Wintall,individual=Nobody"], ["Nobody"]),

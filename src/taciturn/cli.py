@@ -20,9 +20,11 @@ from taciturn.simulation import simulate
 if TYPE_CHECKING:
     from taciturn.bench.store import Store
     from taciturn.bench.study import Study
+    from taciturn.bench.tasks import Task
 
 __all__ = ["main"]
 
+Play = Callable[[int, int], dict[str, Any]]
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 BLOCK = 100
 """Runs that `taciturn run` plays at once."""
@@ -173,7 +175,7 @@ def _app() -> Any:
 
     @app.command()
     def run(
-        env: Annotated[str, Argument(help="An environment: its id or name.")],
+        env: Annotated[str, Argument(help="An environment, its id or name; or a task (taciturn list tasks).")],
         policy: Annotated[
             str,
             Option(
@@ -196,22 +198,25 @@ def _app() -> Any:
         until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
         as_json: Json = False,
     ) -> None:
-        """Run a policy in an environment and print the results."""
+        """Run a policy in an environment, or in a task of the benchmark as the study agents plays it, and print the results."""
         from taciturn.bench.progress import bar, stderr
         from taciturn.bench.tables import estimate, privacy_text
+        from taciturn.bench.tasks import TASKS
 
         integer("--runs", runs, at_least=1, at_most=2**63 - 1)
         integer("--seed", seed, at_least=0, at_most=2**63 - 1)
-        make, actor, given = _population(env, policy, settings or [])
-        population = make(min(runs, BLOCK))
-        mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
+        if env.count("/") == 2 and env not in TASKS:
+            raise UnknownName("task", env, TASKS)
+        if env in TASKS:
+            play, actor, given = _task(TASKS[env], policy, settings or [], {"--privacy": privacy, "--until": until})
+        else:
+            play, actor, given = _world(env, policy, settings or [], privacy, until)
         blocks = []
         with bar(stderr(), runs, shown=not as_json) as shown:
             for first in range(0, runs, BLOCK):
                 size = min(BLOCK, runs - first)
-                population = population if population.num_envs == size else make(size)
                 shown.running(f"{first + size} of {runs} runs")
-                blocks.append(simulate(population, actor, seed=seed + first, until=until, privacy=mechanisms).metrics)
+                blocks.append(play(size, seed + first))
                 shown.finished(f"{first + size} of {runs} runs", size)
         rows: dict[str, dict[str, Any]] = {}
         for name in blocks[0]:
@@ -226,6 +231,8 @@ def _app() -> Any:
         knows = any(one.needs_truth for one in (actor.values() if isinstance(actor, dict) else [actor]))
         mark = ", which knows the hidden truth" * knows
         print(f"{env}, {actor!r}{mark}, {runs} runs: mean and 95% interval")
+        if env in TASKS:
+            print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
         width = max(map(len, rows))
         for name, row in rows.items():
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
@@ -668,6 +675,40 @@ def _actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
         role: bring(name, **{key.removeprefix(f"{role}."): own[key] for key in own if key.startswith(f"{role}.")})
         for role, name in named.items()
     }
+
+
+def _world(
+    env: str, policy: str, settings: list[str], privacy: str | None, until: float | None
+) -> tuple[Play, Any, dict[str, Any]]:
+    """What plays so many runs from a seed, who acts in them, and the parameters from `key=value`."""
+    make, actor, given = _population(env, policy, settings)
+    population = make(1)
+    mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
+
+    def play(runs: int, seed: int) -> dict[str, Any]:
+        nonlocal population
+        population = population if population.num_envs == runs else make(runs)
+        return simulate(population, actor, seed=seed, until=until, privacy=mechanisms).metrics
+
+    return play, actor, given
+
+
+def _task(task: "Task", policy: str, settings: list[str], fixed: dict[str, Any]) -> tuple[Play, Any, dict[str, Any]]:
+    """As `_world`, of a task; of its world, only the form in which learners play it may be set."""
+    from taciturn.bench.comparisons.kinds import play_task
+    from taciturn.bench.tasks import FIELDS
+
+    own, form = _settings(settings)
+    free = FIELDS[task.env].for_learners or {}
+    fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}
+    for option, value in fixed.items():
+        if value is not None:
+            raise ValueError(
+                f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show {task.id})"
+            )
+    actor = bring(policy, **own)
+    given = form | {f"policy.{key}": value for key, value in own.items()}
+    return lambda runs, seed: play_task(task, policy, actor, runs, seed, **form), actor, given
 
 
 def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[int], Any], Any, dict[str, Any]]:

@@ -186,9 +186,15 @@ class Task(NamedTuple):
             ("seeds", "0 to 9, of runs in streams of evaluation, from which no training draws"),
             ("messages", self.limit),
             ("privacy", "none here; for totals of epsilon see the study privacy-totals"),
-            ("measure", f"{self.measure} ({'higher' if self.measure in HIGHER else 'lower'} is better)"),
-            ("run", f"taciturn bench agents --agent AGENT --where kind=yours --where env={self.env} --out FOLDER"),
+            ("measure", self.aim),
+            ("run", f"taciturn run {self.id} --policy AGENT --runs {50 if self.held_out else 100}"),
+            ("compare", f"taciturn bench agents --agent AGENT --where kind=yours --where env={self.env} --out FOLDER"),
         ]
+
+    @property
+    def aim(self) -> str:
+        """The measure, and which way it is better."""
+        return f"{self.measure} ({'higher' if self.measure in HIGHER else 'lower'} is better)"
 
     @property
     def limit(self) -> str:

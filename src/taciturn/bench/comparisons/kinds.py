@@ -40,7 +40,7 @@ from taciturn.bench.store import StoreError
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tables import NONE, listed, mean_text, number
-from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Variant, tasks_of
+from taciturn.bench.tasks import AS_TRAINED, FIELDS, WIDER, Entry, Task, Variant, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
@@ -152,6 +152,21 @@ def judged(
     if config["env"] == "elicitation_v0":
         found["loss"] = found["payment"] * found["participation"] + found["shortfall"]
     return found | {RETURN: total}
+
+
+def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: Any) -> dict[str, Array]:
+    """The metrics of runs of a task, [B], as the study plays them: 100 runs of a seed in a standard task, and 50 in one held out.
+
+    Args:
+        name: of the agent, by which one that was designed for the world is known.
+        **form: what differs in the form of the world, for learners.
+    """
+    field = FIELDS[task.env]
+    kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
+    one = config(task.env, name, **field.world | form | WIDER.get(name, {})) | {"kind": kind}
+    world = population(one, runs, "evaluation", task.variant)
+    found = judged(world, agent, one, seed, variant=task.variant)
+    return {task.measure: found[task.measure]} | found
 
 
 def sent(world: Population[Any], channels: Iterable[str]) -> float:

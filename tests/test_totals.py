@@ -181,6 +181,10 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
         "with fewer messages? Nobody: in each of these worlds the best is also the cheapest of those that come so close."
     )
     assert STUDY.answers(results.select(total="no privacy")) == []
+    attack = group("PPCL", "paper", 1.0, 0.0)
+    attack = Group(attack.config | {"trials": 9}, np.arange(1), {"certified": np.array([0.25])}, {}, np.ones(1))
+    assert [row[7] for row in STUDY.tables(Results([*results, attack]))[1].rows] == ["–"] * 5 + ["0.2500"]
+    assert STUDY.plots(Results([attack])) == STUDY.answers(Results([attack])) == []
     near = [group("Quiet", "classic", 1.0, 0.4199, 0.5), group("Silent", "classic", 1.0, 0.4201, 0.0)]
     best, _ = STUDY.tables(Results([*results, *near]))
     assert [row[-1] for row in best.rows] == ["PPCL: 1", "Quiet: 0.5000"], "Silent is worse by more than 5%"

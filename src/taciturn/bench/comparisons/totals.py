@@ -306,6 +306,8 @@ class PrivacyTotals(Study):
     def plots(self, results: Results) -> list[Plot]:
         """The front: the score of every policy against the total, in each world."""
         worlds = self.worlds(results)
+        if not worlds:  # only attacks were run
+            return []
         known = {group.config["total"] for group in results}
         totals = [total for total in reversed(TOTALS) if total in known]
         last = len(totals) - 1

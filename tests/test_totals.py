@@ -182,8 +182,20 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
     )
     assert STUDY.answers(results.select(total="no privacy")) == []
     attack = group("PPCL", "paper", 1.0, 0.0)
-    attack = Group(attack.config | {"trials": 9}, np.arange(1), {"certified": np.array([0.25])}, {}, np.ones(1))
+    attack = Group(
+        attack.config | {"trials": 9},
+        np.arange(1),
+        {"certified": np.array([0.25]), "cap": np.array([0.875])},
+        {},
+        np.ones(1),
+    )
     assert [row[7] for row in STUDY.tables(Results([*results, attack]))[1].rows] == ["–"] * 5 + ["0.2500"]
+    assert "certify 0.8750 at most" in STUDY.tables(Results([*results, attack]))[1].note
+    strict = group("PPCL", "paper", 1.0, 0.2)
+    strict = Group(strict.config | {"policy_params": {"epsilon": 1.0}}, strict.seeds, strict.metrics, {}, np.ones(3))
+    assert STUDY.answers(Results([*results, strict]))[0].endswith(
+        ": PPCL (epsilon=1.0) in gossip bandit (score 0.75, 1 messages)."
+    )
     assert STUDY.plots(Results([attack])) == STUDY.answers(Results([attack])) == []
     near = [group("Quiet", "classic", 1.0, 0.4199, 0.5), group("Silent", "classic", 1.0, 0.4201, 0.0)]
     best, _ = STUDY.tables(Results([*results, *near]))

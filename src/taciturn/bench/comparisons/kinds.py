@@ -359,9 +359,7 @@ class KindsOfAgents(Study):
 
     def row_label(self, group: Group, results: Results) -> str:
         """The policy, with its parameters if it plays with others too."""
-        name, own = group.config["policy"], group.config["policy_params"]
-        same = results.select(env=group.config["env"], policy=name)
-        return f"{name} ({describe(own)})" if own and len(same) > 1 else str(name)
+        return named(group, results.select(env=group.config["env"]))
 
     def best(self, panel: Results) -> Group | None:
         """By the measure of the world."""
@@ -379,6 +377,13 @@ class KindsOfAgents(Study):
             better = "higher" if sign(measure) > 0 else "lower"
             found.append((measure, f"{env}: {measure.replace('_', ' ')} ({better} is better)", panel))
         return found
+
+
+def named(one: Group, groups: Iterable[Group]) -> str:
+    """A policy, with its parameters if it has others elsewhere among the groups."""
+    name, own = one.config["policy"], one.config["policy_params"]
+    others = [group.config["policy_params"] for group in groups if group.config["policy"] == name]
+    return f"{name} ({describe(own)})" if own and any(other != own for other in others) else str(name)
 
 
 def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:

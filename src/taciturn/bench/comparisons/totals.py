@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from taciturn.auditing import parse_mechanism
-from taciturn.bench.comparisons.kinds import PPO, behind, brought, everybody, judged, population, sent
+from taciturn.bench.comparisons.kinds import PPO, behind, brought, everybody, judged, named, population, sent
 from taciturn.bench.figures import COLORS, LINES, MARKERS, panels
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results
@@ -251,9 +251,9 @@ class PrivacyTotals(Study):
                 if score == NONE
                 else f"score {score}{', worse than random play without privacy' * score.startswith('-')}, "
             )
-            best.append(f"{one.config['policy']} in {place.title} ({shown}{number(one.mean('messages'))} messages)")
+            best.append(f"{place.name(one)} in {place.title} ({shown}{number(one.mean('messages'))} messages)")
             if least is not one:
-                frugal.append(f"{least.config['policy']} in {place.title} ({number(least.mean('messages'))})")
+                frugal.append(f"{place.name(least)} in {place.title} ({number(least.mean('messages'))})")
         nobody = "Nobody: in each of these worlds the best is also the cheapest of those that come so close"
         return [
             f"Who is best if an agent may spend a total epsilon of {total:g}? With a score of 0 for random play and 1 for the best that "
@@ -269,15 +269,25 @@ class PrivacyTotals(Study):
         rows = []
         for place in self.places(results):
             frugal = place.frugal()
-            rows.append((*place.row(place.groups[0]), f"{frugal.config['policy']}: {number(frugal.mean('messages'))}"))
+            rows.append((*place.row(place.groups[0]), f"{place.name(frugal)}: {number(frugal.mean('messages'))}"))
         columns = (*COLUMNS, f"fewest messages within {NEAR:.0%} of the best")
-        note = f"{NOTE} The last column is, of the policies whose mean is within {NEAR:.0%} of the best one's, the one that sends least."
+        last = f" The last column is, of the policies whose mean is within {NEAR:.0%} of the best one's, the one that sends least."
+        note = self.note(results) + last
         return Table("The best at each total", columns, rows, note, words=frozenset({0, 1, 2, 9}))
 
     def all_at_each(self, results: Results) -> Table:
         """All policies of each world and total, best first."""
         rows = [place.row(one) for place in self.places(results) for one in place.groups]
-        return Table("All policies at each total", COLUMNS, rows, NOTE, words=frozenset({0, 1, 2}))
+        return Table("All policies at each total", COLUMNS, rows, self.note(results), words=frozenset({0, 1, 2}))
+
+    def note(self, results: Results) -> str:
+        """What the columns are, and how much the attacks could have certified."""
+        caps = [float(group.mean("cap")) for group in results if ATTACK in group.config]
+        return NOTE + (
+            f" So many runs certify {number(max(caps))} at most, and could not have refuted a larger total."
+            if caps
+            else ""
+        )
 
     def places(self, results: Results) -> Iterator["Place"]:
         """Each world at each total that was run."""
@@ -318,8 +328,9 @@ class PrivacyTotals(Study):
             if chance is None or designed is None:
                 continue
             ends = []
-            for index, policy in enumerate(dict.fromkeys(group.config["policy"] for group in others(panel))):
-                found = {group.config["total"]: group for group in panel.select(policy=policy)}
+            everyone = others(panel)
+            for index, policy in enumerate(dict.fromkeys(named(group, everyone) for group in everyone)):
+                found = {group.config["total"]: group for group in everyone if named(group, everyone) == policy}
                 places = [place for place, total in enumerate(totals) if total in found]
                 scores = [share(found[totals[place]], chance, designed, measure) for place in places]
                 color, line = COLORS[index % len(COLORS)], LINES[index // len(COLORS)]
@@ -365,6 +376,10 @@ class Place(NamedTuple):
         """Of the world, in words."""
         return world_title(self.groups[0].config["env"])
 
+    def name(self, one: Group) -> str:
+        """Of a policy, among the others."""
+        return named(one, self.groups)
+
     def score(self, one: Group) -> str:
         """On the scale of the world."""
         return normalised(one, self.chance, self.designed, self.measure)
@@ -385,7 +400,7 @@ class Place(NamedTuple):
         return (
             self.world,
             total,
-            str(one.config["policy"]),
+            self.name(one),
             self.score(one),
             mean_text(one.metrics[self.measure]),
             level,

@@ -13,9 +13,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.claims import FILE, summary
-from taciturn.bench.results import Results, canonical
+from taciturn.bench.results import Group, Results, canonical
 from taciturn.bench.store import Store
 from taciturn.bench.study import Study, Table, Verdict
 from taciturn.bench.submission import Submission, merged, of_folder, packed, unpacked
@@ -54,11 +56,22 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
         return found
     if kept.verdicts:
         raise ValueError(f"{study.name} must be run whole, since its verdicts need curves, which are not kept")
-    order = list(dict.fromkeys(canonical(cell.config) for cell in cells))
-    groups = [group for group in merged([found, kept]) if canonical(group.config) in order]
+    seeds: dict[str, list[int]] = {}
+    for cell in cells:
+        seeds.setdefault(canonical(cell.config), []).append(cell.seed)
+    order, known = list(seeds), merged([found, kept])
+    groups = [at_seeds(group, seeds[canonical(group.config)]) for group in known if canonical(group.config) in seeds]
     results = Results(sorted(groups, key=lambda group: order.index(canonical(group.config))))
     origin = found.origin | {"others": [kept.origin | {"others": []}, *kept.origin.get("others", [])]}
     return Submission(study.name, origin, results, [])
+
+
+def at_seeds(group: Group, seeds: list[int]) -> Group:
+    """The cells of a group that have these seeds."""
+    places = np.flatnonzero(np.isin(group.seeds, seeds))
+    metrics = {name: values[places] for name, values in group.metrics.items()}
+    curves = {name: [curve[i] for i in places] for name, curve in group.curves.items()}
+    return Group(group.config, group.seeds[places], metrics, curves, group.wall_seconds[places])
 
 
 def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
@@ -95,7 +108,12 @@ def source_of(origin: dict[str, Any], results: Results) -> str:
     """How results came about."""
     seeds = sorted({int(seed) for group in results for seed in group.seeds})
     first, *others = (told(one) for one in (origin, *origin.get("others", [])))
-    return f"{first}, for seeds {ranges(seeds)}." + "".join(f" The other cells: {one}." for one in others)
+    told_of_others = "".join(f" Other cells: {one}." for one in others)
+    hours = sum(float(group.wall_seconds.sum()) for group in results) / 3600
+    return (
+        f"{first}, for seeds {ranges(seeds)}.{told_of_others}"
+        + f" All cells together: {hours:.2g} core hours." * bool(others)
+    )
 
 
 def told(origin: dict[str, Any]) -> str:

@@ -37,6 +37,9 @@ from taciturn.wrappers.channels import private_config
 DELTA = 1e-5
 NO_LIMIT = "no privacy"
 TOTALS = (NO_LIMIT, 10.0, 3.0, 1.0)
+UNTRAINED = 10.0
+"""The total at which learners, whose trainings take long, do not take part."""
+TRAININGS = (2, 10)
 MESSAGES = (1, 5, 25, 125, 625)
 SPENT = ("epsilon_message", "epsilon", "messages")
 QUICK: Config = {"replicas": 10, "messages": [5, 125]}
@@ -59,6 +62,7 @@ class Protected(NamedTuple):
             train at the level at which they can pay for so many.
         learner: which learner takes part, and its arguments.
         without: policies of the world that do not take part.
+        paper: the paper's algorithms that take part, if they are others than in the study `agents`.
         change: an agent's data in the two worlds that an attacker tells apart; None where no attack is made, since the total is not of all
             data of an agent, or since the runs take long.
     """
@@ -69,6 +73,7 @@ class Protected(NamedTuple):
     messages: int
     learner: Entry
     without: tuple[str, ...] = ()
+    paper: tuple[Entry, ...] = ()
     change: tuple[Any, Any] | None = None
 
 
@@ -82,7 +87,15 @@ PROTECTED: dict[str, Protected] = {
     "arm_elimination_v0": Protected(("means",), "Laplace:{}", {}, 1, ("LearnedElimination", {})),
     "federated_training_v0": Protected(("update",), "Gaussian:{},delta=1e-6", {"clip_norm": 0.1}, 4, SHORT),
     "elicitation_v0": Protected(("report",), "", {}, 1, (PPO, {}), change=(0, 1)),
-    "recommender_v0": Protected(("statistics", "counts"), "TreeAggregation:{}", {}, 25, SHORT, without=("LinUCB",)),
+    "recommender_v0": Protected(
+        ("statistics", "counts"),
+        "TreeAggregation:{}",
+        {},
+        25,
+        SHORT,
+        without=("LinUCB",),
+        paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 0.0})),
+    ),
 }
 Way = tuple[float, dict[str, ChannelConfig]]
 
@@ -163,45 +176,43 @@ class PrivacyTotals(Study):
         f"for each policy, total and seed by {SEARCH} runs each of {', '.join(map(str, MESSAGES))} messages, in streams of their own. "
         "Totals are of all messages of an agent, one datum a message (event level) in the gossip and social bandits and one client "
         "(user level) in federated training. In the former two agents without a preference send zeros instead of nothing, because silence "
-        "is not noisy. In the federated bandits each reward enters one message, so that at event level every "
-        "message may have the whole epsilon. In the recommender it is the total of one feedback in all sums and counts in which it is "
-        "released; nothing stops an agent there, and of the numbers of releases only those are used with which no agent overspends. What "
-        "agents show there is public and has no noise; LinUCB, which learns alone, is left out, since it takes long. In elicitation, where "
-        "individuals choose the epsilon of their reports, it is the total of all their reports (user level), and whoever would spend more "
-        "stays away. In round stopping nothing private is sent. One learner "
-        "takes part in each world (plain PPO for fewer steps than in `agents` in federated training and in the recommender). It trains "
-        "under the same total, at the level at which it can pay for as many messages as agents send there, and the search then chooses "
-        "the level of its runs. The score is 0 for random play and 1 for the best that was designed by hand, without any privacy. "
-        + HOW_LEARNERS_ARE_JUDGED
+        "is not noisy. In the federated bandits each reward enters one message, so that at event level every message may have the whole "
+        "epsilon. In the recommender it is the total of one feedback in all sums and counts in which it is released; nothing stops an "
+        "agent there, and of the numbers of releases only those are used with which no agent overspends. What agents show there is public "
+        "and has no noise; LinUCB, which learns alone, is left out, since it takes long, and instead of T-PriDO that always asks there is "
+        "one that never does (threshold 0). In elicitation, where individuals choose the epsilon of their reports, it is the total of all "
+        "their reports (user level), and whoever would spend more stays away. In round stopping nothing private is sent. One learner takes "
+        "part in each world (plain PPO for fewer steps than in `agents` in federated training and in the recommender). It trains under "
+        "the same total, 3 or 1, at the level at which it can pay for as many messages as agents send there, and the search then chooses "
+        "the level of its runs. The score is 0 for random play and 1 for the best that was designed by hand, without any privacy. Policies "
+        f"that do not learn play 5 seeds of {FRESH} runs. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score("score")
     facets = ("env",)
     rows = ("policy", "total")
     headline = True
-    seeds: ClassVar[tuple[int, int]] = (2, 10)
+    seeds: ClassVar[tuple[int, int]] = (2, 5)
 
     def cells(self, quick: bool) -> list[Cell]:
-        found, attacks = [], []
+        designed, trained, attacks = list[Config](), list[Config](), list[Config]()
         for env, protected in PROTECTED.items():
             field, (learner, own) = FIELDS[env], protected.learner
             taught = (learner, own | {"steps": QUICK_STEPS} if quick else own)
-            kinds = {RANDOM: (("Random", {}),), CLASSIC: field.classic, PAPER: field.paper}
+            kinds = {RANDOM: (("Random", {}),), CLASSIC: field.classic, PAPER: protected.paper or field.paper}
             kinds[PLAIN if learner == PPO else TUNED] = (taught,)
             for total in (NO_LIMIT, 3.0) if quick else TOTALS:
                 more = (protected.params if total != NO_LIMIT else {}) | ((field.quick or {}) if quick else {})
                 for kind, some in kinds.items():
                     for policy, own in some:
-                        if policy not in protected.without:
+                        if policy not in protected.without and not (kind in LEARNED and total == UNTRAINED):
                             one = config(env, policy, own, **field.params(policy, learns=kind in LEARNED) | more)
                             one |= {"kind": kind, "total": total} | (QUICK if quick else {})
-                            found.append(one)
-                            if (
-                                protected.change
-                                and total != NO_LIMIT
-                                and kind in ((PAPER,) if quick else (CLASSIC, PAPER))
-                            ):
+                            (trained if kind in LEARNED else designed).append(one)
+                            attackable = protected.change and total != NO_LIMIT
+                            if attackable and kind in ((PAPER,) if quick else (CLASSIC, PAPER)):
                                 attacks.append(one | {ATTACK: TRIALS[not quick]})
-        return [*self.sweep(found, range(self.seeds[not quick])), *self.sweep(attacks, [0])]
+        swept = ((designed, self.seeds[not quick]), (trained, TRAININGS[not quick]), (attacks, 1))
+        return [cell for some, seeds in swept for cell in self.sweep(some, range(seeds))]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env, total, replicas = cell.config["env"], cell.config["total"], cell.config.get("replicas", FRESH)

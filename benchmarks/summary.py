@@ -18,7 +18,16 @@ from taciturn.bench.tables import listed
 __all__ = ["findings", "table"]
 
 RESULTS = Path(__file__).parent / "results"
-ALONE = ("IsolatedUCB", "IsolatedThompson", "UCB1", "KLUCB", "ThompsonSampling", "MOSS", "ItemUCB1", "HOO")
+ALONE = (
+    "IsolatedUCB",
+    "IsolatedThompson",
+    "UCB1",
+    "KLUCB",
+    "ThompsonSampling",
+    "MOSS",
+    "HOO",
+    "TPriDO (threshold=0.0)",
+)
 """Policies that learn from their own rewards alone."""
 
 

@@ -4,8 +4,8 @@ Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce F
 `results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with the command, the commit, the
 versions and the hours it took. A run of some cells (`--where`) replaces these and leaves the others as they were. Curves are left out, but
 not the scores of a learner's single runs. Pages are made from these files alone: `docs/<study>.md`, if there is one (or the
-page that `PAGES` names), gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts; the report of the package
-gets what became of each paper's claims.
+page that `PAGES` names), gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts; the package
+gets what became of each paper's claims, for its report, and the scale of each task's score.
 """
 
 import sys
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.bench import claims, scales
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.claims import FILE, summary
 from taciturn.bench.results import Group, Results, canonical
 from taciturn.bench.store import Store
 from taciturn.bench.study import Study, Table, Verdict
@@ -83,7 +83,7 @@ def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
 def pages() -> dict[Path, str]:
     """The pages of the docs that show kept results, and what the report says of the papers' claims, as they should be."""
     found: dict[Path, str] = {}
-    verdicts, note, claims = list[str](), "", list[tuple[Study, list[Verdict]]]()
+    verdicts, note, papers = list[str](), "", list[tuple[Study, list[Verdict]]]()
     for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
         origin, results, judged = load(study)
         source = source_of(origin, results)
@@ -93,13 +93,14 @@ def pages() -> dict[Path, str]:
             text = page.read_text(encoding="utf-8")
             found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
         if judged:
-            claims.append((load_studies()[study], judged))
+            papers.append((load_studies()[study], judged))
             (table,) = verdict_tables(judged)
             note = table.note
             counts = Counter(one.verdict for one in judged).most_common()
             title, total = load_studies()[study].title, ", ".join(f"{verdict}: {n}" for verdict, n in counts)
             verdicts.append(f"## {title}\n\n{rows_of(table)}\n\n{total}. {source}\n\n{reasons_of(table)}")
-    found[ROOT / "src/taciturn/bench" / FILE] = summary(claims)
+    found[ROOT / "src/taciturn/bench" / claims.FILE] = claims.summary(papers)
+    found[ROOT / "src/taciturn/bench" / scales.FILE] = scales.summary(load("agents")[1])
     found[DOCS / "verdicts.md"] = f"{VERDICTS}{note}\n\n" + "\n".join(verdicts)
     return found
 

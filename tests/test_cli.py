@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from taciturn.policies import LinUCB
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
 
 DEEP = "[" * 2000 + "]" * 2000
+ROOT = Path(__file__).parent.parent
 LIARS = "taciturn/GossipBandit-v0/liars"
 Run = Callable[..., tuple[int, str, str]]
 
@@ -150,9 +152,17 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     assert code == 0
     one = TASKS[task]
     cell = Cell("agents", config(one.env, policy, **FIELDS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
-    assert json.loads(out)["metrics"][one.measure]["mean"] == pytest.approx(
-        STUDIES["agents"].run(cell).metrics[one.metric]
-    )
+    found = json.loads(out)["metrics"]
+    assert found[one.measure]["mean"] == pytest.approx(STUDIES["agents"].run(cell).metrics[one.metric])
+    kept = json.loads((ROOT / "benchmarks/results/studies/agents.json").read_text(encoding="utf-8"))["groups"]
+    means = {
+        group["config"]["policy"]: np.mean(group["metrics"][one.metric])
+        for group in kept
+        if group["config"]["env"] == one.env
+    }
+    best = {"gossip_bandit_v0": "PPCL", "elicitation_v0": "Wintall", "recommender_v0": "DTPriDO"}[one.env]
+    share = (means["Random"] - found[one.measure]["mean"]) / (means["Random"] - means[best])
+    assert found["score"]["mean"] == pytest.approx(share, abs=1e-4)
 
 
 def test_a_task_says_what_it_is(run: Run) -> None:
@@ -160,7 +170,10 @@ def test_a_task_says_what_it_is(run: Run) -> None:
     assert code == 0
     said = "task: a fifth of the agents name the next option instead of their own; measure: popularity_regret (lower is better)"
     assert out.splitlines()[1] == said
-    assert out.splitlines()[2].split()[0] == "popularity_regret"
+    assert re.fullmatch(r"score: 0: random play \(0\.3\d+\), 1: PPCL \(0\.1\d+\)", out.splitlines()[2])
+    assert [line.split()[0] for line in out.splitlines()[3:5]] == ["popularity_regret", "score"]
+    code, out, _ = run("show", LIARS)
+    assert "PPCL (0.1" in out
 
 
 def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,8 +126,11 @@ def _app() -> Any:
         from taciturn.describing import described
 
         if name in TASKS:
+            from taciturn.bench.scales import scale_of
+
+            scale = scale_of(TASKS[name])
             print(name)
-            _print_table(TASKS[name].facts)
+            _print_table([*TASKS[name].facts, *([("score", str(scale))] if scale else [])])
         else:
             print(described(name))
 
@@ -233,6 +236,10 @@ def _app() -> Any:
         print(f"{env}, {actor!r}{mark}, {runs} runs: mean and 95% interval")
         if env in TASKS:
             print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
+            if "score" in rows:
+                from taciturn.bench.scales import scale_of
+
+                print(f"score: {scale_of(TASKS[env])}")
         width = max(map(len, rows))
         for name, row in rows.items():
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
@@ -696,6 +703,7 @@ def _world(
 def _task(task: "Task", policy: str, settings: list[str], fixed: dict[str, Any]) -> tuple[Play, Any, dict[str, Any]]:
     """As `_world`, of a task; of its world, only the form in which learners play it may be set."""
     from taciturn.bench.comparisons.kinds import play_task
+    from taciturn.bench.scales import scale_of
     from taciturn.bench.tasks import FIELDS
 
     own, form = _settings(settings)
@@ -706,9 +714,15 @@ def _task(task: "Task", policy: str, settings: list[str], fixed: dict[str, Any])
             raise ValueError(
                 f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show {task.id})"
             )
-    actor = bring(policy, **own)
+    actor, scale = bring(policy, **own), scale_of(task)
     given = form | {f"policy.{key}": value for key, value in own.items()}
-    return lambda runs, seed: play_task(task, policy, actor, runs, seed, **form), actor, given
+
+    def play(runs: int, seed: int) -> dict[str, Any]:
+        found = play_task(task, policy, actor, runs, seed, **form)
+        score = {} if scale is None else {"score": scale.score(found[task.measure])}
+        return {task.measure: found[task.measure]} | score | found
+
+    return play, actor, given
 
 
 def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[int], Any], Any, dict[str, Any]]:

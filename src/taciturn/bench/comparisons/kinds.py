@@ -165,8 +165,7 @@ def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: A
     kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
     one = config(task.env, name, **field.world | form | WIDER.get(name, {})) | {"kind": kind}
     world = population(one, runs, "evaluation", task.variant)
-    found = judged(world, agent, one, seed, variant=task.variant)
-    return {task.measure: found[task.measure]} | found
+    return judged(world, agent, one, seed, variant=task.variant)
 
 
 def sent(world: Population[Any], channels: Iterable[str]) -> float:

@@ -132,6 +132,20 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
     assert set(result.metrics) == {"return", "messages", *(task.metric for task in tasks_of(env))}
 
 
+def test_a_learner_trains_in_the_standard_task_and_not_in_the_one_it_plays() -> None:
+    seen: list[int] = []
+
+    class Student(Learner):
+        def begin(self, view: Any) -> None:
+            seen.append(view.params.num_agents)
+
+        def act(self, obs: Any, mask: Any = None) -> Any:
+            return np.zeros((*obs.shape[:2], 3), np.int64)
+
+    kinds.play_task(TASKS["taciturn/GossipBandit-v0/crowd"], "Student", Student(), 2, 0)
+    assert seen == [20, 100]
+
+
 def test_results_count_messages() -> None:
     """In the social bandit each of 20 voters copies in each of 50 slots; UCB1 plays alone, and where there is no channel there is none."""
     counts = {}

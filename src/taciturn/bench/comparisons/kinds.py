@@ -40,7 +40,7 @@ from taciturn.bench.store import StoreError
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tables import NONE, listed, mean_text, number
-from taciturn.bench.tasks import AS_TRAINED, FIELDS, WIDER, Entry, Task, Variant, tasks_of
+from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Task, Variant, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
@@ -157,13 +157,17 @@ def judged(
 def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: Any) -> dict[str, Array]:
     """The metrics of runs of a task, [B], as the study plays them: 100 runs of a seed in a standard task, and 50 in one held out.
 
+    A learner that has not been trained trains in the standard task first.
+
     Args:
         name: of the agent, by which one that was designed for the world is known.
         **form: what differs in the form of the world, for learners.
     """
     field = FIELDS[task.env]
     kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
-    one = config(task.env, name, **field.world | form | WIDER.get(name, {})) | {"kind": kind}
+    one = config(task.env, name, **field.params(name, learns=learns(name)) | form) | {"kind": kind}
+    if task.held_out and isinstance(agent, Learner):
+        opened(population(one, FRESH, "evaluation"), agent, one, seed)
     world = population(one, runs, "evaluation", task.variant)
     return judged(world, agent, one, seed, variant=task.variant)
 

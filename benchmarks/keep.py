@@ -62,8 +62,12 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
     order, known = list(seeds), merged([found, kept])
     groups = [at_seeds(group, seeds[canonical(group.config)]) for group in known if canonical(group.config) in seeds]
     results = Results(sorted(groups, key=lambda group: order.index(canonical(group.config))))
-    origin = found.origin | {"others": [kept.origin | {"others": []}, *kept.origin.get("others", [])]}
-    return Submission(study.name, origin, results, [])
+    earlier = [kept.origin | {"others": []}, *kept.origin.get("others", [])]
+    last = {
+        one["command"]: one for one in reversed([found.origin, *earlier])
+    }  # what the same command gave before is replaced
+    others = [one for one in last.values() if one is not found.origin]
+    return Submission(study.name, found.origin | {"others": others[::-1]}, results, [])
 
 
 def at_seeds(group: Group, seeds: list[int]) -> Group:

@@ -135,7 +135,7 @@ def totals() -> str:
     """The finding on totals of epsilon, from the table of the best at each total."""
     _, results, _ = kept("privacy-totals")
     rows = [row for row in PrivacyTotals().best_at_each(results).rows if row[1] == "3"]
-    scores = {row[0].partition("_v0")[0].replace("_", " "): row[3] for row in rows}
+    scores = {row[0].partition(":")[0]: row[3] for row in rows}
     alone = [world for world, row in zip(scores, rows, strict=True) if row[2] in ALONE]
     text = (
         "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, at the constant "

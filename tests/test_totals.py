@@ -189,7 +189,7 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
         {},
         np.ones(1),
     )
-    assert [row[7] for row in STUDY.tables(Results([*results, attack]))[1].rows] == ["–"] * 5 + ["0.2500"]
+    assert [row[6] for row in STUDY.tables(Results([*results, attack]))[1].rows] == ["–"] * 5 + ["– (0.2500)"]
     assert "certify 0.8750 at most" in STUDY.tables(Results([*results, attack]))[1].note
     strict = group("PPCL", "paper", 1.0, 0.2)
     strict = Group(strict.config | {"policy_params": {"epsilon": 1.0}}, strict.seeds, strict.metrics, {}, np.ones(3))
@@ -199,7 +199,7 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
     assert STUDY.plots(Results([attack])) == STUDY.answers(Results([attack])) == []
     near = [group("Quiet", "classic", 1.0, 0.4199, 0.5), group("Silent", "classic", 1.0, 0.4201, 0.0)]
     best, _ = STUDY.tables(Results([*results, *near]))
-    assert [row[-1] for row in best.rows] == ["PPCL: 1", "Quiet: 0.5000"], "Silent is worse by more than 5%"
+    assert [row[-1] for row in best.rows] == ["itself", "Quiet: 0.5000"], "Silent is worse by more than 5%"
     assert STUDY.answers(Results([*results, *near]))[1].endswith("? Quiet in gossip bandit (0.5000).")
     (plot,) = STUDY.plots(results)
     (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())

@@ -279,12 +279,14 @@ class PrivacyTotals(Study):
         """The best policy of each world and total, and the one that gets by with the fewest messages."""
         rows = []
         for place in self.places(results):
-            frugal = place.frugal()
-            rows.append((*place.row(place.groups[0]), f"{place.name(frugal)}: {number(frugal.mean('messages'))}"))
+            best, frugal = place.groups[0], place.frugal()
+            messages = frugal.mean("messages")
+            count = f"{messages:,.0f}" if messages >= 10 else number(messages)
+            rows.append((*place.row(best), "itself" if frugal is best else f"{place.name(frugal)}: {count}"))
         columns = (*COLUMNS, f"fewest messages within {NEAR:.0%} of the best")
         last = f" The last column is, of the policies whose mean is within {NEAR:.0%} of the best one's, the one that sends least."
         note = self.note(results) + last
-        return Table("The best at each total", columns, rows, note, words=frozenset({0, 1, 2, 9}))
+        return Table("The best at each total", columns, rows, note, words=frozenset({0, 1, 2, 8}))
 
     def all_at_each(self, results: Results) -> Table:
         """All policies of each world and total, best first."""
@@ -322,7 +324,10 @@ class PrivacyTotals(Study):
         """The measure of each world, its title, and its results."""
         played = Results(group for group in results if ATTACK not in group.config)
         named = [(title.removeprefix("env="), panel) for title, panel in self.panels(played)]
-        return [(FIELDS[env].measure, f"{env}: {FIELDS[env].measure.replace('_', ' ')}", panel) for env, panel in named]
+        return [
+            (FIELDS[env].measure, f"{world_title(env)}: {FIELDS[env].measure.replace('_', ' ')}", panel)
+            for env, panel in named
+        ]
 
     def plots(self, results: Results) -> list[Plot]:
         """The front: the score of every policy against the total, in each world."""
@@ -406,7 +411,7 @@ class Place(NamedTuple):
         """The row of a policy, under `COLUMNS`."""
         level, epsilon, messages = (number(one.mean(x)) if x in one.metrics else NONE for x in SPENT)
         attacks = self.attacks.select(policy=one.config["policy"], policy_params=one.config["policy_params"])
-        certified = number(attacks.groups[0].mean("certified")) if len(attacks) else NONE
+        certified = f" ({number(attacks.groups[0].mean('certified'))})" if len(attacks) else ""
         total = str(one.config["total"]).removesuffix(".0")
         return (
             self.world,
@@ -415,8 +420,7 @@ class Place(NamedTuple):
             self.score(one),
             mean_text(one.metrics[self.measure]),
             level,
-            epsilon,
-            certified,
+            epsilon + certified,
             messages,
         )
 
@@ -424,15 +428,16 @@ class Place(NamedTuple):
 FLOOR = -1.0
 NEAR = 0.05
 COLUMNS = (
-    "world, measure", "total epsilon", "policy", "score", "mean", "epsilon of a message", "epsilon spent",
-    "certified by attack", "messages of all agents",
+    "world, measure", "total epsilon", "policy", "score", "mean", "epsilon of a message", "epsilon spent (certified)",
+    "messages of all agents",
 )  # fmt: skip
 NOTE = (
     "The score is 0 for random play and 1 for the best that was designed by hand, both without any privacy. Means and 95% intervals over "
     "seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi composition, and messages are those that all agents "
-    "send in a run. A policy that ignores messages has the same score at each total. Certified is a lower bound on epsilon from an attack "
-    "on runs of the first seed, by somebody who reads all messages and knows two worlds that differ in everything that one agent privately "
-    f"observes, with confidence {CONFIDENCE:.1%} in each row (a dash: no attack was made). One above the total would refute it."
+    "send in a run. A policy that ignores messages has the same score at each total. Learners take part at 3, at 1 and without privacy. "
+    "In brackets, where an attack was made: the lower bound on epsilon that it certified, in runs of the first seed. The attacker reads "
+    "all messages and knows two worlds that differ in everything that one agent privately observes; each bound has confidence "
+    f"{CONFIDENCE:.1%}, and one above the total would refute it."
 )
 
 

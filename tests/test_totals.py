@@ -207,6 +207,18 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
     assert {(1.0,), (-0.25,), (0.5,), (0.25,)} <= {tuple(np.round(line, 9)) for line in lines}
 
 
+def test_the_front_shows_who_is_better_than_the_best_design_and_names_nobody_off_the_scale() -> None:
+    results = Results([
+        group("Random", "random", "no privacy", 0.5), group("PPCL", "paper", "no privacy", 0.1),
+        group("SharedPPO", "tuned learner", "no privacy", 0.02), group("Voter", "classic", "no privacy", 1.0),
+    ])  # fmt: skip
+    (plot,) = STUDY.plots(results)
+    (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
+    assert ax.get_ylim()[0] == -1.0
+    assert 1.2 < ax.get_ylim()[1] < 1.5
+    assert {text.get_text() for text in ax.texts} == {"PPCL", "SharedPPO"}
+
+
 @pytest.mark.parametrize(("env", "policy"), [("gossip_bandit_v0", "PPCL"), ("elicitation_v0", "Wintall")])
 def test_attacks_are_on_runs_as_they_are_scored(env: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same level and budget, and with the whole world."""

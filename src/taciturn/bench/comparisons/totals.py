@@ -343,7 +343,7 @@ class PrivacyTotals(Study):
             chance, designed = first(free.select(kind=RANDOM), measure), designed_best(free, measure)
             if chance is None or designed is None:
                 continue
-            ends = []
+            ends, top = [], 1.0
             everyone = others(panel)
             for index, policy in enumerate(dict.fromkeys(named(group, everyone) for group in everyone)):
                 found = {group.config["total"]: group for group in everyone if named(group, everyone) == policy}
@@ -356,13 +356,15 @@ class PrivacyTotals(Study):
                 )
                 if len(places) > len(finite):
                     ax.plot(places[-1:], scores[-1:], MARKERS[index % len(MARKERS)], color=color, markersize=5)
-                ends.append((max(scores[-1], FLOOR), policy, color))
-            label_ends(ax, last, ends)
+                top = max(top, *scores)
+                if scores[-1] >= FLOOR:
+                    ends.append((scores[-1], policy, color))
+            label_ends(ax, last, ends, apart=0.08 * (top - FLOOR))
             ax.axhline(0.0, color="#888888", linewidth=1)
             ax.axvline(last - 0.5, color="#888888", linewidth=1, linestyle=":")
             ax.set_xticks(range(len(totals)), [str(total).removesuffix(".0") for total in totals])
             ax.set_xlim(-0.2, last + 1.8)
-            ax.set_ylim(FLOOR, 1.1)
+            ax.set_ylim(FLOOR, top + 0.05 * (top - FLOOR))
             ax.set_xlabel("total epsilon of an agent")
             ax.set_ylabel("score")
         caption = (
@@ -446,7 +448,7 @@ def others(panel: Results) -> list[Group]:
     return [group for group in panel if group.config["kind"] != RANDOM]
 
 
-def label_ends(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float = 0.17) -> None:
+def label_ends(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
     """Names beside the last points of lines, from the top down, `apart` or more from each other: `ends` are (y, name, colour)."""
     height = np.inf
     for y, name, color in sorted(ends, reverse=True):

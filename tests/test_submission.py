@@ -141,15 +141,20 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     mine = kept.results.one(policy="OptimalStopping", env="round_stopping_v0")
     again = replace(mine, metrics={name: values + 1 for name, values in mine.metrics.items()})
     gone = submission([0], 0.5).results
-    found = keep["completed"](
-        study, kept._replace(results=Results([again])), kept._replace(results=Results([*gone, *kept.results]))
-    )
+    new = kept._replace(results=Results([again]), origin=kept.origin | {"command": "new"})
+    found = keep["completed"](study, new, kept._replace(results=Results([*gone, *kept.results])))
     configs = [group.config for group in found.results]
     assert configs == [group.config for group in kept.results]
     for one, before in zip(found.results, kept.results, strict=True):
         better = one.config == mine.config
         assert all((one.metrics[name] == before.metrics[name] + better).all() for name in one.metrics)
-    assert found.origin["others"][0]["command"] == kept.origin["command"]
+    commands = [one["command"] for one in (kept.origin, *kept.origin["others"])]
+    assert found.origin["command"] == "new"
+    assert [one["command"] for one in found.origin["others"]] == commands
+    again_in_whole = keep["completed"](study, kept._replace(results=Results([again])), kept).origin
+    assert [one["command"] for one in again_in_whole["others"]] == commands[1:], (
+        "the same command replaces what it gave"
+    )
     with pytest.raises(ValueError, match="agents must be run whole, since its verdicts need curves"):
         keep["completed"](
             study, kept._replace(results=Results([again])), kept._replace(verdicts=[Verdict("one", "", [], "agrees")])

@@ -255,6 +255,16 @@ def test_an_agent_has_so_many_messages() -> None:
     assert not channel(MessageLimit(0), shape=shape).send(np.ones(shape))[1].any()
 
 
+def test_on_a_channel_of_answers_the_limit_is_on_questions() -> None:
+    shape = (3, 4)
+    one, everybody = channel(MessageLimit(2), shape=shape), np.ones(shape, np.bool_)
+    reply = lambda x, who: (x, np.repeat(who.sum(1)[:, None], 4, 1), np.zeros(shape, np.int64))  # noqa: E731
+    answered = [one.answer(np.ones(shape), everybody, reply)[1].all() for _ in range(2)]
+    assert answered == [True, True]
+    assert not one.answer(np.ones(shape), everybody, reply)[1].any()
+    assert (one.messages() == 8).all(), "all four answer each question, and the third time nobody asks"
+
+
 def test_the_lost_use_up_messages_and_the_absent_do_not() -> None:
     shape = (200, 5)
     lossy = channel(LossyChannel(0.5), MessageLimit(1), shape=shape)

@@ -134,6 +134,13 @@ def test_tables_fit_the_window(width: int) -> None:
     assert console.file.getvalue().count("±1.1") == 6  # type: ignore[attr-defined]
 
 
+def more(group: Group) -> Group:
+    """The same group with one cell more."""
+    metrics = {name: np.append(values, 0.5) for name, values in group.metrics.items()}
+    curves = {name: [*some, some[0]] for name, some in group.curves.items()}
+    return Group(group.config, np.append(group.seeds, 99), metrics, curves, np.append(group.wall_seconds, 1.0))
+
+
 def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     """New cells count, others stay, and what the study no longer has goes."""
     keep = runpy.run_path(str(KEPT.parents[2] / "keep.py"))
@@ -141,11 +148,13 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     mine = kept.results.one(policy="OptimalStopping", env="round_stopping_v0")
     again = replace(mine, metrics={name: values + 1 for name, values in mine.metrics.items()})
     gone = submission([0], 0.5).results
+    kept = kept._replace(results=Results(more(group) for group in kept.results))
     new = kept._replace(results=Results([again]), origin=kept.origin | {"command": "new"})
     found = keep["completed"](study, new, kept._replace(results=Results([*gone, *kept.results])))
     configs = [group.config for group in found.results]
     assert configs == [group.config for group in kept.results]
-    for one, before in zip(found.results, kept.results, strict=True):
+    for one, before in zip(found.results, unpacked(KEPT).results, strict=True):
+        assert one.seeds.tolist() == before.seeds.tolist(), "and so does a seed that it no longer has"
         better = one.config == mine.config
         assert all((one.metrics[name] == before.metrics[name] + better).all() for name in one.metrics)
     commands = [one["command"] for one in (kept.origin, *kept.origin["others"])]

@@ -239,4 +239,5 @@ def test_attacks_are_on_runs_as_they_are_scored(env: str, policy: str, monkeypat
     if channel.mechanism is not None:
         assert channel.mechanism.epsilon == STUDY.run(scored).metrics["epsilon_message"]
     assert given["delta"] == DELTA
-    assert found["certified"] <= found["epsilon"] <= 3.0 * (1 + 1e-9) < found["cap"] + 3
+    assert found["certified"] <= found["epsilon"] <= 3.0 * (1 + 1e-9)
+    assert found["cap"] > 3.0, "a total of 3 could have been refuted"

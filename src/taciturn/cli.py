@@ -689,12 +689,13 @@ def _world(
 ) -> tuple[Play, Any, dict[str, Any]]:
     """What plays so many runs from a seed, who acts in them, and the parameters from `key=value`."""
     make, actor, given = _population(env, policy, settings)
-    population = make(1)
-    mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
+    mechanisms = None if privacy is None else _privacy(privacy, list(make(1).channels))
+    population: Any = None
 
     def play(runs: int, seed: int) -> dict[str, Any]:
         nonlocal population
-        population = population if population.num_envs == runs else make(runs)
+        if population is None or population.num_envs != runs:
+            population = make(runs)
         return simulate(population, actor, seed=seed, until=until, privacy=mechanisms).metrics
 
     return play, actor, given

@@ -23,12 +23,17 @@ class Policy(metaclass=NamesUnknown):
 
     Attributes:
         needs_truth: whether it must know what the world hides, as an oracle does.
+        public_schedule: whether when its agents send or ask, whom, and what their messages are about (how many events, which streams)
+            follow from public numbers, from what they received, and from fresh randomness. Totals of privacy are finite only then,
+            where agents decide when they send. The declaration does not hold for classes that override anything of the class that
+            makes it; `taciturn.testing` checks it.
     """
 
     rng: np.random.Generator
     role: str
 
     needs_truth: bool = False
+    public_schedule: bool = False
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.
@@ -119,6 +124,8 @@ class Learner(Policy):
 
 class Random(Policy):
     """Draw actions uniformly from the action space, or from the unmasked actions if there is a mask."""
+
+    public_schedule = True
 
     def begin(self, view: PublicView) -> None:
         self._space = view.roles[self.role].action_space

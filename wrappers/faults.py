@@ -136,6 +136,11 @@ class Byzantine(Fault):
     def start(self, shape: tuple[int, int], rng: Generator) -> Memory:
         return {"liars": rng.random(shape).argsort(-1)[:, : round(self.fraction * shape[1])]}
 
+    def liars(self, shape: tuple[int, int], memory: Memory) -> Array:
+        lying = np.zeros(shape, np.bool_)
+        np.put_along_axis(lying, memory["liars"], True, 1)
+        return lying
+
     def corrupt(self, x: Array, payload: Payload, memory: Memory, rng: Generator) -> Array:
         liars = memory["liars"].reshape(*memory["liars"].shape, *[1] * (x.ndim - 2))
         honest = np.take_along_axis(x, liars, 1)

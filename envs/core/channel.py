@@ -37,6 +37,10 @@ class Fault(metaclass=NamesUnknown):
         """What is sent in place of `x` [B, N, ...]."""
         return x
 
+    def liars(self, shape: tuple[int, int], memory: dict[str, Array]) -> Array | None:
+        """The agents whose messages `corrupt` falsifies, bool of `shape` (B, N); None: nobody's."""
+        return None
+
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
     ) -> tuple[Array, Array]:
@@ -106,8 +110,11 @@ class Channel:
             mechanism can be installed on such a channel.
         disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the mean of its own
             epoch, and affects later ones only through what was sent.) The ledger then uses parallel composition at event level.
-        silence_tells: whether it depends on an agent's private data whether, or when, it sends a message. No mechanism hides that, so the
-            ledger's totals at user level are then infinite. A world that knows better may set the attribute as a run begins.
+        silence_tells: whether it depends on an agent's private data whether, when or to whom it sends a message, or what the message is
+            about. No mechanism hides that, so the ledger's totals are then infinite. A world that knows better may set the attribute as
+            a run begins.
+        agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them declares a public
+            schedule (`Population.played_by`).
 
     Raises:
         ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
@@ -122,13 +129,14 @@ class Channel:
 
     def __init__(
         self, name: str, payload: Payload, *, observer: Observer, unit: Unit, sender: str = "", num_senders: int = 0,
-        chosen: str = "", disjoint: bool = False, silence_tells: bool = False,
+        chosen: str = "", disjoint: bool = False, silence_tells: bool = False, agents_decide: bool = False,
     ) -> None:  # fmt: skip
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
-        self.silence_tells = self._silence_tells = silence_tells
+        self.silence_tells = self._silence_tells = silence_tells or agents_decide
+        self.agents_decide = agents_decide
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.times = 0
@@ -152,10 +160,16 @@ class Channel:
             f"unit {self.unit}, {self.config}>"
         )
 
-    def check_mechanism(self, mechanism: Mechanism | None) -> None:
-        """Raise ValueError if the claim of `mechanism` does not hold for the messages of this channel."""
+    def check(self, config: ChannelConfig) -> None:
+        """Raise ValueError if the claim of the mechanism does not hold for the messages of this channel, or the budget cannot count it."""
+        mechanism, budget = config.mechanism, config.budget
         if mechanism is None:
             return
+        if budget is not None and mechanism.changes_tell and budget.messages(mechanism.loss()) >= 2:
+            raise ValueError(
+                f"budget on channel {self.name!r} must be smaller than two answers of {mechanism!r}, not {budget!r}: a second answer "
+                "reveals that the value changed, which no budget bounds"
+            )
         fits = self.payload in mechanism.payloads
         if not fits or (mechanism.per_stream and self.unit == "user"):
             carried = f"{self.payload!r} messages" if not fits else "every user's whole data in all of its messages"
@@ -218,11 +232,12 @@ class Channel:
         Returns:
             (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived, bool[B, N].
         """
-        return self._through_faults(x, senders, lambda x, who: self._say(x, who, sensitivity, norm, events))
+        return self._through_faults(x, senders, lambda x, who, liars: self._say(x, who, sensitivity, norm, events))
 
     def answer(
-        self, x: Array, asked: Array, reply: Callable[[Array, Array], tuple[Array, Array, Array]]
-    ) -> tuple[Array, Array]:
+        self, x: Array, asked: Array, reply: Callable[[Array, Array, Array | None], tuple[Array, Array, Array]],
+        about: Array | None = None,
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Answer agents from one another's data, which a trusted third party merges.
 
         Faults strike the answers: an absent agent does not ask, and an answer may be false, lost or late.
@@ -230,27 +245,33 @@ class Channel:
         Args:
             x: the answer that each agent would get without noise, [B, N, ...].
             asked: the agents that ask, bool[B, N].
-            reply: from x and the agents that ask, (the answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N];
-                how many of its messages are charged, int64[B, N], which is less where noise that was charged earlier is used again).
+            reply: from x, the agents that ask, and those of all agents that lie, bool[B, N] (None: nobody), (the answers, [B, N, ...]; the
+                messages that every agent sent for them, int64[B, N]; how many of its messages are charged, int64[B, N], which is less
+                where noise that was charged earlier is used again). A lie must not share noise with an honest answer, from which
+                subtracting it would take the noise away.
+            about: what each answer is about, [B, N, ...], which observers see too.
 
         Returns:
             (y, answered): what the agents read, 0 where nothing arrives, and which of them have an answer, bool[B, N].
         """
 
-        def say(x: Array, who: Array | None) -> tuple[Array, Array]:
+        def say(x: Array, who: Array | None, liars: Array | None) -> tuple[Array, Array]:
             assert who is not None
-            y, messages, charged = reply(x, who)
+            y, messages, charged = reply(x, who, liars)
             self.record(each=messages, charged=charged)
             return y, who
 
         return self._through_faults(x, asked & self.live[:, None], say)
 
     def _through_faults(
-        self, x: Array, senders: Array | None, say: Callable[[Array, Array | None], tuple[Array, Array]]
+        self, x: Array, senders: Array | None, say: Callable[[Array, Array | None, Array | None], tuple[Array, Array]]
     ) -> tuple[Array, Array]:
-        """What arrives of the messages x of the agents `senders` (None: of all), which `say` sends, and from which agents."""
+        """What arrives of the messages x of the agents `senders` (None: of all), and from which agents.
+
+        `say` sends them, given x, who sends, and who of all agents lies (None: nobody).
+        """
         if not self._faults:
-            return say(x, senders)
+            return say(x, senders, None)
         self._shape = (x.shape[0], x.shape[1])
         if not self._fault_memory:
             self._fault_memory = [
@@ -262,7 +283,8 @@ class Channel:
         for fault, memory, rng in faults:
             who = fault.admit(who, sending, memory, rng)
             x = fault.corrupt(x, self.payload, memory, rng)
-        y, sent = say(x, who)
+        lying = [lying for fault, memory, _ in faults if (lying := fault.liars(self._shape, memory)) is not None]
+        y, sent = say(x, who, np.logical_or.reduce(lying) if lying else None)
         for fault, memory, rng in faults:
             y, sent = fault.deliver(y, sent, sending, memory, rng)
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
@@ -286,21 +308,15 @@ class Channel:
         if mechanism.norm == 1 and norm == 2 and sensitivity is not None:
             sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
         loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
+        if mechanism.stateful:
+            return self._go_on(x, senders, loss, sensitivity, events)
         who = self._admit(senders, x.shape[:2], loss)
-        if isinstance(sensitivity, np.ndarray) and not mechanism.stateful:
+        if isinstance(sensitivity, np.ndarray):
             apart = x.ndim - mechanism.payload_dims  # axes along which messages differ
             sensitivity = np.broadcast_to(sensitivity, (*x.shape[:apart], *[1] * mechanism.payload_dims))[who]
         mechanism.check_sensitivity(sensitivity)
         self._count(who, x.shape[:2])
         assert self.rng is not None
-        if mechanism.stateful:
-            if self._memory is None:
-                self._memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
-            y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
-            # A repeated answer, or the next one of a stream that has been charged as a whole, costs nothing.
-            events = None if mechanism.per_stream else events  # the charge for a stream covers one event
-            self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
-            return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
         message = mechanism.perturb(x[who], self.rng, sensitivity)
         if senders is None and self.config.budget is None:
             self.ledger.charge(self.name, loss, self.live, events=events)
@@ -309,6 +325,29 @@ class Channel:
         y = np.zeros((*x.shape[:2], *message.shape[1:]), message.dtype)
         y[who] = message
         return y, who
+
+    def _go_on(
+        self, x: Array, senders: Array | None, loss: Any, sensitivity: float | Array | None, events: int | None
+    ) -> tuple[Array, Array]:
+        """`_say` by a mechanism with memory: a repeated answer, or the next one of a stream that was charged as a whole, costs nothing.
+
+        Under a budget a memoised answer stays as it is when the value changes, since a new one would reveal that.
+        """
+        mechanism: Any = self.config.mechanism
+        mechanism.check_sensitivity(sensitivity)
+        if self._memory is None:
+            self._memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
+        who = np.broadcast_to(self.live[:, None], x.shape[:2]) if senders is None else senders & self.live[:, None]
+        if self.config.budget is not None:
+            begun = self._memory.begun
+            if mechanism.changes_tell and begun.any():
+                x = np.where(begun.reshape(*begun.shape, *[1] * (x.ndim - 2)), self._memory.values, x)
+            who = self._admit(who & ~begun, x.shape[:2], loss) | (who & begun)
+        self._count(who, x.shape[:2])
+        y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
+        events = None if mechanism.per_stream else events  # the charge for a stream covers one event
+        self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
+        return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
 
     def tally(
         self, histogram: Array, messages: Callable[[], Array] | None = None, zeros: Array | None = None

@@ -13,12 +13,12 @@ import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
 from taciturn.envs.core.info import Info, LazyInfo, picked
-from taciturn.envs.core.public import Fast, PublicView, fast_form
+from taciturn.envs.core.public import Fast, PublicView, fast_form, has_public_schedule
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.states import select
 from taciturn.privacy.composition import Method
-from taciturn.validation import MOST_NUMBERS, Array, array_of, integer, mapping, number, shown
+from taciturn.validation import MOST_NUMBERS, Array, array_of, choice, integer, mapping, number, shown
 
 __all__ = [
     "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin",
@@ -174,7 +174,10 @@ class Population(ABC, Generic[S]):
         return drawn
 
     def played_by(self, policies: Mapping[str, Acts]) -> None:
-        """Learn who plays, as a run begins: what it tells when an agent sends may depend on how its policy decides."""
+        """Called with the policies before a run: where agents decide when they send, their declared schedules count."""
+        for channel in self.channels.values():
+            if channel.agents_decide and channel.sender in policies:
+                channel.silence_tells = not has_public_schedule(policies[channel.sender])
 
     def can_jump(self, until: float) -> bool:
         """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
@@ -228,9 +231,9 @@ class Population(ABC, Generic[S]):
     # What is written once.
 
     def check_config(self, channel: str, config: ChannelConfig) -> None:
-        """Raise ValueError if `config` cannot stand on that channel: what a world says of it, and whether the mechanism fits."""
+        """Raise ValueError if `config` cannot stand on that channel: what a world says of it, and what the channel does."""
         self.check_channel(channel, config)
-        self.channels[channel].check_mechanism(config.mechanism)
+        self.channels[channel].check(config)
 
     @property
     def state(self) -> S:
@@ -376,8 +379,9 @@ class Population(ABC, Generic[S]):
 
         Args:
             seed: reseeds every stream; None goes on drawing from them.
-            options: `horizon` replaces the parameters' own, and `channels` `{name: ChannelConfig}` says what stands on them (both until the
-                next full reset); unknown keys are ignored.
+            options: `horizon` replaces the parameters' own, `channels` `{name: ChannelConfig}` says what stands on them, and
+                `public_schedule=True` declares of whoever acts what `Policy.public_schedule` declares of a policy (all until the next
+                full reset); unknown keys are ignored.
             where: the replicas to reset.
 
         Returns:
@@ -388,6 +392,7 @@ class Population(ABC, Generic[S]):
             integer("seed", seed, at_least=0)
         options = mapping("options", options)
         configs = self._asked_configs(options)
+        declared = choice("options['public_schedule']", options.get("public_schedule", False), (False, True))
         if where is None:
             self._begin_run(options.get("horizon"))
         else:
@@ -403,6 +408,8 @@ class Population(ABC, Generic[S]):
             self.streams = Streams(seed, self.purpose)
         if where is None:
             self._install(configs)
+            for channel in self.channels.values():
+                channel.silence_tells &= not (declared and channel.agents_decide)
         self._sent = None
         # Before the state is drawn: a world may let agents speak as it begins.
         for channel in self.channels.values():
@@ -577,11 +584,17 @@ class NotPrivate(UserWarning):
 def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
 
-    One warning `NotPrivate` tells of a policy that carries an epsilon, if nobody said what stands on its channel.
+    ValueError if a budget stands on a channel on which it bounds nothing, because silence tells. One warning `NotPrivate` tells of a policy that carries an epsilon, if nobody said what stands on its channel.
     """
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
     env.played_by(policies)
+    for name, channel in env.channels.items():
+        if channel.config.budget is not None and channel.silence_tells:
+            raise ValueError(
+                f"budget on channel {name!r} of {env.name} must be None, not {channel.config.budget!r}: whether, when or what about "
+                "agents send may depend on their private data here, which no budget bounds (see `Policy.public_schedule`)"
+            )
     for policy in policies.values():
         for name, mechanism in _prescribed(env, policy).items():
             if env.channels[name].config.mechanism is None:

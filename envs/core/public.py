@@ -13,10 +13,12 @@ from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array, shown
 
-__all__ = ["Fast", "HiddenTruth", "PublicChannel", "PublicParams", "PublicView", "fast_form"]
+__all__ = [
+    "Fast", "HiddenTruth", "PublicChannel", "PublicParams", "PublicView", "fast_form", "has_public_schedule",
+]  # fmt: skip
 
 # What a subclass may override without changing how the policy acts; every class has the last one of its metaclass.
-HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress", "_abc_impl"})
+HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress", "public_schedule", "_abc_impl"})
 
 
 class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
@@ -154,14 +156,25 @@ def fast_form(policy: Any, view: PublicView) -> Fast | None:
     A declaration holds for the class that makes it. If a derived class, or the object itself, overrides any attribute of that class, the
     shortcut may no longer agree with `act`, and it is not used unless the derived class declares a fast form of its own.
     """
-    classes = type(policy).__mro__
-    owner = next((place for place, cls in enumerate(classes) if "fast" in vars(cls)), None)
-    if owner is None:
-        return None
-    known = classes[owner]
-    own = {name: value for name, value in getattr(policy, "__dict__", {}).items() if callable(value)}
-    for changed in (*map(vars, classes[:owner]), own):
-        if any(hasattr(known, name) and name not in HARMLESS for name in changed if not name.startswith("__")):
-            return None
-    form: Fast | None = policy.fast(view)
+    form: Fast | None = policy.fast(view) if _declares(policy, "fast") else None
     return form
+
+
+def has_public_schedule(policy: Any) -> bool:
+    """Whether `policy`, once it was reset, declares by `public_schedule` that its schedule is public; see `Policy`.
+
+    Like a fast form, a declaration holds for the class that makes it, and for no class that overrides a piece of it.
+    """
+    return _declares(policy, "public_schedule") and policy.public_schedule is True
+
+
+def _declares(policy: Any, name: str) -> bool:
+    """Whether the attribute `name` of a policy speaks for it: no derived class, nor the object, overrides anything that its class has."""
+    classes = type(policy).__mro__
+    owner = next((place for place, cls in enumerate(classes) if name in vars(cls)), None)
+    if owner is None:
+        return False
+    known = classes[owner]
+    own = {key: value for key, value in getattr(policy, "__dict__", {}).items() if callable(value)}
+    changed = {key for names in (*map(vars, classes[:owner]), own) for key in names if not key.startswith("__")}
+    return not any(hasattr(known, key) and key not in HARMLESS for key in changed)

@@ -49,12 +49,9 @@ class EpochPlan(Fast):
         plan: maps (`AgentKnowledge`; the most slots that each agent may plan, int64[B, M]) to (pulls int64[B, M, K], or the arms
             int64[B, M] of one slot; the agents that upload at the end of these slots, bool[B, M]). Agents that do not upload may plan
             different numbers of slots.
-        public: whether agents decide when to upload, and how many pulls their uploads are about, by what has been sent and not by their
-            own rewards.
     """
 
     plan: Callable[[AgentKnowledge, Ints], tuple[Ints, Bools]]
-    public: bool = False
 
 
 def jump(

@@ -49,12 +49,10 @@ Info
 Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n rewards is sent with
     its sensitivity, 1/n. Each reward enters one mean only, so that at event level an agent spends over a run what one message costs. This
-    holds if the pulls between two rounds do not depend on the rewards received between them, as in the paper's algorithms; under other
-    policies the numbers of pulls, which are public, reveal something too, and so does who uploads and when. Totals at user level are
-    therefore infinite, except under policies whose `EpochPlan` says that uploads and their lengths follow from what was sent before, like
-    those of the paper and the baselines. Link costs and rounds follow from the uploads; the pulls of one slot and their rewards are shown
-    to the agent alone. An upload after m missed rounds is sent as m + 1 messages, each
-    with noise of its own.
+    holds if who uploads and when, and the numbers of pulls between two uploads, which are public, follow from what was received before,
+    as in the paper's algorithms. Policies that declare it (`Policy.public_schedule`) have finite totals; under all others totals are
+    infinite. Link costs and rounds follow from the uploads; the pulls of one slot and their rewards are shown to the agent alone. An
+    upload after m missed rounds is sent as m + 1 messages, each with noise of its own.
 
 Arguments
     - num_agents: M >= 1.
@@ -106,7 +104,6 @@ import numpy as np
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, LazyInfo, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.public import fast_form
 from taciturn.envs.federated_bandit import drawing, model
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
 from taciturn.envs.federated_bandit.model import QUALITIES, State, historical_mean, own_copy, regret
@@ -212,7 +209,7 @@ class FederatedBandit(Population[State]):
     def make_channels(self) -> tuple[Channel, ...]:
         observer: Any = "public" if self.params.components else "server"
         senders: Any = {"sender": "agent", "num_senders": self.params.num_agents}
-        senders["silence_tells"] = self.agents_decide
+        senders["agents_decide"] = self.agents_decide
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, **senders),)
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
@@ -225,13 +222,6 @@ class FederatedBandit(Population[State]):
     def public(self) -> dict[str, Any]:
         """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a graph send vectors."""
         return {"delay": self.traffic.delay, "neighbour_exchange": self.neighbour_exchange}
-
-    def played_by(self, policies: Mapping[str, Acts]) -> None:
-        """Uploads tell nothing by their times and lengths if the plan behind them is public."""
-        (policy,) = policies.values()
-        form = fast_form(policy, self.view(policy))
-        if isinstance(form, EpochPlan) and form.public:
-            self.channels["means"].silence_tells = False
 
     def initial(self) -> State:
         p, size = self.params, self.num_envs

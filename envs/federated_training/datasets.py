@@ -11,7 +11,7 @@ import numpy as np
 
 from taciturn.validation import Array, integer, number
 
-__all__ = ["Dataset", "load_digits", "load_mnist", "partition"]
+__all__ = ["Dataset", "load_digits", "load_mnist", "partition", "practice_data"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,24 @@ class Dataset:
     @property
     def num_classes(self) -> int:
         return int(max(self.train_y.max(), self.test_y.max())) + 1
+
+
+def practice_data(data: Dataset, seed: int = 0) -> Dataset:
+    """A data set to practise on, made of the held-out images alone, which belong to the server: it shows no client's data.
+
+    Four fifths of the held-out images, drawn with replacement until they are as many as the training images, are trained on; the rest is
+    held out.
+
+    Args:
+        data: what the clients train on and are tested on.
+        seed: of the split and of the draws.
+    """
+    rng = np.random.default_rng(integer("seed", seed, at_least=0))
+    order = rng.permutation(len(data.test_y))
+    rest, shown = np.split(order, [len(order) // 5]) if len(order) > 1 else (order, order)
+    rest = rest if len(rest) else shown
+    drawn = rng.choice(shown, len(data.train_y))
+    return Dataset(data.test_x[drawn], data.test_y[drawn], data.test_x[rest], data.test_y[rest])
 
 
 def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:

@@ -35,7 +35,8 @@ Privacy channels
     round are sent when it closes, or when the session ends. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping
     it is unbounded, and no mechanism is allowed. How long a client takes does not depend on its data, and the server's decisions depend on
     what it received and on held-out data, so who sends, how many, and when a round ends tell nothing more. Numbers of samples are public:
-    with weighting "samples" the server uses them, and adjacent clients have equally many.
+    with weighting "samples" the server uses them, and adjacent clients have equally many. A learner practises on held-out images
+    (`practice_data`), and never on the clients'. Totals are of one run: runs on the same data add up.
 
 Arguments
     Those of round stopping, and:
@@ -74,7 +75,7 @@ import numpy as np
 
 from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, Transition, World, updated
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
-from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition
+from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition, practice_data
 from taciturn.envs.federated_training.reward_curve import (
     HyperbolicFit,
     RewardCurve,
@@ -159,6 +160,10 @@ class FederatedTraining(RoundStopping):
             raise ValueError(
                 "clip_norm must be a number if a mechanism stands on 'update', since noise needs bounded updates, not None"
             )
+
+    def practice_params(self) -> Params:
+        """Learners practise on held-out images: what they learned from the clients' would be in no ledger."""
+        return replace(self.params, data=practice_data(self.data))
 
     def initial(self) -> State:
         p, replicas = self.params, range(self.num_envs)

@@ -7,15 +7,19 @@ import numpy as np
 
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.graph import Graph
-from taciturn.privacy.stateful import TreeAggregation
+from taciturn.privacy.stateful import TreeAggregation, derived_key
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["CHANNELS", "Entered", "Released", "Request", "ThirdParty", "is_plain"]
+__all__ = ["CHANNELS", "HONEST", "Entered", "Reader", "Released", "Request", "ThirdParty", "is_plain"]
 
 CHANNELS = ("statistics", "counts")
 
 Entered = Iterable[tuple[Array, Array, Array]]
 """Records that are new in an answer: their replicas, the agents that made them, and their rounds."""
+Reader = tuple[str, int]
+"""By which channel answers come, and to whom: `HONEST`, the agents that get true ones, or the number of an agent that gets lies, whose
+streams have noise of their own."""
+HONEST = -1
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class Request:
         streams: the name of each stream, uint64[B, N, K]; equal names mean the same stream.
         messages: from the agents that really ask, bool[B, N], the number of messages that each agent sends for their answers, int64[B, N].
         merged: the number of agents whose records enter each agent's streams, int64[N].
-        entered: from the agents that really ask, bool[B, N], the records that are in their streams but were in none of their earlier
-            answers; called once, and only if something is charged.
+        entered: from the agents that really ask, bool[B, N], and a `Reader`, the records that are in their streams but were in none of
+            that reader's earlier answers; called only for what is charged.
     """
 
     asked: Bools
@@ -40,7 +44,7 @@ class Request:
     streams: Array
     messages: Callable[[Bools], Ints]
     merged: Ints
-    entered: Callable[[Bools], Entered | Ints]
+    entered: Callable[[Bools, Reader], Entered | Ints]
 
 
 def is_plain(channels: Mapping[str, Channel]) -> bool:
@@ -55,31 +59,28 @@ class ThirdParty:
     stored and an answer that is asked again is the same. As long as counts are released as they are, the values of a stream are its
     rewards, in the order of their arrival; if the channel `counts` has a mechanism, they are the sums of rounds.
 
-    A record costs epsilon for each stream in which it was released. A charge is made whenever the costliest record of an agent enters
-    one more.
+    A record costs epsilon for each stream in which it was released. On each of the two channels, a charge is made whenever the costliest
+    record of an agent enters one more. Byzantine agents get false answers under noise of their own, since an honest agent that asked for
+    the same stream could otherwise subtract it.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
         self.num_agents = num_agents
-        self.keys = np.zeros((2, num_envs), np.uint64)
-        self.releases = np.zeros(
-            (num_envs, num_agents, 0), np.int32
-        )  # [B, N, rounds]: streams in which each record was released
-        self.most = np.zeros((num_envs, num_agents), np.int64)  # over the records of each agent
+        self.accounts = {name: Releases(num_envs, num_agents) for name in CHANNELS}
 
     def start(self, fresh: Bools, channels: Mapping[str, Channel]) -> None:
         """Begin new runs in the replicas `fresh` bool[B]."""
-        for keys, name in zip(self.keys, CHANNELS, strict=True):
-            channel = channels[name]
-            assert channel.rng is not None
-            keys[fresh] = channel.rng.integers(0, 2**63, int(fresh.sum()), np.uint64)
-        self.releases[fresh], self.most[fresh] = 0, 0
+        for name, account in self.accounts.items():
+            rng = channels[name].rng
+            assert rng is not None
+            account.key[fresh] = rng.integers(0, 2**63, int(fresh.sum()), np.uint64)
+            account.streams[fresh], account.most[fresh] = 0, 0
 
     def answer(
         self, request: Request, channels: Mapping[str, Channel], time: Ints, horizon: int
     ) -> tuple[Floats, Floats, Bools]:
         """(Sums float64[B, N, K], counts float64[B, N, K], who got both bool[B, N]) for requests made at `time` int64[B]."""
-        r, known = request, {}
+        r = request
         statistics, counting = (channels[name] for name in CHANNELS)
         live = r.asked & statistics.live[:, None]
         sums, counts = np.asarray(r.sums, np.float64), np.asarray(r.counts, np.float64)
@@ -89,35 +90,54 @@ class ThirdParty:
                 channel.record(each=messages)
             return sums, counts, live
         rounds = np.broadcast_to(time[:, None, None], r.counts.shape)
+        by_round = np.full(self.num_agents, horizon)
         noisy_counts = counting.config.mechanism is not None and counting.config.mechanism.kind == "tree"
         lengths = rounds if noisy_counts else r.counts
-        longest = np.full(self.num_agents, horizon) if noisy_counts else np.maximum(r.merged, 1) * horizon
-
-        def charged(who: Bools) -> Ints:
-            if "charged" not in known:
-                known["charged"] = self.charges(r.entered(who))
-            return known["charged"]
-
-        def reply(
-            which: int, channel: Channel, lengths: Array, longest: Array
-        ) -> Callable[..., tuple[Array, Array, Array]]:
-            law = channel.config.mechanism
-
-            def replied(x: Array, who: Bools) -> tuple[Array, Array, Array]:
-                messages = r.messages(who)
-                y = x * who[:, :, None]
-                if isinstance(law, TreeAggregation):
-                    b, n = np.nonzero(who)
-                    noise = law.noise_at(self.keys[which][b, None], r.streams[b, n], lengths[b, n])
-                    y[b, n] += noise * law.block_scale(longest, 1.0)[n, None]
-                return y, messages, messages if law is None else charged(who)
-
-            return replied
-
-        sums, told = statistics.answer(sums, r.asked, reply(0, statistics, lengths, longest))
-        by_round = np.full(self.num_agents, horizon)
-        counts, counted = counting.answer(counts, r.asked, reply(1, counting, rounds, by_round))
+        longest = by_round if noisy_counts else np.maximum(r.merged, 1) * horizon
+        sums, told = statistics.answer(sums, r.asked, self._reply(r, statistics, lengths, longest), r.streams)
+        counts, counted = counting.answer(counts, r.asked, self._reply(r, counting, rounds, by_round), r.streams)
         return sums, counts, told & counted
+
+    def _reply(
+        self, request: Request, channel: Channel, lengths: Array, longest: Array
+    ) -> Callable[[Array, Bools, Bools | None], tuple[Array, Array, Array]]:
+        """What `Channel.answer` calls, for streams of `lengths` [B, N, K] values so far and at most `longest` int64[N]."""
+        law, account = channel.config.mechanism, self.accounts[channel.name]
+
+        def reply(x: Array, who: Bools, liars: Bools | None) -> tuple[Array, Array, Array]:
+            messages, y = request.messages(who), x * who[:, :, None]
+            if law is None:
+                return y, messages, messages
+            lying = np.zeros_like(who) if liars is None else liars
+            if isinstance(law, TreeAggregation):
+                b, n = np.nonzero(who)
+                key = account.key[b]
+                key = np.where(lying[b, n], derived_key(key, n.astype(np.uint64)), key)
+                noise = law.noise_at(key[:, None], request.streams[b, n], lengths[b, n])
+                y[b, n] += noise * law.block_scale(longest, 1.0)[n, None]
+            charged = account.charges(request.entered(who & ~lying, (channel.name, HONEST)))
+            for liar in np.flatnonzero((who & lying).any(0)):
+                alone = np.zeros_like(who)
+                alone[:, liar] = (who & lying)[:, liar]
+                charged = charged + account.charges(request.entered(alone, (channel.name, int(liar))))
+            return y, messages, charged
+
+        return reply
+
+
+class Releases:
+    """What has been released of each record on one channel.
+
+    Attributes:
+        key: uint64[B], of the noise of its streams.
+        streams: int32[B, N, rounds], in how many streams each record was released.
+        most: int64[B, N], of these the largest number of each agent.
+    """
+
+    def __init__(self, num_envs: int, num_agents: int) -> None:
+        self.key = np.zeros(num_envs, np.uint64)
+        self.streams = np.zeros((num_envs, num_agents, 0), np.int32)
+        self.most = np.zeros((num_envs, num_agents), np.int64)
 
     def charges(self, entered: Entered | Ints) -> Ints:
         """How many more streams the costliest record of each agent has entered, int64[B, N]."""
@@ -127,15 +147,15 @@ class ThirdParty:
         for replica, agent, when in entered:
             if when.size:
                 self._make_room(int(when.max()) + 1)
-                np.add.at(self.releases, (replica, agent, when), 1)
-                np.maximum.at(most, (replica, agent), self.releases[replica, agent, when])
+                np.add.at(self.streams, (replica, agent, when), 1)
+                np.maximum.at(most, (replica, agent), self.streams[replica, agent, when])
         more, self.most = most - self.most, most
         return more
 
     def _make_room(self, rounds: int) -> None:
-        if rounds > self.releases.shape[2]:
-            more = max(rounds, 2 * self.releases.shape[2], 256) - self.releases.shape[2]
-            self.releases = np.concatenate([self.releases, np.zeros((*self.most.shape, more), np.int32)], 2)
+        if rounds > self.streams.shape[2]:
+            more = max(rounds, 2 * self.streams.shape[2], 256) - self.streams.shape[2]
+            self.streams = np.concatenate([self.streams, np.zeros((*self.most.shape, more), np.int32)], 2)
 
 
 class Released:

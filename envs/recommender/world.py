@@ -97,7 +97,7 @@ from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
 from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
-from taciturn.envs.recommender.sharing import Released, Request, ThirdParty, is_plain
+from taciturn.envs.recommender.sharing import CHANNELS, Reader, Released, Request, ThirdParty, is_plain
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 __all__ = ["Params", "Recommender", "State", "recommender_v0"]
@@ -252,7 +252,7 @@ class Recommender(Population[State]):
         self.third_party = ThirdParty(num_envs, params.num_agents)
         shape = (num_envs, params.num_agents)
         self._consulted, self._selected = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-        self._released = Released(*shape, self.cells, self.clusters)
+        self._released = {name: Released(*shape, self.cells, self.clusters) for name in CHANNELS}
         self._mask: tuple[Any, Array] | None = None
         self._ahead: tuple[Any, Ahead] | None = None
         self._sketch: Callable[[int, int, Floats], drawing.Sketch] | None = None
@@ -280,7 +280,7 @@ class Recommender(Population[State]):
         return (Role("agent", p.num_agents, layout, space),)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        tell: Any = {"observer": "neighbour", "unit": "event", "silence_tells": True}
+        tell: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True}
         return (
             Channel("statistics", "stream", **tell), Channel("counts", "stream", **tell),
             Channel("selection", "scores", observer="public", unit="event"),
@@ -369,10 +369,12 @@ class Recommender(Population[State]):
         """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something else."""
         if fresh.all():
             shape = (self.num_envs, self.params.num_agents)
-            self.third_party, self._released = ThirdParty(*shape), Released(*shape, self.cells, self.clusters)
+            self.third_party = ThirdParty(*shape)
+            self._released = {name: Released(*shape, self.cells, self.clusters) for name in CHANNELS}
             self._sketch = None
         self.third_party.start(fresh, self.channels)
-        self._released.start(fresh)
+        for released in self._released.values():
+            released.start(fresh)
         self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
 
     def draw_contexts(self, centres: Floats, rounds: int) -> Floats:
@@ -501,8 +503,9 @@ class Recommender(Population[State]):
         def messages(who: Bools) -> Ints:
             return network.neighbour_sums(who.astype(np.int64))
 
-        def entered(who: Bools) -> Ints:
-            return self._released.entered(who, cell, state.own_counts > 0, network)
+        def entered(who: Bools, reader: Reader) -> Ints:
+            # An agent's streams are its own here, so that nobody else gets lies about them.
+            return self._released[reader[0]].entered(who, cell, state.own_counts > 0, network)
 
         request = Request(asks, told[0], told[1], names, messages, network.degrees, entered)
         sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)

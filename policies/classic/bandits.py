@@ -49,7 +49,7 @@ class ArmPolicy(Policy):
 
     def epochs(self, view: PublicView) -> EpochPlan:
         """The fast form of these policies: `plan`."""
-        return EpochPlan(self.plan, public=True)
+        return EpochPlan(self.plan)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
         """As `act`, in full precision: the arms of one slot, and no uploads."""
@@ -64,6 +64,7 @@ class UCB1(ArmPolicy):
     """The arm with the highest upper confidence bound (Auer, Cesa-Bianchi & Fischer 2002)."""
 
     fast = ArmPolicy.epochs
+    public_schedule = True
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
@@ -99,6 +100,7 @@ class KLUCB(ArmPolicy):
     """
 
     fast = ArmPolicy.epochs
+    public_schedule = True
 
     def __init__(self, c: float = 0.0) -> None:
         self.c = number("c", c, at_least=0)
@@ -126,6 +128,7 @@ class MOSS(ArmPolicy):
     """Minimax optimal for a known horizon T (Audibert & Bubeck 2009)."""
 
     fast = ArmPolicy.epochs
+    public_schedule = True
 
     def choose(self, counts: Array, means: Floats) -> Ints:
         return moss_index(counts, means, self._horizon, self._shape[2]).argmax(-1)
@@ -135,6 +138,7 @@ class ThompsonSampling(ArmPolicy):
     """The best arm in a sample from the posteriors Beta(1 + successes, 1 + failures), under uniform priors (Thompson 1933)."""
 
     fast = ArmPolicy.epochs
+    public_schedule = True
 
     def choose(self, counts: Array, means: Floats) -> Ints:
         successes = counts * means
@@ -149,6 +153,7 @@ class SuccessiveElimination(ArmPolicy):
     """
 
     fast = ArmPolicy.epochs
+    public_schedule = True
 
     def __init__(self, delta: float | None = None) -> None:
         self.delta = None if delta is None else number("delta", delta, above=0, below=1)
@@ -183,6 +188,7 @@ class DPSuccessiveElimination(ArmPolicy):
     """
 
     fast = ArmPolicy.epochs
+    public_schedule = True
 
     def __init__(self, epsilon: float = 1.0, beta: float | None = None) -> None:
         self.epsilon = number("epsilon", epsilon, above=0)

@@ -49,6 +49,7 @@ class Fed2UCB(ArmPolicy):
     """
 
     fast = ArmPolicy.epochs
+    public_schedule = True
 
     def __init__(self, pulls: float = 1.0, sigma_c: float = 0.0, admit_all: bool = False, sigma: float = 0.5) -> None:
         self.pulls = number("pulls", pulls, above=0)

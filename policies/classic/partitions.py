@@ -17,6 +17,7 @@ class _FixedClusters(ClusterPolicy):
 
     clusters: int
     fast = ClusterPolicy.fast
+    public_schedule = ClusterPolicy.public_schedule
 
     def set_rules(self, context_dim: int) -> None:
         self._bonus, self._explored = np.zeros(DEPTH + 1), np.full(DEPTH + 1, np.inf)
@@ -60,6 +61,7 @@ class DSC(_FixedClusters):
         self.xi = number("xi", xi, above=0)
 
     fast = ClusterPolicy.fast
+    public_schedule = ClusterPolicy.public_schedule
 
     def arrivals(self, context_dim: int) -> Floats:
         levels = np.arange(deepest_level(context_dim, self.bisect) + 1)
@@ -94,6 +96,7 @@ class ACR(_FixedClusters):
         self.bisect = bool(choice("bisect", bisect, (False, True)))
 
     fast = ClusterPolicy.fast
+    public_schedule = ClusterPolicy.public_schedule
 
     def arrivals(self, context_dim: int) -> Floats:
         levels = np.arange(deepest_level(context_dim, self.bisect) + 1)

@@ -22,6 +22,7 @@ class OracleItem(ItemPolicy):
 
     needs_truth = True
     fast = ItemPolicy.fast
+    public_schedule = True
 
     def start(self, fresh: Bools) -> None:
         pass
@@ -57,6 +58,7 @@ class ItemUCB1(ItemPolicy):
         return self.best(index)
 
     fast = ItemPolicy.fast
+    public_schedule = True
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         b, w = np.nonzero(real)
@@ -101,7 +103,7 @@ class DUCB(ItemUCB1):
         def messages(who: Bools) -> Ints:
             return network.neighbour_sums(who.astype(np.int64))
 
-        request = Request(asked, nothing, nothing, nothing, messages, network.degrees + 1, lambda who: ())
+        request = Request(asked, nothing, nothing, nothing, messages, network.degrees + 1, lambda who, reader: ())
         *_, answered = self._consult(request)
         got = answered[..., None]
         counts, sums = (np.where(got, own + network.neighbour_sums(own), own) for own in (self._counts, self._sums))
@@ -188,6 +190,7 @@ class HOO(_TreeSearch):
         self.rho = number("rho", rho, above=0, below=1)
 
     fast = ItemPolicy.fast
+    public_schedule = True
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
         return OptimisticTree(codes, self.nu, self.rho, max(self._horizon, 2), 1.0, 0.5)
@@ -209,6 +212,7 @@ class HCT(_TreeSearch):
         self.delta = number("delta", delta, above=0, below=1)
 
     fast = ItemPolicy.fast
+    public_schedule = True
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
         return OptimisticTree(codes, self.nu, self.rho, None, self.c, self.delta)
@@ -230,6 +234,7 @@ class LinUCB(ItemPolicy):
         self.ridge = number("ridge", ridge, above=0)
 
     fast = ItemPolicy.fast
+    public_schedule = True
 
     def start(self, fresh: Bools) -> None:
         size, agents, items = self._shape
@@ -343,6 +348,7 @@ class GaussLinUCB(ItemPolicy):
         self.shift = number("shift", shift, above=0, at_most=1)
 
     fast = ItemPolicy.fast
+    public_schedule = True
 
     @property
     def noise(self) -> tuple[float, float]:
@@ -409,6 +415,7 @@ class ContextualZooming(ItemPolicy):
         self.most = integer("most", most, at_least=1)
 
     fast = ItemPolicy.fast
+    public_schedule = True
 
     def start(self, fresh: Bools) -> None:
         size, agents, num_items = self._shape

@@ -9,7 +9,7 @@ from taciturn.envs.recommender.drawing import Sketch
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, grid
 from taciturn.envs.recommender.rewards import means
-from taciturn.envs.recommender.sharing import Entered, Request
+from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
 from taciturn.policies.families.cluster_rounds import COMPILE_FROM, available, play_rounds
@@ -65,12 +65,27 @@ class ClusterPolicy(Policy):
         self._knows_items = np.zeros(view.num_envs, np.bool_)
         self.set_rules(p.context_dim)
         statistics, counts = view.channels["statistics"], view.channels["counts"]
-        self._exact = not any(c.mechanism or c.faulty for c in (statistics, counts))
+        self._faulty = statistics.faulty or counts.faulty
+        self._exact = not (self._faulty or statistics.mechanism or counts.mechanism)
         self._consult = view.consult
         view.draw_with(self.sketch)
         self.prepare(np.ones(view.num_envs, np.bool_))
         law = view.channels["selection"].mechanism
         self._noisy_selection = law is not None and law.kind != "none"
+
+    @property
+    def public_schedule(self) -> bool:  # type: ignore[override]
+        """Whether all agents ask in every round, or none ever does, and so none because of what its users liked.
+
+        What an agent shows, and so which streams its records enter, must follow from answers too. An agent that misses one, because of a
+        fault, goes on with its own feedbacks.
+        """
+        return self.threshold <= 0 or self.always_answered
+
+    @property
+    def always_answered(self) -> bool:
+        """Whether all agents ask in every round, and no fault keeps answers from them; means are at most 1."""
+        return self.threshold > 1 and not self._faulty
 
     def form_groups(self) -> None:
         """Set who keeps a model of its closed neighbourhood's records, int64[G], and which model each agent follows, int64[W]."""
@@ -162,7 +177,7 @@ class ClusterPolicy(Policy):
         exact = self._rows_of(tree.sums, tree.counts)
         if self._exact:
             nothing = np.zeros((size, agents, 1), np.uint64)
-            request = Request(asked, nothing, nothing, nothing, self.messages, self._merged, lambda who: ())
+            request = Request(asked, nothing, nothing, nothing, self.messages, self._merged, lambda who, reader: ())
             _, _, answered = self._consult(request)
             sums, counts = exact
         else:
@@ -190,10 +205,10 @@ class ClusterPolicy(Policy):
         told = np.bincount(tree.pair_actor, by_model[tree.pair_model], actors).reshape(self._shape)
         return (told - answers).astype(np.int64)
 
-    def entered(self, who: Bools) -> Entered:
-        """The records that answers to the agents `who` bool[B, W] release for the first time."""
+    def entered(self, who: Bools, reader: Reader) -> Entered:
+        """The records that answers to the agents `who` bool[B, W] release to `reader` for the first time."""
         actor = np.flatnonzero(who.ravel())
-        return self._tree.entered(self._model_of[actor], self._row[actor], without_own=True)
+        return self._tree.entered(self._model_of[actor], self._row[actor], reader)
 
     def indices(self, sums: Floats, counts: Floats, log_n: Floats) -> tuple[Floats, Bools]:
         """The index of each leaf, float64[A, leaves], inf without records; and the leaves that hold items of the agent, bool[A, leaves]."""

@@ -19,7 +19,7 @@ FAMILIES = {"peak": 1, "bumps": len(BUMPS), "linear": 0}  # number of bumps
 
 TABLES = (
     "leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "num_leaves", "leaf_of", "node_level", "node_row", "node_kids", "node_name",
-    "node_low", "kids", "counts", "sums", "own_counts", "own_sums", "arrivals", "row_model", "row_name", "asked", "log_place",
+    "node_low", "kids", "counts", "sums", "own_counts", "own_sums", "arrivals", "row_model", "row_name", "log_place",
     "log_likes", "log_steps", "codes", "order", "own", "below", "pair_model", "pair_actor", "owner_actor",
 )  # fmt: skip
 
@@ -182,7 +182,7 @@ def _sub_cell(
 def _split(
     m: int, node: int, when: int, first: int, last: int, node_level: Array, node_row: Array, node_kids: Array, node_name: Array,
     node_low: Array, kids: Array, counts: Array, sums: Array, own_counts: Array, own_sums: Array, arrivals: Array, row_model: Array,
-    row_name: Array, asked_until: Array, log_place: Array, log_likes: Array, log_steps: Array, leaf_of: Array, pair_actor: Array,
+    row_name: Array, log_place: Array, log_likes: Array, log_steps: Array, leaf_of: Array, pair_actor: Array,
     owner: int, free: Array, size: Array, bisect: bool,
 ) -> None:  # fmt: skip
     """`ClusterTree.split`; the pairs of the model are `first` to `last`."""
@@ -193,7 +193,7 @@ def _split(
     size[2] += 1
     size[4] = max(size[4], level + 1)
     for s in range(counts.shape[1]):
-        counts[row, s] = sums[row, s] = own_counts[row, s] = own_sums[row, s] = asked_until[row, s] = 0
+        counts[row, s] = sums[row, s] = own_counts[row, s] = own_sums[row, s] = 0
     arrivals[row], row_model[row] = 0, -1
     free[size[3]] = row
     size[3] += 1
@@ -263,7 +263,7 @@ def _expand(
 def _loop(
     leaf_lo: Array, leaf_hi: Array, leaf_depth: Array, leaf_name: Array, num_leaves: Array, leaf_of: Array, node_level: Array,
     node_row: Array, node_kids: Array, node_name: Array, node_low: Array, kids: Array, counts: Array, sums: Array, own_counts: Array,
-    own_sums: Array, arrivals: Array, row_model: Array, row_name: Array, asked_until: Array, log_place: Array, log_likes: Array,
+    own_sums: Array, arrivals: Array, row_model: Array, row_name: Array, log_place: Array, log_likes: Array,
     log_steps: Array, codes: Array, order: Array, own: Array, below: Array, pair_model: Array, pair_actor: Array, owner_actor: Array,
     pair_from: Array, free: Array, size: Array, start: int, done: int, spare: int, bisect: bool, deepest: int, num_agents: int,
     num_models: int,
@@ -361,7 +361,7 @@ def _loop(
             if arrivals[row] >= crowded[level] * log_n[t] and level < deepest:
                 _split(
                     m, node, now + 1, pair_from[m], pair_from[m + 1], node_level, node_row, node_kids, node_name, node_low, kids, counts,
-                    sums, own_counts, own_sums, arrivals, row_model, row_name, asked_until, log_place, log_likes, log_steps, leaf_of,
+                    sums, own_counts, own_sums, arrivals, row_model, row_name, log_place, log_likes, log_steps, leaf_of,
                     pair_actor, a, free, size, bisect,
                 )  # fmt: skip
             held = below[a, leaf_hi[m, slot]] - below[a, leaf_lo[m, slot]]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, cell_digits, deepest_level
+from taciturn.envs.recommender.sharing import Reader
 from taciturn.validation import Array, Bools, Floats, Ints
 
 __all__ = ["ClusterTree"]
@@ -51,7 +52,7 @@ class ClusterTree:
         kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
         counts, sums, own_counts, own_sums: int32[R, L].
         arrivals: int64[R], the owner's records in the cell.
-        asked: int32[R, L], the round before which all records of a stream have been released; 0 unless answers are `charged`.
+        released: by reader (see `Request.entered`), int32[R, L], the round before which all records of a stream have been released to it.
         log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
         pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at `pair_from[m]`.
@@ -92,7 +93,7 @@ class ClusterTree:
         self.arrivals, self.row_model, self.row_name = (
             np.zeros(rows, np.int64), np.full(rows, -1, np.int32), np.ones(rows, np.int64),
         )  # fmt: skip
-        self.asked, self.charged = np.zeros((rows, leaves), np.int32), False
+        self.released: dict[Reader, Array] = {}
         self.log_place, self.log_likes = np.zeros((a, 64), np.int32), np.zeros((a, 64), np.int8)
         self.log_steps = np.zeros((a, 64, dims), np.uint16)
         self.num_nodes = self.num_rows = j
@@ -272,10 +273,11 @@ class ClusterTree:
         self.leaf_depth[model, leaf] = self.leaf_depth[model, new] = depth
         self.leaf_name[model, leaf], self.leaf_name[model, new] = name, name + 1
         self.leaf_of[model, middle:hi] = new
-        if self.charged:
+        if self.released:
             mine = np.flatnonzero(self.row_model[: self.num_rows] == model)
-            self.asked[mine, leaf] = 0
-            self.asked[mine, new] = 0
+            for until in self.released.values():
+                until[mine, leaf] = 0
+                until[mine, new] = 0
         for actor in self.members(model):
             place = self.log_place[actor, :when]
             right = np.flatnonzero((place >= middle) & (place < hi))
@@ -316,20 +318,18 @@ class ClusterTree:
         cell = np.where(rows >= 0, self.row_name[rows], 0)
         return _name(owner[:, None], cell[:, None], self.leaf_name[models, :width])
 
-    def entered(self, models: Ints, rows: Ints, without_own: bool) -> Iterator[tuple[Array, Array, Array]]:
-        """The records that answers about these rows release for the first time in their streams: replicas, agents and rounds.
+    def entered(self, models: Ints, rows: Ints, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
+        """The records that answers about these rows release to `reader` for the first time in their streams: replicas, agents and rounds.
 
-        They then count as released.
+        They then count as released. The owner's own records are among them: it knows them, but others who read its answers do not.
         """
-        self.charged = True
+        until = self.released.setdefault(reader, np.zeros(self.counts.shape, np.int32))
         for model, row in dict.fromkeys(zip(models.tolist(), rows.tolist(), strict=True)):
             if row < 0:
                 continue
             width, when = int(self.num_leaves[model]), int(self.time[model // self.num_models])
-            before, actors = self.asked[row, :width], self.members(model)
+            before, actors = until[row, :width], self.members(model)
             since = int(before.min())
-            if without_own:
-                actors = actors[actors != self.owner_actor[model]]
             if since < when:
                 places = self.log_place[actors, since:when]
                 fresh = (places >= 0) & (np.arange(since, when) >= before[self.leaf_of[model, places]])
@@ -339,7 +339,7 @@ class ClusterTree:
                 here = self.rows(np.full(rounds.size, model), digits) == row
                 replica, agent = np.divmod(actor[here], self.num_agents)
                 yield replica, agent, rounds[here]
-            self.asked[row, :width] = when
+            until[row, :width] = when
 
     # Room.
 
@@ -377,7 +377,7 @@ class ClusterTree:
         return row
 
     def _free(self, row: int) -> None:
-        for table in (self.counts, self.sums, self.own_counts, self.own_sums, self.asked):
+        for table in (self.counts, self.sums, self.own_counts, self.own_sums, *self.released.values()):
             table[row] = 0
         self.arrivals[row], self.row_model[row] = 0, -1
         self.free_rows.append(row)
@@ -387,8 +387,9 @@ class ClusterTree:
             setattr(self, table, _longer(getattr(self, table), fill))
 
     def more_rows(self) -> None:
-        for table in ("counts", "sums", "own_counts", "own_sums", "arrivals", "asked", "row_name"):
+        for table in ("counts", "sums", "own_counts", "own_sums", "arrivals", "row_name"):
             setattr(self, table, _longer(getattr(self, table), 0))
+        self.released = {reader: _longer(until, 0) for reader, until in self.released.items()}
         self.row_model = _longer(self.row_model, -1)
 
     def more_kids(self) -> None:
@@ -397,10 +398,10 @@ class ClusterTree:
     def widen(self) -> None:
         """Make room for twice as many leaves."""
         for name in (
-            "leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "counts", "sums", "own_counts", "own_sums", "asked",
+            "leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "counts", "sums", "own_counts", "own_sums",
         ):  # fmt: skip
-            old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.zeros_like(old)], 1))
+            setattr(self, name, _wider(getattr(self, name)))
+        self.released = {reader: _wider(until) for reader, until in self.released.items()}
 
     def make_log_room(self, rounds: int) -> None:
         if rounds > self.log_place.shape[1]:
@@ -424,6 +425,11 @@ class ClusterTree:
                 # The cells below the root stay behind, unreachable.
                 self.node_kids[model], self.node_row[model] = -1, self._new_row(model, 1)
                 self._plant(model)
+
+
+def _wider(array: Array) -> Array:
+    """The array [R, L] with twice as many columns, filled with zeros."""
+    return np.concatenate([array, np.zeros_like(array)], 1)
 
 
 def _longer(array: Array, fill: int) -> Array:

@@ -135,6 +135,7 @@ class NeuralBandit(ItemPolicy, Learner):
     # A run.
 
     fast = ItemPolicy.fast
+    public_schedule = True
 
     def begin(self, view: PublicView) -> None:
         if self._learned is None:

@@ -96,7 +96,7 @@ class EpochElimination(Policy):
         return self.rounds is not None and self.gap is None
 
     def fast(self, view: PublicView) -> EpochPlan:
-        return EpochPlan(self.plan, public=True)
+        return EpochPlan(self.plan)
 
     def uploaders(self, params: Params) -> int:
         """N, the number of agents that upload in a round."""
@@ -240,6 +240,7 @@ class CDPMAB(EpochElimination):
 
     topology = "the server"
     fast = EpochElimination.fast
+    public_schedule = True
 
     def __init__(
         self, epsilon: float = 1.0, participation: float = 1.0, rounds: int | None = None, gap: float | None = None
@@ -268,6 +269,7 @@ class DDPMAB(EpochElimination):
 
     topology = "a graph"
     fast = EpochElimination.fast
+    public_schedule = True
 
     def __init__(
         self, epsilon: float = 1.0, rounds: int | None = None, gap: float | None = None, aggregate: str = "history"
@@ -298,6 +300,7 @@ class HDPMAB(EpochElimination):
 
     topology = "components"
     fast = EpochElimination.fast
+    public_schedule = True
 
 
 class SingleAgent(EpochElimination):
@@ -305,6 +308,7 @@ class SingleAgent(EpochElimination):
 
     alone = True
     fast = EpochElimination.fast
+    public_schedule = True
 
     def __init__(self) -> None:
         self.epsilon, self.rounds, self.gap = math.inf, None, None

@@ -8,7 +8,6 @@ import numpy as np
 from taciturn.envs.core import PublicView, choice, number
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.geometry import DEPTH, deepest_level
-from taciturn.envs.recommender.sharing import Entered
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
 from taciturn.validation import Bools, Floats, Ints
@@ -114,6 +113,7 @@ class TPriDO(ClusterPolicy):
         self._crowded = np.asarray(self.rate * 2.0 ** (power * levels), np.float64)
 
     fast = ClusterPolicy.fast
+    public_schedule = ClusterPolicy.public_schedule
 
 
 class DTPriDO(TPriDO):
@@ -139,6 +139,11 @@ class DTPriDO(TPriDO):
     fast = TPriDO.fast
 
     @property
+    def public_schedule(self) -> bool:  # type: ignore[override]
+        """As for `TPriDO`; but those who follow a model ask in every round, so that nobody's threshold keeps all silent."""
+        return self.always_answered or (self.threshold <= 0 and self.follow == "leaf")
+
+    @property
     def compiles(self) -> bool:  # type: ignore[override]
         return self.follow == "model"
 
@@ -153,10 +158,6 @@ class DTPriDO(TPriDO):
             else (means < self.threshold) & self.leads()
         )
         return np.asarray(bad & self._may_ask)
-
-    def entered(self, who: Bools) -> Entered:
-        actor = np.flatnonzero(who.ravel())
-        return self._tree.entered(self._model_of[actor], self._row[actor], without_own=bool(self.leads()[actor].all()))
 
     def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
         chosen = super().selected(index, possible, log_n, luck)

@@ -19,7 +19,7 @@ from taciturn.privacy.accounts import MOST_MESSAGES, NOTHING_HIDDEN, Account, Ac
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.channels import Observer, SendingChannel, Unit
 from taciturn.privacy.composition import LOCAL, METHODS, History, MessageCounts, Method, group
-from taciturn.privacy.stateful import Memoized, TreeAggregation
+from taciturn.privacy.stateful import TreeAggregation
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 __all__ = ["Ledger"]
@@ -27,7 +27,6 @@ __all__ = ["Ledger"]
 Bound = Callable[[History], Floats]  # epsilon of each row
 
 NOTES: dict[type, str] = {
-    Memoized: "infinite at user level, and else not counted: an answer that changes reveals that the value changed",
     TreeAggregation: "a message is a whole stream, of which one event enters one value",
 }
 
@@ -209,8 +208,8 @@ class Ledger:
                 `pld` also that of `rdp`.
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a `disjoint` channel. `user`:
                 an agent's whole history; a message then costs as much as a change of all its `events`, and inf if their number was not
-                stated and the mechanism is not local, or if it is `Memoized`. All is inf where a channel's `silence_tells`, even without
-                messages. None: each message counts at its own channel's unit.
+                stated and the mechanism is not local. None: each message counts at its own channel's unit. At every unit all is inf where a
+                channel's `silence_tells`, even without messages, and messages are where a mechanism's `changes_tell`.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of all channels.
             channel: count only this channel.
             role: the role whose agents are counted, if several roles send; None: each role.
@@ -355,7 +354,7 @@ class Ledger:
         account, the agent that has sent most there has spent most: [B, 1].
         """
         read = [self.channels[a.channel] for a in accounts]
-        if any(channel.silence_tells and "user" in (unit, channel.unit) for channel in read):
+        if any(channel.silence_tells for channel in read):
             return np.full((self.num_envs, 1), math.inf)
         top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
         counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
@@ -365,8 +364,8 @@ class Ledger:
             size: int | None = 1
             if unit == "user" and self.channels[a.channel].unit == "event":
                 size = a.events or (1 if a.kind in LOCAL else None)
-            if unit == "user" and isinstance(self.channels[a.channel].config.mechanism, Memoized):
-                size = None  # a history in which the value changes shows in the answers
+            if changes_show(self.channels[a.channel]):
+                size = None
             if isinstance(a, Account):
                 loss = NOTHING_HIDDEN if size is None else group(a.loss, size)
                 messages = a.most_sent()[:, None] if top else a.messages()
@@ -390,6 +389,12 @@ class Ledger:
         return np.asarray(bound(History(groups, sums))[code].reshape(shape))
 
 
+def changes_show(channel: SendingChannel) -> bool:
+    """Whether answers on a channel change when a private value does: a mechanism repeats them, and no budget stops it after the first."""
+    config = channel.config
+    return config.mechanism is not None and config.mechanism.changes_tell and config.budget is None
+
+
 def _total(delta: float, method: Method, worst: int, history: History) -> Floats:
     """Epsilon of each row of a history by `method`."""
     total = history.bound(delta, method)
@@ -402,7 +407,8 @@ def _note(channel: SendingChannel, kind: str) -> str:
         return "nothing is hidden"
     notes = [NOTES.get(type(channel.config.mechanism), "")]
     notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
-    notes += ["infinite at user level: whether an agent sends depends on its private data"] * channel.silence_tells
+    notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
+    notes += ["infinite: whether, when or what about an agent sends may depend on its private data"] * channel.silence_tells
     return "; ".join(filter(None, notes))
 
 

@@ -10,7 +10,7 @@ from taciturn.privacy.accounts import Accounts, Levels
 from taciturn.privacy.base import Mechanism, PrivacyLoss
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import METHODS, Method, message_epsilon
-from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.ledger import Ledger, changes_show
 from taciturn.validation import Array, Floats, Ints, choice, number
 
 __all__ = ["basic_cost", "spending"]
@@ -36,7 +36,8 @@ def spending(
     - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on all channels, of the
       agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
-    Every epsilon is inf where a message was sent on a channel without a mechanism. Mechanisms with state (`Memoized`, `TreeAggregation`)
+    Every epsilon is inf where a message was sent on a channel without a mechanism, and every total is where the channel's `silence_tells`,
+    sent or not, or a memoised answer may change (see `Ledger.total`). Mechanisms with state (`Memoized`, `TreeAggregation`)
     charge fewer messages than are sent: `messages` counts what was sent, the epsilons count what was charged.
 
     Args:
@@ -57,7 +58,9 @@ def spending(
     messages = _messages(channels, num_envs if ledger is None else ledger.num_envs)
     if ledger is None:
         nothing_hidden = np.where(messages > 0, math.inf, 0.0)
-        return {"messages": messages} | {f"epsilon_{name}": nothing_hidden.copy() for name in ("message", *methods)}
+        total = np.full(messages.shape, math.inf) if any(channel.silence_tells for channel in channels) else nothing_hidden
+        totals = {f"epsilon_{name}": total.copy() for name in methods}
+        return {"messages": messages, "epsilon_message": nothing_hidden} | totals
     first, *others = (_spent_by(role, ledger, methods, delta) for role in ledger.agents)
     for other in others:
         first = {name: np.maximum(epsilon, other[name]) for name, epsilon in first.items()}
@@ -91,7 +94,7 @@ def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float
     spent = {"epsilon_message": costliest}
     read = [ledger.channels[account.channel] for account in accounts]
     quick = not any(_is_impure(account.loss) for account in accounts)
-    quick = quick and not any(channel.silence_tells and channel.unit == "user" for channel in read)
+    quick = quick and not any(channel.silence_tells or changes_show(channel) for channel in read)
     for method in methods:
         if method == "basic" and quick:
             spent["epsilon_basic"] = _basic(accounts, most, ledger)

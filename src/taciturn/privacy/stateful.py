@@ -13,7 +13,7 @@ from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
 from taciturn.validation import Array, Bools, Ints, choice, integer
 
-__all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState", "address_laplace"]
+__all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState", "address_laplace", "derived_key"]
 
 
 LONGEST = 2**62  # steps of a stream, counted in int64
@@ -28,6 +28,11 @@ class TreeState:
         self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step began the stream, and so charged for it
         self.total: Array | None = None  # [*shape, *payload]: true sums
         self.noise: Array | None = None  # [*shape, *payload, levels]: noise of the blocks in the last answer
+
+    @property
+    def begun(self) -> Bools:
+        """The agents whose stream has begun, bool of `shape`: it has been charged, and the rest of it costs nothing."""
+        return self.time > 0
 
     def reset(self, where: Array | None = None) -> None:
         """Begin new streams where `where`, booleans over the leading axes, is true (default: everywhere)."""
@@ -59,6 +64,12 @@ def address_laplace(key: Address, stream: Address, place: Address) -> Array:
         mixed = _mixed(_mixed(_mixed(key + STEP) ^ (stream + np.uint64(1)) * STEP) ^ (place + np.uint64(1)) * STEP)
     uniform = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return np.where(uniform < 0.5, np.log(2 * uniform), -np.log(2 * (1 - uniform)))
+
+
+def derived_key(key: Address, number: Address) -> Address:
+    """A key for `address_laplace` that follows from `key` and a number, uint64 of the shape to which they broadcast."""
+    with np.errstate(over="ignore"):
+        return _mixed(_mixed(key + STEP) ^ (number + np.uint64(1)) * STEP)
 
 
 def _last_block(time: Array) -> Array:
@@ -277,6 +288,11 @@ class MemoizedState:
         self.values: Array | None = None  # [*shape, ...]: the values that were answered
         self.answers: Array | None = None  # [*shape, ...]
 
+    @property
+    def begun(self) -> Bools:
+        """The agents that have an answer, bool of `shape`: repeating it costs nothing."""
+        return self.known
+
     def reset(self, where: Array | None = None) -> None:
         """Forget the answers where `where`, booleans over the leading axes, is true (default: everywhere)."""
         chosen = checks.mask(where, self.shape)
@@ -288,8 +304,9 @@ class Memoized(Mechanism):
     """Repeats an answer while the value stays the same: the permanent randomized response of RAPPOR (Erlingsson, Pihur & Korolova 2014).
 
     An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an answer costs nothing.
-    A value that changes c times costs c + 1 messages. This does not count that a new answer which differs from the last reveals that the
-    value has changed.
+    A new answer that differs from the last reveals that the value has changed, whatever epsilon, so that the ledger's totals are infinite.
+    Under a `Budget` smaller than two answers, an agent repeats its first answer whatever happens to its value: then the total is that of
+    one answer, and larger budgets are refused.
 
     `perturb` gives first answers; `start` and `step` keep them.
 
@@ -298,6 +315,7 @@ class Memoized(Mechanism):
     """
 
     stateful: ClassVar[bool] = True
+    changes_tell: ClassVar[bool] = True
     mechanism: Mechanism
 
     def __post_init__(self) -> None:

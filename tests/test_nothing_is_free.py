@@ -1,0 +1,347 @@
+"""Attacks that once beat a total of privacy: each claimed a finite epsilon for something that an observer could read off with certainty."""
+
+import math
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from test_fast_forms import ARMS, SHOP
+from test_public_view import SETTINGS, play
+
+import taciturn
+from taciturn import registry
+from taciturn.envs import federated_bandit_v0, federated_training_v0, gossip_bandit_v0, recommender_v0
+from taciturn.envs.core import Array, ChannelConfig, PublicView, begin
+from taciturn.envs.core.public import _declares
+from taciturn.envs.recommender.sharing import Request, ThirdParty
+from taciturn.policies import DTPriDO, Policy, Random, TPriDO, Voter
+from taciturn.testing.policies import Play
+from taciturn.testing.schedules import schedule_is_public
+from taciturn.wrappers import (
+    BitwiseRandomizedResponse,
+    Budget,
+    Byzantine,
+    Churn,
+    Faulty,
+    Laplace,
+    LossyChannel,
+    Memoized,
+    MessageLimit,
+    Privatize,
+    TreeAggregation,
+)
+
+ALWAYS = 2.0  # a threshold above every mean
+SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 40, "horizon": 60}
+BOTH = {name: TreeAggregation(0.1) for name in ("statistics", "counts")}
+
+
+def event(run: Any, channel: str | None = None, unit: Any = "event") -> Array:
+    total: Array = run.ledger.total(delta=0.0, method="basic", unit=unit, channel=channel)
+    return total
+
+
+# Liars.
+
+
+@pytest.mark.parametrize("strategy", ["constant", "flip"])
+def test_a_lie_shares_no_noise_with_the_truth(strategy: Any) -> None:
+    """Followers of one model ask for the same streams, some of them for lies, whose noise was that of the true answers."""
+    honest, lying, requests = list[Array](), list[Array](), list[Request]()
+    answer = ThirdParty.answer
+
+    def listening(party: ThirdParty, request: Request, *rest: Any) -> Any:
+        found = answer(party, request, *rest)
+        liars = env.channels["statistics"]._fault_memory[0]["liars"]
+        for b, row in enumerate(liars):
+            true = [n for n in range(4) if n not in row and found[2][b, n]]
+            pairs = ((n, m) for n in true for m in row if found[2][b, m])
+            for n, m in pairs:
+                same = (request.streams[b, n] == request.streams[b, m]) & (request.counts[b, n] > 0)
+                honest.append(found[0][b, n][same] - request.sums[b, n][same])
+                said = np.ones(same.sum()) if strategy == "constant" else 1 - request.sums[b, m][same]
+                lying.append(found[0][b, m][same] - said)
+        requests.append(request)
+        return found
+
+    env = recommender_v0.population(5, **SMALL, graph="complete")
+    env.reset(
+        seed=0,
+        options={"channels": {"statistics": ChannelConfig(TreeAggregation(0.6), None, (Byzantine(0.5, strategy),))}},
+    )
+    policies = {"agent": DTPriDO(ALWAYS)}
+    begin(env, policies)
+    with mock.patch.object(ThirdParty, "answer", listening):
+        env.advance(policies)
+    first, second = np.concatenate(honest), np.concatenate(lying)
+    assert first.size > 1000, "they ask for the same streams"
+    assert not np.isclose(first, second, rtol=0, atol=1e-6).any(), (
+        "subtracting one answer from the other removes the noise"
+    )
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.3
+
+
+def test_what_liars_get_told_is_charged_beside_what_others_are_told() -> None:
+    """Two agents follow one model; if one of them gets lies about it, each record is in twice as many streams."""
+    totals = []
+    for faults in ((), (Byzantine(1.0),)):
+        env = recommender_v0.population(2, **SMALL | {"horizon": 6}, graph="complete")
+        world: Any = Privatize(env, "statistics", TreeAggregation(0.5))
+        for fault in faults:
+            world = Faulty(world, "statistics", fault)
+        run = taciturn.simulate(world, DTPriDO(ALWAYS, xi=50.0, rate=1e6), seed=0)
+        totals.append(run.ledger.messages("statistics"))
+    truth, lies = totals
+    assert (lies == 4 * truth).all(), "every follower has a stream of its own"
+
+
+# Faults on one channel, totals on another.
+
+
+@pytest.mark.parametrize("fault", [MessageLimit(0), MessageLimit(1), Churn(0.9, 0.1)], ids=repr)
+def test_a_channel_is_charged_for_its_own_readers(fault: Any) -> None:
+    def spent(*faults: Any) -> tuple[Array, Array]:
+        env: Any = recommender_v0.population(2, **SMALL, graph="complete")
+        for name, law in BOTH.items():
+            env = Privatize(env, name, law)
+        for one in faults:
+            env = Faulty(env, "statistics", one)
+        run = taciturn.simulate(env, Random(), seed=0)
+        return event(run, "counts"), env.channels["counts"].messages()
+
+    without, messages = spent()
+    charged, sent = spent(fault)
+    np.testing.assert_array_equal(sent, messages)
+    np.testing.assert_allclose(charged, without)
+    assert (charged > 0).all()
+
+
+# Whom an agent asks, and when it speaks.
+
+
+@pytest.mark.parametrize("policy", [TPriDO, DTPriDO])
+def test_asking_because_of_what_was_liked_has_no_total(policy: Any) -> None:
+    """With nothing else changed, the first feedback of agent 0 decides whether it asks."""
+    asked = {}
+    for liked in (False, True):
+        plain = recommender_v0.population(1, **SMALL, graph="complete")
+        kind = type(plain)
+
+        def private(_: Any, drawn: Array, agents: Any = None, liked: bool = liked) -> Array:
+            changed = drawn.copy()
+            changed[:, 0] = liked
+            return changed
+
+        env = type(kind.__name__, (kind,), {"private": private})(plain.params, 1)
+        run = taciturn.simulate(
+            Privatize(env, "statistics", TreeAggregation(0.01)), policy(0.5), seed=0, until=2, record=["shared"]
+        )
+        asked[liked] = run.ledger.channels["statistics"].messages()[0, 1:].sum()
+        for unit in ("event", "user"):
+            assert np.isinf(event(run, "statistics", unit)).all()
+    assert asked[False] > asked[True], "what others send for it tells"
+
+
+class UploadsIfItLikes(Policy):
+    """Pulls arm 0, and uploads after the second slot if the first reward was 1."""
+
+    def begin(self, view: PublicView) -> None:
+        self._layout, self._arms = view.roles[self.role].layout, view.params.arms
+
+    def act(self, obs: Any, mask: Any = None) -> Any:
+        seen = self._layout.unpack(obs)
+        return self._arms * ((seen["time"] == 1) & (seen["means"][..., 0] == 1))
+
+
+def test_uploading_because_of_a_reward_has_no_total() -> None:
+    env = federated_bandit_v0.population(200, num_agents=2, qualities=(0.5, 0.5), horizon=10)
+    run = taciturn.simulate(env, UploadsIfItLikes(), seed=0, privacy={"means": Laplace(1.0)})
+    sent = env.channels["means"].messages()
+    assert 0.3 < sent.mean() < 0.7, "whoever uploads had a reward of 1"
+    for unit in ("event", "user"):
+        assert np.isinf(event(run, unit=unit)).all()
+    assert np.isinf(run.ledger.odometer(delta=0.0)).all()
+    assert np.isinf(run.metrics["epsilon_basic"]).all()
+    assert run.ledger.table()[0]["note"].startswith("disjoint")
+    assert (
+        "infinite: whether, when or what about an agent sends may depend on its private data"
+        in run.ledger.table()[0]["note"]
+    )
+
+
+def test_a_budget_is_refused_where_silence_tells() -> None:
+    env = Privatize(federated_bandit_v0.population(1, num_agents=2, num_arms=2, horizon=10), "means", Laplace(1.0), Budget(3.0))
+    with pytest.raises(ValueError, match="budget on channel 'means' of federated_bandit must be None, not Budget.epsilon=3"):
+        taciturn.simulate(env, UploadsIfItLikes(), seed=0)
+    taciturn.simulate(env, Random(), seed=0)
+
+
+def test_whoever_acts_in_a_loop_of_steps_may_declare_a_public_schedule() -> None:
+    env = Privatize(federated_bandit_v0.parallel_env(num_agents=2, num_arms=2, horizon=4), "means", Laplace(1.0))
+    totals = []
+    for options in ({}, {"public_schedule": True}, {}):
+        env.reset(seed=0, options=options)
+        _, _, _, _, info = env.step({"agent_0": 2, "agent_1": 3})
+        totals.append(info["agent_0"]["epsilon_basic"])
+    assert totals == [math.inf, 1.0, math.inf]
+    with pytest.raises(ValueError, match=r"options\['public_schedule'\] must be one of False, True, not 'yes'"):
+        env.reset(options={"public_schedule": "yes"})
+
+
+# Memoised answers.
+
+
+def voters(budget: Budget | None, epsilon: float = 0.01) -> Any:
+    env = gossip_bandit_v0.population(3, num_agents=5, qualities=(0.9, 0.2), horizon=100.0)
+    return taciturn.simulate(
+        Privatize(env, "preference", Memoized(BitwiseRandomizedResponse(epsilon)), budget), Voter(), seed=0
+    )
+
+
+def test_a_memoised_answer_that_changes_tells() -> None:
+    run = voters(None)
+    for unit in ("event", "user", None):
+        assert np.isinf(event(run, unit=unit)).all()
+    assert np.isinf(run.ledger.odometer(delta=1e-6)).all()
+    assert np.isinf(run.metrics["epsilon_basic"]).all()
+    assert run.ledger.table()[0]["note"] == "infinite: an answer that changes reveals that the value changed"
+
+
+def test_a_budget_of_one_answer_repeats_it_for_nothing() -> None:
+    run = voters(Budget(1.0), 1.0)
+    env = run.ledger.channels["preference"]
+    assert (env.messages() > 100).all(), "everyone goes on answering"
+    np.testing.assert_array_equal(event(run), 1.0)
+    np.testing.assert_array_equal(event(run, unit="user"), 1.0)
+    with pytest.raises(
+        ValueError, match=r"must be smaller than two answers of Memoized.*reveals that the value changed"
+    ):
+        voters(Budget(2.0), 1.0)
+
+
+def test_the_answer_under_a_budget_stays_when_the_value_changes() -> None:
+    env = gossip_bandit_v0.population(1, num_agents=3, qualities=(0.9, 0.2), horizon=1e6)
+    config = ChannelConfig(Memoized(BitwiseRandomizedResponse(1.0)), Budget(1.0))
+    env.reset(seed=0, options={"channels": {"preference": config}})
+    channel, rng = env.channels["preference"], np.random.default_rng(0)
+    heard = [channel.send(rng.permuted(np.tile([True, False], (1, 3, 1)), axis=-1))[0] for _ in range(50)]
+    assert heard[0].any()
+    assert all((one == heard[0]).all() for one in heard)
+
+
+# What an observer of all messages reads.
+
+
+def test_the_askers_own_records_are_in_its_answers() -> None:
+    """On a complete graph of W agents each record is in the streams of all W, the one who made it among them, until cells are split."""
+    env = recommender_v0.population(2, **SMALL | {"horizon": 6}, graph="complete")
+    run = taciturn.simulate(
+        Privatize(env, "statistics", TreeAggregation(0.5)), TPriDO(ALWAYS, xi=50.0, rate=1e6), seed=0
+    )
+    np.testing.assert_allclose(event(run, "statistics"), 4 * 0.5)
+
+
+# What a learner has seen before the run.
+
+
+def test_learners_practise_on_nobodys_private_images() -> None:
+    world = federated_training_v0.population(1)
+    practice: Any = world.view().practice(1)
+    private = {row.tobytes() for row in world.data.train_x}
+    for rows in (practice.data.train_x, practice.data.test_x):
+        assert not private & {row.tobytes() for row in rows}
+    trained, tested = ({row.tobytes() for row in rows} for rows in (practice.data.train_x, practice.data.test_x))
+    assert not trained & tested
+    assert practice.data.train_x.shape == world.data.train_x.shape
+    assert practice.data.num_classes == world.data.num_classes
+
+
+# Declared schedules.
+
+DECIDED = ("federated_bandit_v0", "recommender_v0")
+PUBLIC = {
+    "ACR", "CDPMAB", "CommunicationEfficientCDPMAB", "ContextualZooming", "DDPMAB", "DPSuccessiveElimination", "DSC", "Fed2UCB",
+    "GaussLinUCB", "HCT", "HDPMAB", "HOO", "ItemUCB1", "KLUCB", "LinUCB", "MOSS", "NeuralBandit", "OracleItem", "SingleAgent",
+    "SuccessiveElimination", "ThompsonSampling", "UCB1",
+}  # fmt: skip
+LONG = SHOP | {"horizon": 120}
+PLAYS = [play(name) for name in sorted(PUBLIC)] + [
+    *(Play(name, "recommender_v0", LONG, given={"threshold": ALWAYS, "rate": 2.0}) for name in ("TPriDO", "DTPriDO")),
+    Play("DTPriDO", "recommender_v0", LONG, given={"threshold": ALWAYS, "follow": "leaf"}),
+    Play("TPriDO", "recommender_v0", SHOP, given={"threshold": 0.0}),
+    *(
+        Play("Random", world, params)
+        for world, params in (("recommender_v0", SHOP), ("federated_bandit_v0", ARMS | {"horizon": 60}))
+    ),
+]
+
+
+@pytest.mark.parametrize("played", PLAYS, ids=repr)
+def test_a_declared_schedule_is_public(played: Play) -> None:
+    schedule_is_public(played)
+
+
+def test_who_declares_a_public_schedule() -> None:
+    """Whoever declares one is played above, but for classes whose own parameters decide."""
+    kinds = registry.policies()
+    assert {
+        name
+        for name, (world, *_) in SETTINGS.items()
+        if world in DECIDED and vars_say(kinds[name]) and name not in ("TPriDO", "DTPriDO")
+    } == PUBLIC
+
+
+def vars_say(kind: type[Any]) -> bool:
+    declared = kind.public_schedule
+    return _declares(object.__new__(kind), "public_schedule") and (declared is True or isinstance(declared, property))
+
+
+class Pretends(TPriDO):
+    """Asks where its own results are bad, and calls that public."""
+
+    public_schedule = True
+
+
+class Uploads(UploadsIfItLikes):
+    public_schedule = True
+
+
+class PullsWhatItLikes(Uploads):
+    """Uploads every tenth slot, but stays with an arm that has just paid."""
+
+    public_schedule = True
+
+    def act(self, obs: Any, mask: Any = None) -> Any:
+        seen = self._layout.unpack(obs)
+        return ((seen["counts"][..., 0] > 0) & (seen["means"][..., 0] < 0.5)) + self._arms * (seen["time"] % 10 == 9)
+
+
+class WithoutIt(TPriDO):
+    """Takes back what its base declares by asking in another way."""
+
+    def who_asks(self) -> Any:
+        return (self._tree.own_sums.sum() % 2 == 0) & self._may_ask
+
+
+@pytest.mark.parametrize(
+    ("liar", "world", "params", "given"),
+    [
+        (Pretends, "recommender_v0", LONG, {}),
+        (Uploads, "federated_bandit_v0", ARMS, {}),
+        (PullsWhatItLikes, "federated_bandit_v0", ARMS, {}),
+        (WithoutIt, "recommender_v0", LONG, {"threshold": ALWAYS}),
+    ],
+)
+def test_the_check_finds_schedules_that_are_not(liar: Any, world: str, params: Any, given: Any) -> None:
+    with pytest.raises(AssertionError):
+        schedule_is_public(Play(liar, world, params, given=given))
+
+
+def test_an_agent_that_misses_answers_falls_back_on_its_own_data() -> None:
+    for faults, finite in (((), True), ((LossyChannel(0.5),), False)):
+        env: Any = Privatize(recommender_v0.population(1, **SMALL), "statistics", TreeAggregation(0.1))
+        for fault in faults:
+            env = Faulty(env, "statistics", fault)
+        run = taciturn.simulate(env, TPriDO(ALWAYS), seed=0)
+        assert np.isfinite(event(run, "statistics")).all() == finite

@@ -25,7 +25,7 @@ from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
 from taciturn.privacy.auditing import certify, certify_one_run
 from taciturn.testing.cases import fingerprint
-from taciturn.wrappers import Byzantine, Faulty, Ledger, LossyChannel, Privatize
+from taciturn.wrappers import Budget, Byzantine, Faulty, Ledger, LossyChannel, Privatize
 from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
 from taciturn.wrappers.channels import on_channel
 
@@ -299,7 +299,7 @@ def consensus(ledger: Any = Ledger, num_agents: int = 4, **laws: Any) -> Any:
 
     env: Any = Charged(Params(num_agents=num_agents))
     for channel, law in laws.items():
-        env = on_channel(env, channel, ChannelConfig(law))
+        env = on_channel(env, channel, law if isinstance(law, ChannelConfig) else ChannelConfig(law))
     return env
 
 
@@ -551,8 +551,10 @@ def test_an_audit_leaves_the_environment_alone() -> None:
 
 
 def test_memoised_answers_and_streams() -> None:
-    """An answer given three times costs one, and certifies one; neither has ratios that add up."""
-    memoized = audited(consensus(vote=mechanisms.Memoized(mechanisms.BitwiseRandomizedResponse(1.0))), VOTES, 80_000)
+    """Under a budget of one answer it is given three times, costs one, and certifies one; neither has ratios that add up."""
+    law = mechanisms.Memoized(mechanisms.BitwiseRandomizedResponse(1.0))
+    assert audited(consensus(vote=law), VOTES, 80).claimed == np.inf
+    memoized = audited(consensus(vote=ChannelConfig(law, Budget(1.0))), VOTES, 80_000)
     assert memoized.method == "black"
     assert memoized.claimed == pytest.approx(1.0)
     assert memoized.share > 0.8

@@ -258,7 +258,7 @@ def test_an_agent_has_so_many_messages() -> None:
 def test_on_a_channel_of_answers_the_limit_is_on_questions() -> None:
     shape = (3, 4)
     one, everybody = channel(MessageLimit(2), shape=shape), np.ones(shape, np.bool_)
-    reply = lambda x, who: (x, np.repeat(who.sum(1)[:, None], 4, 1), np.zeros(shape, np.int64))  # noqa: E731
+    reply = lambda x, who, liars: (x, np.repeat(who.sum(1)[:, None], 4, 1), np.zeros(shape, np.int64))  # noqa: E731
     answered = [one.answer(np.ones(shape), everybody, reply)[1].all() for _ in range(2)]
     assert answered == [True, True]
     assert not one.answer(np.ones(shape), everybody, reply)[1].any()

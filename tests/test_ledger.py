@@ -659,7 +659,7 @@ def test_the_table_survives_its_export() -> None:
     [
         (
             Memoized(BitwiseRandomizedResponse(1.0)),
-            "infinite at user level, and else not counted: an answer that changes reveals that the value changed",
+            "infinite: an answer that changes reveals that the value changed",
         ),
         (TreeAggregation(1.0, horizon=8), "a message is a whole stream, of which one event enters one value"),
         (BitwiseRandomizedResponse(1.0), ""),

@@ -112,12 +112,11 @@ class Recount(Policy):
             senders = np.array([[int(b in peers[a]) for b in range(self.agents)] for a in range(self.agents)])
             merged = np.array([len(self.groups[m]) for m in self.follows])
 
-            def entered(who: Array) -> Any:
-                everyone = any(follower[a] for a in np.flatnonzero(who[0]))
+            def entered(who: Array, reader: Any) -> Any:
                 for a, m in enumerate(self.follows):
                     for s in range(len(self.leaves[m])) if who[0, a] else ():
-                        old = self.told.setdefault(int(names[a, s]), set())
-                        new = {(b, t) for b, t, _ in members[a][s] if everyone or b != self.owners[m]} - old
+                        old = self.told.setdefault((reader, int(names[a, s])), set())
+                        new = {(b, t) for b, t, _ in members[a][s]} - old
                         old |= new
                         for b, t in new:
                             yield np.array([0]), np.array([b]), np.array([t])

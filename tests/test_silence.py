@@ -67,8 +67,8 @@ def test_silent_agents_too_have_spent_all_at_user_level() -> None:
     assert (totals(social_bandit_v0) == math.inf).all()
     assert (totals(gossip_bandit_v0, initial_preferences="none") == math.inf).all(), "though nobody ever spoke"
     assert (totals(gossip_bandit_v0, initial_preferences=[0, 1, 2, 3, 4, 0]) == math.inf).all()
-    assert (totals(social_bandit_v0, unit="event") <= 4).all()
-    assert np.isfinite(totals(gossip_bandit_v0, unit="event", initial_preferences="none")).all()
+    assert (totals(social_bandit_v0, unit="event") == math.inf).all(), "one event decides whether there is a preference"
+    assert (totals(gossip_bandit_v0, unit="event", initial_preferences="none") == math.inf).all()
 
 
 def test_nobody_is_silent_where_all_begin_with_a_preference_and_none_is_lost() -> None:
@@ -85,14 +85,16 @@ def test_the_totals_of_zeros_are_finite() -> None:
 
 def test_the_ledger_says_why() -> None:
     for form, note in (
-        ("silent", "infinite at user level: whether an agent sends depends on its private data"),
+        ("silent", "infinite: whether, when or what about an agent sends may depend on its private data"),
         ("zeros", ""),
     ):
         env = social_bandit_v0.population(1, **SIX, without_preference=form)
         run = taciturn.simulate(env, PrivateSocialLearning(), seed=0, privacy=BITS)
         row, _ = run.ledger.table()
         assert row["note"] == note
-        assert np.isfinite([row["basic_max"], row["epsilon_per_message"], run.metrics["epsilon_basic"][0]]).all()
+        assert np.isfinite(row["epsilon_per_message"])
+        totals = [row["basic_max"], run.metrics["epsilon_basic"][0]]
+        assert np.isfinite(totals).all() if form == "zeros" else np.isinf(totals).all()
 
 
 @pytest.mark.parametrize("dissemination", ["walk", "stationary", "aggregated"])
@@ -227,8 +229,8 @@ def test_memoised_answers_reveal_that_a_preference_changed() -> None:
     run = taciturn.simulate(env, Voter(), seed=0, privacy={"preference": Memoized(BitwiseRandomizedResponse(0.01))})
     given = run.ledger.accounts[0].each[:, 0]
     assert given.max() > 1, "new answers"
-    assert (run.ledger.total(delta=0.0, method="basic", unit="user") == math.inf).all()
-    np.testing.assert_allclose(run.ledger.total(delta=0.0, method="basic", unit="event")[:, 0], 0.01 * given)
+    for unit in ("event", "user"):
+        assert (run.ledger.total(delta=0.0, method="basic", unit=unit) == math.inf).all()
 
 
 class UploadsWhatItLikes(Random):
@@ -266,7 +268,7 @@ def test_uploads_that_follow_from_what_was_sent_reveal_nothing_more() -> None:
         assert 0 < spent(federated_bandit_v0, DDPMAB(), fast, topology="ring") < math.inf
     assert spent(federated_bandit_v0, UCB1()) == 0
     assert spent(federated_bandit_v0, Overridden()) == math.inf, "who knows what it does"
-    assert spent(federated_bandit_v0, Random()) == math.inf
+    assert 0 < spent(federated_bandit_v0, Random()) < math.inf
     assert 0 < spent(arm_elimination_v0, EliminationSchedule()) < math.inf
 
 

@@ -60,7 +60,7 @@ class Protected(NamedTuple):
         params: of the world, that differ if there is a mechanism.
         messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is released). Learners
             train at the level at which they can pay for so many.
-        learner: which learner takes part, and its arguments.
+        learner: which learner takes part, and its arguments; None where a learned schedule is not public, so that it has no total.
         without: policies of the world that do not take part.
         paper: the paper's algorithms that take part, if they are others than in the study `agents`.
         change: an agent's data in the two worlds that an attacker tells apart; None where no attack is made, since the total is not of all
@@ -71,7 +71,7 @@ class Protected(NamedTuple):
     mechanism: str
     params: Config
     messages: int
-    learner: Entry
+    learner: Entry | None
     without: tuple[str, ...] = ()
     paper: tuple[Entry, ...] = ()
     change: tuple[Any, Any] | None = None
@@ -83,7 +83,7 @@ SHARED: Entry = ("SharedPPO", {})
 PROTECTED: dict[str, Protected] = {
     "gossip_bandit_v0": Protected(("preference",), BITS, SPEAKING, 400, SHARED, change=(0, 1)),
     "social_bandit_v0": Protected(("preference",), BITS, SPEAKING, 50, SHARED, change=(0, 1)),
-    "federated_bandit_v0": Protected(("means",), "Laplace:{}", {}, 1, (PPO, {})),
+    "federated_bandit_v0": Protected(("means",), "Laplace:{}", {}, 1, None),
     "arm_elimination_v0": Protected(("means",), "Laplace:{}", {}, 1, ("LearnedElimination", {})),
     "federated_training_v0": Protected(("update",), "Gaussian:{},delta=1e-6", {"clip_norm": 0.1}, 4, SHORT),
     "elicitation_v0": Protected(("report",), "", {}, 1, (PPO, {}), change=(0, 1)),
@@ -92,9 +92,9 @@ PROTECTED: dict[str, Protected] = {
         "TreeAggregation:{}",
         {},
         25,
-        SHORT,
+        None,
         without=("LinUCB",),
-        paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 0.0})),
+        paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0}), ("TPriDO", {"threshold": 0.0})),
     ),
 }
 Way = tuple[float, dict[str, ChannelConfig]]
@@ -179,10 +179,11 @@ class PrivacyTotals(Study):
         "is not noisy. In the federated bandits each reward enters one message, so that at event level every message may have the whole "
         "epsilon. In the recommender it is the total of one feedback in all sums and counts in which it is released; nothing stops an "
         "agent there, and of the numbers of releases only those are used with which no agent overspends. What agents show there is public "
-        "and has no noise; LinUCB, which learns alone, is left out, since it takes long, and instead of T-PriDO that always asks there is "
-        "one that never does (threshold 0). In elicitation, where individuals choose the epsilon of their reports, it is the total of all "
+        "and has no noise; LinUCB, which learns alone, is left out, since it takes long, and T-PriDO either always asks or never does "
+        "(threshold 2 or 0), since asking because of one's results has no finite total. In elicitation, where individuals choose the epsilon of their reports, it is the total of all "
         "their reports (user level), and whoever would spend more stays away. In round stopping nothing private is sent. One learner takes "
-        "part in each world (plain PPO for fewer steps than in `agents` in federated training and in the recommender). It trains under "
+        "part in each world (plain PPO for fewer steps than in `agents` in federated training), but for the federated bandit and the "
+        "recommender, where agents decide when to send, and no learner's schedule is public. It trains under "
         "the same total, 3 or 1, at the level at which it can pay for as many messages as agents send there, and the search then chooses "
         "the level of its runs. The score is 0 for random play and 1 for the best that was designed by hand, without any privacy. Policies "
         f"that do not learn play 5 seeds of {FRESH} runs. " + HOW_LEARNERS_ARE_JUDGED
@@ -196,10 +197,12 @@ class PrivacyTotals(Study):
     def cells(self, quick: bool) -> list[Cell]:
         designed, trained, attacks = list[Config](), list[Config](), list[Config]()
         for env, protected in PROTECTED.items():
-            field, (learner, own) = FIELDS[env], protected.learner
-            taught = (learner, own | {"steps": QUICK_STEPS} if quick else own)
+            field = FIELDS[env]
             kinds = {RANDOM: (("Random", {}),), CLASSIC: field.classic, PAPER: protected.paper or field.paper}
-            kinds[PLAIN if learner == PPO else TUNED] = (taught,)
+            if protected.learner is not None:
+                learner, own = protected.learner
+                taught = (learner, own | {"steps": QUICK_STEPS} if quick else own)
+                kinds[PLAIN if learner == PPO else TUNED] = (taught,)
             for total in (NO_LIMIT, 3.0) if quick else TOTALS:
                 more = (protected.params if total != NO_LIMIT else {}) | ((field.quick or {}) if quick else {})
                 for kind, some in kinds.items():

@@ -365,7 +365,8 @@ def charge(world: Config, policy: str, of: str) -> Claim:
         f"{of} (largest charge of an agent over epsilon = 2, {named(world)})", "at most 1",
         lambda r: mean(group_of(r, one).metrics["charged_over_epsilon"]), at_most(1), 1.0, math.inf,
         "a feedback is released in a stream of each agent that asks, and again in the smaller cells and clusters that replace its own; "
-        f"each stream costs epsilon. In {NOISY_ROUNDS} rounds; longer runs refine further",
+        f"each stream costs epsilon. In {NOISY_ROUNDS} rounds; longer runs refine further. That agents ask because of what their users "
+        "liked is not counted here; for that there is no finite total",
     )  # fmt: skip
 
 

@@ -39,10 +39,10 @@ Info
 Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including the one that
     ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and `Memoized`, with which agents
-    repeat an answer until their preference changes.
+    repeat an answer until their preference changes, and which has a finite total only under a budget smaller than two answers.
 
     In the paper's form, "silent", agents without preference do not reply. Who replies, and how many do, then reveals who has one, so
-    totals at user level are infinite, unless all agents begin with a preference, which they can change but not lose. With "zeros" all
+    totals are infinite, unless all agents begin with a preference, which they can change but not lose. With "zeros" all
     reply. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ in two, so epsilon of a message is
     still an upper bound. Who ticks, when, and whom it asks depends on no preference, and an agent receives nothing but its own reward and
     the replies to it. `info` is for evaluation and shows hidden truth (`popularity`, `consensus`).

@@ -43,14 +43,17 @@ Privacy channels
       message. It takes `TreeAggregation`, whose noise is added once by the third party, and is a function of the agent that asks, the
       cell, the cluster and the block of feedbacks: a repeated question gets the same answer. A feedback costs epsilon for each stream
       (agent that asks, cell, cluster) in which it was released, and the ledger charges an agent for the costliest of its feedbacks,
-      exactly.
-      Only the value of a feedback is hidden, as long as counts are released as they are.
+      exactly; where a policy asks about sums over agents that include the one that asks, its own feedbacks are released too. What
+      liars are told has noise, and costs, of its own. Only the value of a feedback is hidden, as long as counts are released as they
+      are. Contexts are public: a question says which cell it is about.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise, and then the ledger says that
       nothing is hidden (inf). `TreeAggregation` there hides that a user came at all; sums and counts are then streams of rounds.
     - `selection` (scores, public): what an agent shows tells something of its user's context. `Exponential` there selects among the scores
       that a policy passes through `select`. Whatever is shown past it is charged as infinite where a mechanism is installed.
 
-    An agent asks if its own results are bad (in the paper's algorithms), so that totals at user level are infinite.
+    An agent of the paper's algorithms asks if its own results are bad, which reveals that they are: totals of `statistics` and `counts` are
+    infinite, at event level too, unless a policy declares that its schedule is public (`Policy.public_schedule`), such as that of agents
+    that always ask, or never.
 
 Arguments
     - num_agents: W >= 1.

@@ -37,7 +37,7 @@ Privacy channels
     copies. Nothing bounds the total privacy loss: every round in which an agent sends costs it epsilon once more.
 
     In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides which option an agent holds, but who
-    speaks, and how many copies arrive, reveals who adopted an option, so totals at user level are infinite. With "zeros" all agents send
+    speaks, and how many copies arrive, reveals who adopted an option, so totals are infinite. With "zeros" all agents send
     in all rounds. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ in two, so epsilon of a
     message is still an upper bound. Observations, and rewards but for an agent's own, then depend on nothing of an agent but what it sent.
     `info` is for evaluation and shows hidden truth (`adopters`, `regret`).

@@ -21,7 +21,7 @@ class SendingChannel(Protocol):
         observer: who reads the messages.
         unit: what two adjacent worlds differ in, one event or a user's whole local history.
         disjoint: whether each event enters at most one message, so that messages compose in parallel at event level.
-        silence_tells: whether it depends on an agent's private data whether, or when, it sends a message.
+        silence_tells: whether it may depend on an agent's private data whether, when or to whom it sends, or what a message is about.
         everyone: int64[B], messages that every sender has sent.
         each: int64[B, N], messages beyond those, by sender; None if there are none.
         config: what is installed on the channel; its `mechanism` is None if there is no privacy mechanism.

@@ -566,3 +566,11 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
     assert found["reused"] == len(kept)
     assert {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in kept} == kept
     assert [len(group["seeds"]) for group in found["studies"]["jiang2020-3-2"]["groups"]] == [5, 5]
+
+
+def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: Run) -> None:
+    small = ["--policy", "PrivateSocialLearning", "--set", "num_agents=6", "--set", "horizon=5", "--runs", "2"]
+    for extra, said in ((["--privacy", "UnaryEncoding:1"], "(who speaks, or when, may tell)"), ([], "(no privacy)")):
+        code, out, _ = run("run", "social_bandit", *small, *extra)
+        assert code == 0
+        assert f"∞ {said}" in next(line for line in out.splitlines() if "epsilon_basic" in line)

@@ -245,7 +245,7 @@ def _app() -> Any:
             interval = "" if row["low"] is None or np.isnan(row["low"]) else f"  [{row['low']:.6g}, {row['high']:.6g}]"
             mean = "-" if row["mean"] is None else format(row["mean"], ".6g")
             if name.startswith("epsilon") and row["mean"] in (0, math.inf):
-                mean = privacy_text(row["values"])
+                mean = privacy_text(row["values"], rows["epsilon_message"]["values"])
             print(f"  {name:{width}}  {mean}{interval}")
 
     @app.command("train")

@@ -186,10 +186,17 @@ def mean_text(values: Floats) -> str:
     return f"{number(value)} {interval((low, high))}"
 
 
-def privacy_text(values: Floats) -> str:
-    """Mean privacy loss: in every table, 0 says that nothing was sent, and infinity that something was which nothing bounds."""
+def privacy_text(values: Floats, of_a_message: Floats | None = None) -> str:
+    """Mean privacy loss in words where it is 0 or infinite.
+
+    Args:
+        values: the losses.
+        of_a_message: those of the costliest messages, if `values` are totals: where they are finite, an infinite total is not for want of
+            a mechanism.
+    """
     if not np.isfinite(values).all():
-        return "∞ (no privacy)"
+        private = of_a_message is not None and np.isfinite(of_a_message).all()
+        return "∞ (who speaks, or when, may tell)" if private else "∞ (no privacy)"
     return number(values.mean()) if values.any() else "0 (nothing sent)"
 
 

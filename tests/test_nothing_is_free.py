@@ -4,6 +4,7 @@ import math
 from typing import Any
 from unittest import mock
 
+import gymnasium
 import numpy as np
 import pytest
 from test_fast_forms import ARMS, SHOP
@@ -171,8 +172,12 @@ def test_uploading_because_of_a_reward_has_no_total() -> None:
 
 
 def test_a_budget_is_refused_where_silence_tells() -> None:
-    env = Privatize(federated_bandit_v0.population(1, num_agents=2, num_arms=2, horizon=10), "means", Laplace(1.0), Budget(3.0))
-    with pytest.raises(ValueError, match="budget on channel 'means' of federated_bandit must be None, not Budget.epsilon=3"):
+    env = Privatize(
+        federated_bandit_v0.population(1, num_agents=2, num_arms=2, horizon=10), "means", Laplace(1.0), Budget(3.0)
+    )
+    with pytest.raises(
+        ValueError, match=r"budget on channel 'means' of federated_bandit must be None, not Budget.epsilon=3"
+    ):
         taciturn.simulate(env, UploadsIfItLikes(), seed=0)
     taciturn.simulate(env, Random(), seed=0)
 
@@ -187,6 +192,14 @@ def test_whoever_acts_in_a_loop_of_steps_may_declare_a_public_schedule() -> None
     assert totals == [math.inf, 1.0, math.inf]
     with pytest.raises(ValueError, match=r"options\['public_schedule'\] must be one of False, True, not 'yes'"):
         env.reset(options={"public_schedule": "yes"})
+
+
+def test_the_seat_of_one_agent_may_declare_it_too() -> None:
+    env = gymnasium.make("taciturn/FederatedBandit-v0", num_agents=3, num_arms=2, horizon=20, others="CDPMAB")
+    env = Privatize(env, "means", Laplace(1.0))
+    for declared, total in ((False, math.inf), (True, 0.0)):
+        _, info = env.reset(seed=0, options={"public_schedule": declared})
+        assert info["epsilon_basic"] == total
 
 
 # Memoised answers.

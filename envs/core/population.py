@@ -96,6 +96,7 @@ class Population(ABC, Generic[S]):
         self.params = self._made = params
         self.num_envs = integer("num_envs", num_envs, at_least=1)
         self._fixed_spaces = False
+        self._public_schedule = False  # declared by a reset option
         self.roles: dict[str, Role] = {role.name: role for role in self.make_roles()}
         self.channels: dict[str, Channel] = {channel.name: channel for channel in self.make_channels()}
         agents = sum(role.num_agents for role in self.roles.values())
@@ -177,7 +178,8 @@ class Population(ABC, Generic[S]):
         """Called with the policies before a run: where agents decide when they send, their declared schedules count."""
         for channel in self.channels.values():
             if channel.agents_decide and channel.sender in policies:
-                channel.silence_tells = not has_public_schedule(policies[channel.sender])
+                public = self._public_schedule or has_public_schedule(policies[channel.sender])
+                channel.silence_tells = not public
 
     def can_jump(self, until: float) -> bool:
         """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
@@ -408,6 +410,7 @@ class Population(ABC, Generic[S]):
             self.streams = Streams(seed, self.purpose)
         if where is None:
             self._install(configs)
+            self._public_schedule = declared
             for channel in self.channels.values():
                 channel.silence_tells &= not (declared and channel.agents_decide)
         self._sent = None

@@ -66,7 +66,7 @@ class Recount(Policy):
         self.cells: list[list[Any]] = [[(0, ((0, 1),) * self.dims, 1)] for _ in self.owners]
         self.records: list[list[tuple[Array, int, float]]] = [[] for _ in range(self.agents)]
         self.before = [0.0] * len(self.owners)
-        self.told: dict[int, set[tuple[int, int]]] = {}
+        self.told: dict[tuple[Any, int], set[tuple[int, int]]] = {}
         self.seen: list[Any] = []
 
     def of_group(self, model: int, cell: Any, leaf: Any) -> list[tuple[int, int, float]]:

@@ -587,7 +587,8 @@ class NotPrivate(UserWarning):
 def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
 
-    ValueError if a budget stands on a channel on which it bounds nothing, because silence tells. One warning `NotPrivate` tells of a policy that carries an epsilon, if nobody said what stands on its channel.
+    ValueError if a budget stands on a channel on which it bounds nothing, because silence tells. One warning `NotPrivate`
+    tells of a policy that carries an epsilon, if nobody said what stands on its channel.
     """
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)

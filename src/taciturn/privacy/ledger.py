@@ -26,6 +26,7 @@ __all__ = ["Ledger"]
 
 Bound = Callable[[History], Floats]  # epsilon of each row
 
+SILENCE = "whether, when or what about an agent sends may depend on its private data"
 NOTES: dict[type, str] = {
     TreeAggregation: "a message is a whole stream, of which one event enters one value",
 }
@@ -408,7 +409,7 @@ def _note(channel: SendingChannel, kind: str) -> str:
     notes = [NOTES.get(type(channel.config.mechanism), "")]
     notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
     notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
-    notes += ["infinite: whether, when or what about an agent sends may depend on its private data"] * channel.silence_tells
+    notes += [f"infinite: {SILENCE}"] * channel.silence_tells
     return "; ".join(filter(None, notes))
 
 

@@ -58,7 +58,9 @@ def spending(
     messages = _messages(channels, num_envs if ledger is None else ledger.num_envs)
     if ledger is None:
         nothing_hidden = np.where(messages > 0, math.inf, 0.0)
-        total = np.full(messages.shape, math.inf) if any(channel.silence_tells for channel in channels) else nothing_hidden
+        total = (
+            np.full(messages.shape, math.inf) if any(channel.silence_tells for channel in channels) else nothing_hidden
+        )
         totals = {f"epsilon_{name}": total.copy() for name in methods}
         return {"messages": messages, "epsilon_message": nothing_hidden} | totals
     first, *others = (_spent_by(role, ledger, methods, delta) for role in ledger.agents)

@@ -95,7 +95,12 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
         who = np.broadcast_to(channel.live[:, None], x.shape[:2]) if senders is None else senders
         speaking = who.reshape(*who.shape, *[1] * (x.ndim - 2))
         moved = None if sensitivity is None else np.where(speaking, sensitivity, 0)
-        seen = {"channel": channel.name, "time": population.clock(), "senders": who.copy(), "sensitivity": moved} | named
+        seen = {
+            "channel": channel.name,
+            "time": population.clock(),
+            "senders": who.copy(),
+            "sensitivity": moved,
+        } | named
         return script.line(seen, lambda: send(x, senders, sensitivity, **named))
 
     def answers(x: Array, asked: Array, reply: Any, about: Array | None = None) -> Any:

@@ -351,6 +351,13 @@ def test_the_check_finds_schedules_that_are_not(liar: Any, world: str, params: A
         schedule_is_public(Play(liar, world, params, given=given))
 
 
+def test_a_declaration_does_not_hold_for_who_overrides_a_piece() -> None:
+    for policy, finite in ((TPriDO(ALWAYS), True), (WithoutIt(ALWAYS), False)):
+        env = Privatize(recommender_v0.population(1, **SMALL), "statistics", TreeAggregation(0.1))
+        run = taciturn.simulate(env, policy, seed=0)
+        assert np.isfinite(event(run, "statistics")).all() == finite
+
+
 def test_an_agent_that_misses_answers_falls_back_on_its_own_data() -> None:
     for faults, finite in (((), True), ((LossyChannel(0.5),), False)):
         env: Any = Privatize(recommender_v0.population(1, **SMALL), "statistics", TreeAggregation(0.1))

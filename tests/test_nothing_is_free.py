@@ -17,6 +17,7 @@ from taciturn.envs.core import Array, ChannelConfig, PublicView, begin
 from taciturn.envs.core.public import _declares
 from taciturn.envs.recommender.sharing import Request, ThirdParty
 from taciturn.policies import DTPriDO, Policy, Random, TPriDO, Voter
+from taciturn.testing import policy_checks
 from taciturn.testing.policies import Play
 from taciturn.testing.schedules import schedule_is_public
 from taciturn.wrappers import (
@@ -293,6 +294,17 @@ PLAYS = [play(name) for name in sorted(PUBLIC)] + [
 @pytest.mark.parametrize("played", PLAYS, ids=repr)
 def test_a_declared_schedule_is_public(played: Play) -> None:
     schedule_is_public(played)
+
+
+def test_checks_of_a_policy_have_it_where_it_applies() -> None:
+    for name, world, params, given, there in (
+        ("CDPMAB", "federated_bandit_v0", ARMS, {}, True),
+        ("TPriDO", "recommender_v0", SHOP, {"threshold": ALWAYS}, True),
+        ("TPriDO", "recommender_v0", SHOP, {}, False),
+        ("PPCL", "gossip_bandit_v0", {"num_agents": 5, "horizon": 3.0}, {}, False),
+    ):
+        names = {check.kind for check in policy_checks(name, world, params, given=given)}
+        assert ("schedule_is_public" in names) == there
 
 
 def test_who_declares_a_public_schedule() -> None:

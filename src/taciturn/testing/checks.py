@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from taciturn.testing import forms, interfaces, policies, populations
+from taciturn.testing import forms, interfaces, policies, populations, schedules
 from taciturn.testing.cases import WORLD_CHECKS, Case, Check
 from taciturn.testing.policies import Play
 
 # Each of these modules enters its checks into WORLD_CHECKS.
-__all__ = ["check_policy", "check_world", "forms", "interfaces", "policy_checks", "populations", "world_checks"]
+__all__ = [
+    "check_policy", "check_world", "forms", "interfaces", "policy_checks", "populations", "schedules", "world_checks",
+]  # fmt: skip
 
 
 def world_checks(world: Case | str, params: Mapping[str, Any] | None = None, **options: Any) -> list[Check]:
@@ -42,7 +44,11 @@ def check_world(world: str, params: Mapping[str, Any] | None = None, **options: 
 
 def policy_checks(policy: str, world: str, params: Mapping[str, Any] | None = None, **options: Any) -> list[Check]:
     """The checks that apply to a policy in a small world: see `Play` for the arguments."""
-    return policies.policy_checks(Play(policy, world, params, **options))
+    play = Play(policy, world, params, **options)
+    found = policies.policy_checks(play)
+    if schedules.declares_a_public_schedule(play):
+        found.append(Check("schedule_is_public", partial(schedules.schedule_is_public, play)))
+    return found
 
 
 def check_policy(policy: str, world: str, params: Mapping[str, Any] | None = None, **options: Any) -> None:

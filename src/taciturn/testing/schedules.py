@@ -10,10 +10,20 @@ from taciturn.envs.core.public import has_public_schedule
 from taciturn.privacy.mechanisms import Laplace, Mechanism, TreeAggregation
 from taciturn.testing.policies import Play
 
-__all__ = ["schedule_is_public"]
+__all__ = ["declares_a_public_schedule", "schedule_is_public"]
 
 NOISE: dict[str, Mechanism] = {"vector": Laplace(1.0), "bounded": Laplace(1.0), "stream": TreeAggregation(1.0)}
 REPLICAS = 3
+
+
+def declares_a_public_schedule(play: Play) -> bool:
+    """Whether agents decide when to send there, and the policy declares that its schedule is public."""
+    population, policy = play.population(1), play.make()
+    if not any(channel.agents_decide for channel in population.channels.values()):
+        return False
+    population.reset(seed=0)
+    policy.reset(population, population.stream("policy"), play.role(population))
+    return has_public_schedule(policy)
 
 
 def schedule_is_public(play: Play) -> None:

@@ -210,7 +210,7 @@ class KaryRandomizedResponse(Mechanism):
     ) -> None:
         if budget is None:
             if epsilon is None:
-                raise ValueError("epsilon or budget (the paper's e, of which epsilon is log(1 + e)) must be given")
+                raise ValueError("epsilon must be given, or budget, the paper's e, of which epsilon is log(1 + e)")
             budget = math.expm1(number("epsilon", epsilon, above=0, below=700))
         elif epsilon is not None and epsilon != math.log1p(checks.level("budget", budget)):
             raise ValueError(

@@ -3,8 +3,8 @@
 First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the same votes with the
 same luck, which is checked before the clock starts. Then every registered world with as many agents under random actions, beside its twin
 of `by_hand.py`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm elimination has one agent, who coordinates 1,000. They
-take turns within one process, and the CPU time of steps alone is counted. By hand, infos are made at every step; ours are computed when
-they are read, and nobody reads them.
+take turns within one process, and the CPU time of steps alone is counted. Both make
+all infos at every step.
 """
 
 import os

@@ -1,9 +1,7 @@
 """What the interfaces do beyond what `taciturn.testing.interfaces` checks of every world: info, seats, parameters, masks."""
 
-import copy
 import inspect
 import json
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +16,8 @@ import worlds as tiny
 from cases import CASES, MADE, ONE_ROLE, OTHERS, SMALL
 
 from taciturn import registry
-from taciturn.envs.core import AECView, Array, LazyInfo, ParallelView, Seat, SingleEnv, World
+from taciturn.envs.core import AECView, Array, ParallelView, Seat, SingleEnv, World
+from taciturn.envs.federated_bandit import arm_elimination
 from taciturn.policies import PPCL
 from taciturn.testing.cases import by_agent, draw
 from taciturn.wrappers import (
@@ -54,39 +53,6 @@ class Secretive(tiny.Consensus):
 
     def empty_info(self) -> dict[str, Any]:
         return {"time": 0}
-
-
-def test_a_lazy_info_is_a_dict_that_is_computed_once_when_it_is_read() -> None:
-    entries: dict[str, Any] = {"a": 1, "b": [2]}
-    computed: list[int] = []
-
-    def compute() -> dict[str, Any]:
-        computed.append(1)
-        return dict(entries)
-
-    def make() -> LazyInfo:
-        return LazyInfo(compute, {"a", "b"})
-
-    reads: list[Callable[[Any], Any]] = [
-        dict, lambda x: {**x}, lambda x: x | {}, lambda x: {} | x, copy.copy, copy.deepcopy, LazyInfo.copy,
-        lambda x: pickle.loads(pickle.dumps(x)), lambda x: json.loads(json.dumps(x)), lambda x: (lambda **y: y)(**x),
-        lambda x: eval(repr(x)), lambda x: dict(x.items()), lambda x: {key: x[key] for key in x},
-        lambda x: dict(zip(x, x.values(), strict=True)), lambda x: x | {"a": 1}, lambda x: {"a": 0} | x,
-    ]  # fmt: skip
-    for i, read in enumerate(reads):
-        assert read(make()) == entries
-        assert len(computed) == i + 1
-    info = make()
-    assert info.get("c", 3) == 3
-    assert len(computed) == len(reads)
-    assert (info.get("a"), info.pop("a"), dict(info)) == (1, 1, {"b": [2]})
-    info = make()
-    info["c"] = 3
-    info |= {"d": 4}
-    assert info == {"a": 1, "b": [2], "c": 3, "d": 4}
-    assert make() == make() == entries == make()
-    assert make() != {}
-    assert (len(make()), bool(make()), "a" in make(), "c" in make(), list(make())) == (2, True, True, False, ["a", "b"])
 
 
 def test_what_a_turn_leaves_out_is_filled_in_and_what_is_not_declared_is_refused() -> None:
@@ -289,6 +255,26 @@ def test_views_refuse_what_they_cannot_show() -> None:
     for view in (SingleEnv, ParallelView, AECView):
         with pytest.raises(ValueError, match="needs a population of one replica, but num_envs is 2"):
             view(CASES["corridor"].population(num_envs=2))
+
+
+def test_max_cycles_names_a_horizon_with_as_many_cycles() -> None:
+    waits = {"server_0": 1}
+    once = {"coordinator_0": arm_elimination.action(0.0, 1.0, 1.0)}
+    for name, given, actions in (
+        ("gossip_bandit_v0", {"num_agents": 7, "rate": 2.0}, None), ("round_stopping_v0", {"slot_time": 0.5}, waits),
+        ("federated_training_v0", {}, waits), ("arm_elimination_v0", {"num_arms": 4}, once),
+    ):  # fmt: skip
+        world = registry.make_world(name)
+        with pytest.raises(ValueError, match=r"give its horizon, .*; horizon=\S+ has about 300 cycles") as error:
+            world.population(max_cycles=300, **given)
+        horizon = float(str(error.value).split("horizon=")[1].split()[0])
+        env = world.parallel_env(horizon=int(horizon) if name == "arm_elimination_v0" else horizon, **given)
+        env.reset(seed=0)
+        cycles = 0
+        while env.agents:
+            env.step(actions or {agent: env.action_space(agent).sample() for agent in env.agents})
+            cycles += 1
+        assert 200 <= cycles <= 400, (name, cycles)
 
 
 def test_max_cycles_is_horizon() -> None:

@@ -136,6 +136,8 @@ def test_k_ary_follows_the_papers_law(e: float, sampler: str) -> None:
     assert fits(np.bincount(y, minlength=5), law) > ALPHA
     assert mechanism.epsilon == pytest.approx(math.log(law[3] / law[0]))
     assert KaryRandomizedResponse.from_epsilon(mechanism.epsilon, 5).budget == pytest.approx(e)
+    assert KaryRandomizedResponse(epsilon=mechanism.epsilon, num_values=5).budget == pytest.approx(e)
+    assert KaryRandomizedResponse(e, 5, epsilon=mechanism.epsilon) == KaryRandomizedResponse(e, num_values=5)
 
 
 def test_k_ary_with_a_budget_each() -> None:
@@ -842,6 +844,7 @@ def test_parameters_are_checked(bad: Any) -> None:
         lambda: BitwiseRandomizedResponse(bad),
         lambda: KaryRandomizedResponse(bad, 3),
         lambda: KaryRandomizedResponse.from_epsilon(bad, 3),
+        lambda: KaryRandomizedResponse(num_values=3, epsilon=bad),
         lambda: UnaryEncoding(bad),
         lambda: Laplace(bad),
         lambda: Laplace(1.0, bad or 0),

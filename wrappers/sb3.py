@@ -1,16 +1,16 @@
 """A population as a Stable-Baselines3 VecEnv, in which every agent of every replica is one row."""
 
-from collections.abc import Sequence, Set
-from functools import cache, partial
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Population, picture
-from taciturn.envs.core.info import Info, LazyInfo
+from taciturn.envs.core.info import Info
+from taciturn.envs.core.render import Renderer
 from taciturn.envs.core.views import effective_actions
-from taciturn.validation import Array, missing_extra
+from taciturn.validation import Array, choice, missing_extra, shown
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
@@ -29,15 +29,19 @@ class RowsVecEnv(VecEnv):
     Args:
         population: replicas of a world with one role (or `Controlled`).
         seed: of the first reset.
+        render_mode: None, "ansi" or "rgb_array".
 
-    All rows of a replica have its info, and `TimeLimit.truncated`. A replica that ends is reset at once; its rows then also have their
-    `terminal_observation`.
+    Each row has an info of its own, with the values of its replica and `TimeLimit.truncated`. A replica that ends is reset at once; its
+    rows then also have their `terminal_observation`.
     """
 
-    def __init__(self, population: Population[Any], seed: int | None = None) -> None:
+    def __init__(
+        self, population: Population[Any], seed: int | None = None, render_mode: str | None = "rgb_array"
+    ) -> None:
         if len(population.roles) != 1:
             raise ValueError(f"population must have one role, not {list(population.roles)}: use Controlled")
         self.population, self._seed = population, seed
+        mode = choice("render_mode", render_mode, (None, "ansi", "rgb_array"))
         population.fix_spaces()
         self.role = next(iter(population.roles))
         role = population.roles[self.role]
@@ -46,10 +50,10 @@ class RowsVecEnv(VecEnv):
         except gymnasium.error.ResetNeeded:
             population.reset(seed=seed)
             self.rows = population.rows(self.role)
+        self._modes = [mode] * (population.num_envs * self.rows)
         super().__init__(population.num_envs * self.rows, role.layout.space(), role.action_space)
         self._shape = (population.num_envs, self.rows)
         self._actions: Array = np.zeros(0)
-        self._keys: Set[str] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.rows} rows a replica of {self.population!r}>"
@@ -74,7 +78,7 @@ class RowsVecEnv(VecEnv):
         infos = self._infos(step.info, step.truncated & ~step.terminated)
         if ended.any():
             for row in np.flatnonzero(np.repeat(ended, self.rows)):
-                infos[row] = {**infos[row], "terminal_observation": observation[row]}
+                infos[row]["terminal_observation"] = observation[row]
             observation = self._flat(population.reset(where=ended)[0])
         reward = step.reward.reshape(-1).astype(np.float32)
         return observation, reward, np.repeat(ended, self.rows), infos
@@ -95,49 +99,68 @@ class RowsVecEnv(VecEnv):
         pass
 
     def get_images(self) -> Sequence[Array | None]:
-        return [picture(self.population, row // self.rows) for row in range(self.num_envs)]
+        drawn = [picture(self.population, replica) for replica in range(self.population.num_envs)]
+        return [drawn[row // self.rows] for row in range(self.num_envs)]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """The value of an attribute for each of these rows. All rows have their population's; `render_mode` and `action_masks` they have
+        themselves."""
+        rows = self._some(indices)
         if attr_name == "action_masks":
             self._check_masks()
-            return [lambda row=row: self.action_masks()[row] for row in self._get_indices(indices)]
-        value = None if attr_name == "render_mode" else getattr(self.population, attr_name)
-        return [value for _ in self._get_indices(indices)]
+            return [lambda row=row: self.action_masks()[row] for row in rows]
+        if attr_name == "render_mode":
+            return [self._modes[row] for row in rows]
+        value = getattr(self.population, attr_name)
+        return [value for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise AttributeError(f"{attr_name} cannot be set on a RowsVecEnv: make a new population")
+        """Set `render_mode`, the only attribute that a row has to itself and that can be set."""
+        rows = self._some(indices)
+        if attr_name != "render_mode":
+            raise AttributeError(f"{attr_name} cannot be set on a RowsVecEnv: make a new population")
+        choice("render_mode", value, (None, "ansi", "rgb_array"))
+        for row in rows:
+            self._modes[row] = value
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        """What a method returns for each of these rows: `action_masks` and `render` are of the row, others of its population, which is
+        called once. Those that would change other rows too are refused unless all rows are meant.
+
+        Raises:
+            ValueError: `reset` or `step` for some of the rows only.
+        """
+        rows = self._some(indices)
         if method_name == "action_masks":
             masks = self.action_masks()
-            return [masks[row] for row in self._get_indices(indices)]
+            return [masks[row] for row in rows]
+        if method_name == "render":
+            return [Renderer(self.population, self._modes[row], row // self.rows).frame() for row in rows]
+        if method_name in ("reset", "step", "advance") and set(rows) != set(range(self.num_envs)):
+            raise ValueError(f"indices must be all rows for {method_name!r}, which changes all, not {shown(indices)}")
         value = getattr(self.population, method_name)(*method_args, **method_kwargs)
-        return [value for _ in self._get_indices(indices)]
+        return [value for _ in rows]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        return [False for _ in self._get_indices(indices)]
+        return [False for _ in self._some(indices)]
+
+    def _some(self, indices: Any) -> list[int]:
+        """The rows that are meant; ValueError if there is no such row."""
+        rows = [int(row) for row in self._get_indices(indices)]
+        if not all(-self.num_envs <= row < self.num_envs for row in rows):
+            raise ValueError(f"indices must be numbers of rows, from 0 to {self.num_envs - 1}, not {shown(indices)}")
+        return [row % self.num_envs for row in rows]
 
     def _infos(self, info: Info, truncated: Array) -> list[Info]:
-        """The infos of all rows; the rows of a replica share one."""
-        if self._keys is None:
-            self._keys = {key for key in info if key[0] != "_"} | {"TimeLimit.truncated"}
-        by_replica = cache(partial(self._by_replica, info, truncated))
-
-        def one(replica: int) -> Info:
-            return by_replica()[replica]
-
-        replicas = [LazyInfo(partial(one, i), self._keys) for i in range(self.population.num_envs)]
-        return [told for told in replicas for _ in range(self.rows)]
-
-    def _by_replica(self, info: Info, truncated: Array) -> list[Info]:
-        """The entries of `_infos` by replica."""
+        """The infos of all rows."""
         info = info | {"TimeLimit.truncated": truncated}
         columns = {
-            key: values.tolist() if values.ndim == 1 else list(values)
+            key: values.tolist() if values.ndim == 1 else list(values.copy())
             for key, values in info.items()
             if key[0] != "_" and not isinstance(values, dict)
         }
-        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        told = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return told if self.rows == 1 else [one.copy() for one in told for _ in range(self.rows)]
 
     def _flat(self, observation: Array) -> Array:
         return observation.reshape(self.num_envs, -1)

@@ -2,7 +2,6 @@
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
 from taciturn.envs.core.controlled import Controlled, Played, Seat
-from taciturn.envs.core.info import LazyInfo
 from taciturn.envs.core.population import (
     Acts,
     NotPrivate,
@@ -23,7 +22,7 @@ from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
-    "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout", "LazyInfo",
+    "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout",
     "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Role", "Rollout", "Seat", "SingleEnv", "Step", "Streams",
     "Transition", "VectorView", "World", "as_policies", "begin", "choice", "integer", "join", "number", "picture", "select",
     "updated", "vector",

@@ -1,15 +1,15 @@
 """A world seen by some of its agents, while policies play the others: by one role (`Controlled`), or by one agent (`Seat`)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Self
 
 import numpy as np
 
 from taciturn.envs.core.channel import ChannelConfig
-from taciturn.envs.core.info import Info, LazyInfo, latest, overlaid
+from taciturn.envs.core.info import Info, latest, overlaid
 from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
@@ -42,7 +42,7 @@ class Played(Population[Any]):
         self.inner, self.role, self.others, purpose = population, role, dict(others), population.purpose
         super().__init__(population.params, population.num_envs)
         self.purpose = purpose
-        self.channels, self.hidden = population.channels, population.hidden
+        self.channels, self.hidden, self.hidden_state = population.channels, population.hidden, population.hidden_state
         self.channel_configs = population.channel_configs
         self._rollout = Rollout(population, self.others)
 
@@ -128,8 +128,8 @@ class Controlled(Played):
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin(self.others)
-        _, info = self._follow(info)
-        return self.observe(), info
+        _, steps = self._follow()
+        return self.observe(), _together(steps, info)
 
     def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> Info:
         """Reset some replicas: the other roles open their cycle there while the remaining replicas wait."""
@@ -142,7 +142,7 @@ class Controlled(Played):
             inner._turn = turn
             raise
         inner.terminated = inner.terminated | ~where
-        _, info = self._follow(info)
+        info = _together(self._follow()[1], info)
         self.terminated = inner.terminated = np.where(where, inner.terminated, terminated)
         self.truncated = inner.truncated = np.where(where, inner.truncated, truncated)
         if not (where | terminated | truncated).all():
@@ -153,22 +153,28 @@ class Controlled(Played):
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
         step = self._rollout.play({self.role: self.inner_action(chosen)})
-        more, info = self._follow(step.info)
-        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, info)
+        more, steps = self._follow()
+        told = partial(_together, [step, *steps])
+        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, told)
 
     def inner_action(self, action: Array) -> Array:
         """What the role does in the inner population for an action here, [B, rows, ...] each."""
         return action
 
-    def _follow(self, info: Info) -> tuple[Any, Info]:
-        """Play the other roles until it is this role's turn again; return this role's summed reward, and `info` with what they add."""
-        inner, reward = self.inner, 0.0
+    def _follow(self) -> tuple[Any, list[Step]]:
+        """Play the other roles until it is this role's turn again; return this role's summed reward, and their steps."""
+        inner, reward, steps = self.inner, 0.0, []
         while self.role not in inner.turn and not inner.done.all():
             step = self._rollout.play()
             reward += step.reward.get(self.role, 0.0)
-            info = LazyInfo(partial(latest, info, step.info))
+            steps.append(step)
         self._keep_up()
-        return reward, info
+        return reward, steps
+
+
+def _together(steps: Sequence[Step], info: Info | None = None) -> Info:
+    """What steps in a row tell together, after `info` if that is given."""
+    return reduce(latest, [*([] if info is None else [info]), *(step.info for step in steps)])
 
 
 class _Guided:

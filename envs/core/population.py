@@ -3,16 +3,16 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from weakref import ref
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
-from taciturn.envs.core.info import Info, LazyInfo, picked
+from taciturn.envs.core.info import Info, Told, picked
 from taciturn.envs.core.public import Fast, PublicView, fast_form, has_public_schedule
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 S = TypeVar("S")
-Transition = tuple[S, dict[str, Array], Array, Array, Info]
+Transition = tuple[S, dict[str, Array], Array, Array, Told]
 
 
 class Acts(Protocol):
@@ -41,14 +41,56 @@ class Acts(Protocol):
         """Learn from one step: reward [B, rows], done bool[B]."""
 
 
-class Step(NamedTuple):
-    """What `Population.step` returns; with several roles, observation and reward are dicts by role."""
+class Step:
+    """What `Population.step` returns; with several roles, observation and reward are dicts by role.
 
-    observation: Any
-    reward: Any
-    terminated: Array
-    truncated: Array
-    info: Info
+    It unpacks as (observation, reward, terminated, truncated, info), and is indexed so. The info is a plain dict, computed when it is
+    first asked for: most loops over arrays never ask.
+    """
+
+    __slots__ = ("_told", "observation", "reward", "terminated", "truncated")
+
+    def __init__(self, observation: Any, reward: Any, terminated: Array, truncated: Array, told: Told) -> None:
+        self.observation, self.reward, self.terminated, self.truncated = observation, reward, terminated, truncated
+        self._told = told
+
+    @property
+    def info(self) -> Info:
+        if callable(self._told):
+            self._told = self._told()
+        return self._told
+
+    def __getitem__(self, place: int) -> Any:
+        return getattr(self, ("observation", "reward", "terminated", "truncated", "info")[place])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.__getitem__, range(5))
+
+    def __reduce__(self) -> Any:
+        return Step, tuple(self)
+
+
+class _Telling:
+    """Makes the info of one step of a population.
+
+    What was spent by the end of the step takes long to add up, and is another number later. As the population plays on, it adds it up for
+    a step that somebody still holds (`Population._settle`), which few do.
+    """
+
+    __slots__ = ("__weakref__", "info", "live", "population", "spent")
+
+    def __init__(self, population: "Population[Any]", info: Told, live: Array) -> None:
+        self.population, self.info, self.live = population, info, live
+        self.spent: Info | None = None
+
+    def __call__(self) -> Info:
+        info = self.info() if callable(self.info) else self.info
+        spent = self.population._spent_so_far() if self.spent is None else self.spent
+        return self.population._all_told(info, self.live, spent)
+
+
+def _nobody() -> None:
+    """A reference to no telling."""
 
 
 class Population(ABC, Generic[S]):
@@ -74,6 +116,7 @@ class Population(ABC, Generic[S]):
         clock_unit: what the clock counts; "step" if every step adds one.
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
         hidden: the attributes of the parameters that agents must not know.
+        hidden_state: the fields of the state that they must not know, beside those that are called like a hidden parameter.
         jumps: the fast forms that the world can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism, budget or fault
             may be installed on them.
@@ -84,6 +127,7 @@ class Population(ABC, Generic[S]):
     clock_unit: str = "step"
     aliases: Mapping[str, str] = {}
     hidden: frozenset[str] = frozenset()
+    hidden_state: frozenset[str] = frozenset()
     jumps: Mapping[str, type[Fast]] = {}
     jump_sends_messages: bool = False
     turns: tuple[tuple[str, ...], ...] | None = None
@@ -117,6 +161,7 @@ class Population(ABC, Generic[S]):
         self._nothing: Info | None = None
         self._sent: list[int] | None = None
         self._spent: Info = {}
+        self._telling: Callable[[], _Telling | None] = _nobody
         self._turn = 0
 
     # What a world writes.
@@ -140,8 +185,8 @@ class Population(ABC, Generic[S]):
         Returns:
             (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
             [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
-            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out. Few loops read infos, so one that
-            takes time to compute is a `LazyInfo` of what does not change later, such as states.
+            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out. Few loops over arrays read infos,
+            so one that takes time to compute is given as a function that makes it, of what does not change later, such as states.
         """
 
     def empty_info(self) -> Info:
@@ -202,6 +247,11 @@ class Population(ABC, Generic[S]):
         """The time that has passed, float64[B], in the unit `clock_unit`; unless a world says otherwise, its state's `time`."""
         state: Any = self.state
         return np.asarray(state.time, np.float64)
+
+    @classmethod
+    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
+        """What one step adds to a clock that does not count steps, about, and ", if ..." in words, where that depends on the actions."""
+        raise NotImplementedError
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`."""
@@ -306,11 +356,22 @@ class Population(ABC, Generic[S]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.num_envs} x {shown(self.params)}>"
 
-    def _told(self, info: Info, live: Array) -> Info:
-        """The info of a step: what `transition` gave and what was spent, with all keys, and all masks, which hold where `live` bool[B]."""
-        if not isinstance(info, LazyInfo):
-            self._declared(info)
-        return LazyInfo(partial(self._all_told, info, live, self._spent_so_far()))
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_telling": _nobody}
+
+    def _tell(self, told: Told, live: Array) -> _Telling:
+        """The info of a step: what `transition` told and what was spent, with all keys, and all masks, which hold where `live` bool[B]."""
+        if not callable(told):
+            self._declared(told)
+        telling = _Telling(self, told, live)
+        self._telling = ref(telling)
+        return telling
+
+    def _settle(self) -> None:
+        """Before more is spent, add up what was for the last step, if it is still held and its info has not been asked for."""
+        telling = self._telling()
+        if telling is not None and telling.spent is None:
+            telling.spent = self._spent_so_far()
 
     def _declared(self, info: Info) -> Info:
         """The keys of infos, with their values where nothing is told; ValueError if `info` has others."""
@@ -324,7 +385,7 @@ class Population(ABC, Generic[S]):
         return self._nothing
 
     def _all_told(self, info: Info, live: Array, spent: Info) -> Info:
-        """The entries of `_told`; `spent` as it was when the step ended."""
+        """The entries of `_tell`; `spent` as it was when the step ended."""
         nothing = self._declared(info)
         all_live, nobody = bool(live.all()), np.zeros_like(live)
         told: Info = {}
@@ -406,6 +467,7 @@ class Population(ABC, Generic[S]):
             if self._turn != 0 and not where.all():
                 raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
             before = self.state
+        self._settle()
         if seed is not None or self.streams is None:
             self.streams = Streams(seed, self.purpose)
         if where is None:
@@ -431,7 +493,7 @@ class Population(ABC, Generic[S]):
             self.terminated = self.terminated & ~where
             self.truncated = self.truncated & ~where
             self._state = select(where, self.initial(), before)
-        return self.observe(), self._told({}, np.ones(self.num_envs, np.bool_) if where is None else where.copy())
+        return self.observe(), self._tell({}, np.ones(self.num_envs, np.bool_) if where is None else where.copy())()
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""
@@ -492,10 +554,11 @@ class Population(ABC, Generic[S]):
         state, frozen = self._running()
         some_frozen = bool(frozen.any())
         checked = self._checked(actions)
+        self._settle()
         for channel in self.channels.values():
             channel.live = ~frozen
-        new, reward, terminated, truncated, info = self.transition(state, checked)
-        info = self._told(info, ~frozen)
+        new, reward, terminated, truncated, told = self.transition(state, checked)
+        told = self._tell(told, ~frozen)
         for channel in self.channels.values():
             if channel.config.budget is not None:
                 truncated = truncated | channel.stopped
@@ -508,7 +571,7 @@ class Population(ABC, Generic[S]):
         if self.turns is not None:
             self._turn = (self._turn + 1) % len(self.turns)
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
-        return Step(self.observe(), reward if only is None else reward[only], terminated, truncated, info)
+        return Step(self.observe(), reward if only is None else reward[only], terminated, truncated, told)
 
     def observe(self) -> Any:
         """Observations [B, rows, D] of the agents that act next, by role if the world has several roles."""
@@ -544,6 +607,7 @@ class Population(ABC, Generic[S]):
         forms = {role: fast_form(policies[role], self.view(policies[role])) for role in self.roles}
         if not all(isinstance(forms[role], kind) for role, kind in self.jumps.items()):
             return False
+        self._settle()
         self.jump(forms, policies, until)
         return True
 

@@ -1,7 +1,9 @@
 """The standard interfaces: thin views of a `Population`, each written once for all worlds."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from copy import deepcopy
+from dataclasses import fields
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -10,7 +12,7 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from taciturn.envs.core.info import Info, LazyInfo, latest, masked, overlaid
+from taciturn.envs.core.info import Info, latest, masked, overlaid
 from taciturn.envs.core.population import Population, Step
 from taciturn.envs.core.render import RENDER_MODES, Renderer
 from taciturn.validation import Array, array_of, choice, mapping, shown
@@ -20,8 +22,11 @@ __all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView", "effective_acti
 
 def _one(info: Info) -> Info:
     """The info of the only replica, without masks and values by agent: plain Python values and arrays [K]."""
-    entries = {key: value[0] for key, value in info.items() if key[0] != "_" and not isinstance(value, dict)}
-    return {key: entry.item() if isinstance(entry, np.generic) else entry for key, entry in entries.items()}
+    return {
+        key: value.item() if value.ndim == 1 else value[0].copy()
+        for key, value in info.items()
+        if key[0] != "_" and not isinstance(value, dict)
+    }
 
 
 def _whole(info: Info) -> Info:
@@ -107,7 +112,7 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
     def _told(self, info: Info) -> Info:
         mask = self.population.action_mask(self.role)
         own: Info = {} if mask is None else {"action_mask": mask[0, 0].astype(np.int8)}
-        return LazyInfo(lambda: _one(info) | own)
+        return _one(info) | own
 
 
 class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
@@ -198,8 +203,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return observation[:, 0], reward[:, 0], terminated & ~fresh, truncated & ~fresh, self._told(info)
 
     def _told(self, info: Info) -> Info:
-        mask = self._mask()
-        return LazyInfo(lambda: _whole(info) | mask)
+        return _whole(info) | self._mask()
 
     def _mask(self) -> Info:
         mask = self.population.action_mask(self.role)
@@ -217,7 +221,7 @@ class _Agents(_OneReplica):
     """Common part of the two PettingZoo views: names and spaces."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
-        alike = type(population).acting is Population.acting
+        alike = type(population).acting is Population.acting and population.turns is None
         super().__init__(population, render_mode, is_parallelizable=alike)
         self.possible_agents = list(population.possible_agents)
         self.agents: list[str] = []
@@ -234,6 +238,13 @@ class _Agents(_OneReplica):
         self._nothing = dict.fromkeys(self.possible_agents, 0.0)
         self._seen: dict[str, Array] = {}
         self._shown: dict[str, Array] = {}
+        self._noted: Any = None
+        self.truth_in_state = False
+        self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}
+
+    def _check_begun(self, what: str) -> None:
+        if self._noted is None:
+            raise gymnasium.error.ResetNeeded(f"no run of {self.population.name} has begun: call reset() before {what}")
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
         return self.observation_spaces[agent]
@@ -275,46 +286,73 @@ class _Agents(_OneReplica):
             self._seen[role] = self.population.observe_role(self.population.state, role, rows)[0]
         return self._seen[role]
 
-    def _infos(self, info: Info) -> dict[str, Info]:
-        """Every agent's info: the values of the replica, and the agent's own entry of values given by role.
+    def _note(self, info: Info) -> None:
+        """Keep what the agents are told of this moment, for `_told`."""
+        population = self.population
+        by_role = {key: values for key, values in info.items() if isinstance(values, Mapping)}
+        acting = {role: population.acting(role) for role in self._of}
+        masks = {role: population.action_mask(role) for role in self._of}
+        self._noted = _one(info), by_role, population.turn, acting, masks
 
-        Where few act at a time, `acting` says whether the agent acts next; if nothing is given by role, those who do not share one dict.
+    def _told(self, role: str, some: slice) -> list[Info]:
+        """The infos of the agents of a role in a slice, each a dict of its own: the values of the replica, the agent's own entry of values
+        given by role, and its mask. Where few act at a time, `acting` says whether the agent acts next.
         """
-        acting = {role: self.population.acting(role) for role in self._of}
-        masks = {role: self.population.action_mask(role) for role in self._of}
-        return LazyInfo(partial(self._by_agent, info, self.population.turn, acting, masks))
-
-    def _by_agent(
-        self, info: Info, turn: tuple[str, ...], acting: dict[str, Array | None], masks: dict[str, Array | None]
-    ) -> dict[str, Info]:
-        """The entries of `_infos`: `turn`, `acting` and `masks` are as they were when the step ended."""
-        common = _one(info)
-        few = [role for role, rows in acting.items() if rows is not None]
-        if few:
-            common["acting"] = False
-        alike = len(few) == len(acting) and all(mask is None for mask in masks.values())
-        if alike and not any(isinstance(value, Mapping) for value in info.values()):
-            infos = dict.fromkeys(self.possible_agents, common)
-        else:
-            infos = {agent: common.copy() for agent in self.possible_agents}
-        for role in turn if few else ():
-            rows = acting[role]
-            for i in range(len(self._of[role])) if rows is None else rows[0]:
-                infos[self._of[role][i]] = infos[self._of[role][i]] | {"acting": True}
-        for key, by_role in info.items():
-            if isinstance(by_role, Mapping):
-                for role, values in by_role.items():
-                    for agent, value in zip(self._of[role], values[0].tolist(), strict=True):
-                        infos[agent][key] = value
-        for role, mask in masks.items():
-            if mask is not None:
-                whose, every = acting[role], mask[0].astype(np.int8)
-                if whose is not None:  # nothing that the others do has an effect
-                    every = np.zeros((len(self._of[role]), mask.shape[-1]), np.int8)
-                    every[whose[0]] = mask[0]
-                for agent, agent_mask in zip(self._of[role], every, strict=True):
-                    infos[agent]["action_mask"] = agent_mask
+        common, by_role, turn, acting, masks = self._noted
+        size, rows, mask = len(self._of[role]), acting[role], masks[role]
+        whose = slice(None) if rows is None else rows[0]
+        columns: dict[str, Any] = {}
+        if any(few is not None for few in acting.values()):
+            acts = np.zeros(size, np.bool_)
+            acts[whose] = role in turn
+            columns["acting"] = acts[some].tolist()
+        columns |= {key: values[role][0][some].tolist() for key, values in by_role.items() if role in values}
+        if mask is not None:
+            every = np.zeros((size, *mask.shape[2:]), np.int8)
+            every[whose] = mask[0]  # nothing that the others do has an effect
+            columns["action_mask"] = every[some]
+        infos = [common.copy() for _ in self._of[role][some]]
+        for key, column in columns.items():
+            for info, value in zip(infos, column, strict=True):
+                info[key] = value
         return infos
+
+    def _infos(self) -> dict[str, Info]:
+        """The infos of all agents."""
+        infos: dict[str, Info] = {}
+        for role, names in self._of.items():
+            infos.update(zip(names, self._told(role, slice(None)), strict=True))
+        return infos
+
+    def state(self) -> Array:
+        """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's `state`).
+
+        It holds what all agents know and have sent or not: whoever acts on it is outside every total of privacy. What is hidden from all
+        agents (`Population.hidden`, `hidden_state`), as the arms' means, is left out, unless the attribute `truth_in_state` is True.
+        """
+        space = self.state_space
+        return np.clip(self._numbers(self.population.state), space.low, space.high)
+
+    @property
+    def state_space(self) -> gymnasium.spaces.Box:
+        """A Box of float32 [D], as wide as finite numbers are: a number that is still infinite, as a time not yet reached, is its bound."""
+        if self.truth_in_state not in self._state_spaces:
+            population = self.population
+            if population._state is None:
+                population = deepcopy(population)  # a state has one size in all runs
+                population.reset(seed=0)
+            most = np.finfo(np.float32).max
+            shape = self._numbers(population.state).shape
+            self._state_spaces[self.truth_in_state] = gymnasium.spaces.Box(-most, most, shape, np.float32)
+        return self._state_spaces[self.truth_in_state]
+
+    def _numbers(self, state: Any) -> Array:
+        """The fields of a state as float32 [D], without what is hidden unless `truth_in_state` says so."""
+        population = self.population
+        secret = frozenset() if self.truth_in_state else population.hidden | population.hidden_state
+        parts = [np.ravel(getattr(state, one.name)[0]) for one in fields(state) if one.name not in secret]
+        with np.errstate(over="ignore"):
+            return np.concatenate(parts).astype(np.float32)
 
 
 def _copy_space(space: gymnasium.spaces.Space[Any]) -> gymnasium.spaces.Space[Any]:
@@ -343,12 +381,14 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         _, info = self._open(first, info)
         self.agents = list(self.possible_agents)
         self._renderer.update()
-        return self._observations(), self._infos(info)
+        self._note(info)
+        return self._observations(), self._infos()
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
         population = self.population
+        self._check_begun("step()")
         if not self.agents:
             raise gymnasium.error.ResetNeeded(f"every agent of {population.name} is done: call reset() before step()")
         taken = self._taken(actions)
@@ -362,11 +402,12 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         earned = self._nothing.copy()
         for role, values in rewards.items():
             earned.update(zip(self._of[role], values.tolist(), strict=True))
-        infos = self._infos(info)
+        self._note(info)
         if terminated or truncated:
             self.agents = []
         self._renderer.update()
-        return self._observations(), earned, self._every[terminated].copy(), self._every[truncated].copy(), infos
+        ends = self._every[terminated].copy(), self._every[truncated].copy()
+        return self._observations(), earned, *ends, self._infos()
 
     def _taken(self, actions: dict[str, Any]) -> dict[str, Array]:
         """Actions by role, [1, rows, ...], checked before anything changes."""
@@ -388,7 +429,7 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         rewards: dict[str, Array] = {}
         for turn in (self.population.turns or ())[:-1]:
             step, earned = self._play({role: actions[role] for role in turn})
-            info = LazyInfo(partial(latest, step.info, info))
+            info = latest(step.info, info)
             for role, more in earned.items():
                 rewards[role] = rewards[role] + more if role in rewards else more
         return rewards, info
@@ -414,11 +455,12 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         self._cumulative_rewards = self._nothing.copy()
         self.terminations = self._every[False].copy()
         self.truncations = self._every[False].copy()
-        self.infos = self._infos(info)
+        self._note(info)
         self._begin_turn()
         self._renderer.update()
 
     def step(self, action: Any) -> None:
+        self._check_begun("step()")
         if not self.agents:
             raise gymnasium.error.ResetNeeded(
                 f"every agent of {self.population.name} is done: call reset() before step()"
@@ -450,11 +492,13 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
                 self._cumulative_rewards[names[i]] += value
         self.terminations = self._every[bool(step.terminated[0])].copy()
         self.truncations = self._every[bool(step.truncated[0])].copy()
-        self.infos = self._infos(step.info)
+        self._note(step.info)
         self._begin_turn()
         self._renderer.update()
 
     def _begin_turn(self) -> None:
+        self.__dict__.pop("infos", None)
+        self._last_infos: dict[str, Info] = {}
         self._collected: list[Any] = []
         if self.population.done[0]:
             self._order = list(self.agents)
@@ -476,13 +520,29 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         if self.agents:
             self.agent_selection = self.agents[0]
 
+    @cached_property
+    def infos(self) -> dict[str, Info]:
+        """See PettingZoo. They are made when they are first asked for: `last` needs only those of its agent."""
+        self._check_begun("infos")
+        return self._infos() | self._last_infos
+
+    def agent_iter(self, max_iter: int = 2**63) -> Any:
+        """See PettingZoo."""
+        self._check_begun("agent_iter()")
+        return super().agent_iter(max_iter)
+
     def last(self, observe: bool = True) -> tuple[Array | None, float, bool, bool, Info]:
         """See PettingZoo."""
-        agent, infos = self.agent_selection, self.infos
-        done = self.terminations[agent], self.truncations[agent]
-        # What is told of a buried agent goes with it.
-        info = infos[agent] if any(done) else LazyInfo(lambda: infos[agent])
-        return self.observe(agent) if observe else None, self._cumulative_rewards[agent], *done, info
+        self._check_begun("last()")
+        agent = self.agent_selection
+        known = self.__dict__.get("infos", self._last_infos)
+        if agent not in known:
+            role, row = self._place[agent]
+            (known[agent],) = self._told(role, slice(row, row + 1))
+        earned, terminated, truncated = (
+            self._cumulative_rewards[agent], self.terminations[agent], self.truncations[agent],
+        )  # fmt: skip
+        return self.observe(agent) if observe else None, earned, terminated, truncated, known[agent]
 
     def observe(self, agent: str) -> Array:
         if agent in self._shown:

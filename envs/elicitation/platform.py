@@ -46,7 +46,8 @@ class PlatformSide(Controlled):
 
     def step(self, actions: Any) -> Step:
         step = super().step(actions)
-        return step._replace(reward=step.reward / self.params.num_individuals)
+        reward = step.reward / self.params.num_individuals
+        return Step(step.observation, reward, step.terminated, step.truncated, lambda: step.info)
 
     def inner_action(self, action: Array) -> Array:
         share = (1 + action) / 2

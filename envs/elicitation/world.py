@@ -261,6 +261,7 @@ class Elicitation(Population[State]):
     clock_unit = "step"
     aliases: Mapping[str, str] = {"campaigns": "horizon"}
     hidden = frozenset({"theta"})
+    hidden_state = frozenset({"belief", "bound", "sums"})
     jumps: Mapping[str, type[Fast]] = {"individual": CommonBudget}
     turns = (("platform",), ("individual",))
 

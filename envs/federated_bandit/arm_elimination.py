@@ -61,7 +61,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Fast, Layout, LazyInfo, Role, Transition, World
+from taciturn.envs.core import Fast, Layout, Role, Transition, World
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.model import State as BanditState
 from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
@@ -120,6 +120,10 @@ class ArmElimination(FederatedBandit):
     jumps: Mapping[str, type[Fast]] = {}
     agents_decide = False
 
+    @classmethod
+    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
+        return params.arms, ", if each pulls every arm once and eliminates none"
+
     def make_roles(self) -> tuple[Role, ...]:
         arms = self.params.arms
         layout = Layout(
@@ -163,7 +167,10 @@ class ArmElimination(FederatedBandit):
         reward = -(p.num_agents * missing + cost) / (p.num_agents * self.params.horizon)
         nobody = np.zeros(self.num_envs, np.bool_)
         neighbour = self.neighbour_messages
-        info = LazyInfo(lambda: self.inform(new, neighbour) | {"slots": slots, "pulls": pulls})
+
+        def info() -> dict[str, Any]:
+            return self.inform(new, neighbour) | {"slots": slots, "pulls": pulls}
+
         return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.params.horizon, info
 
     def empty_info(self) -> dict[str, Any]:

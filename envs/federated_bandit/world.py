@@ -102,7 +102,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, LazyInfo, Population, Role, Transition, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit import drawing, model
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
@@ -180,6 +180,7 @@ class FederatedBandit(Population[State]):
     name = "federated_bandit"
     params: Params
     hidden = frozenset({"qualities"})
+    hidden_state = frozenset({"quality"})
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
     agents_decide: ClassVar[bool] = True  # when to upload
@@ -367,7 +368,7 @@ class FederatedBandit(Population[State]):
         new.time[:] += 1
         reward = drawn - self.communicate(new, asks, np.ones(self.num_envs, np.int64))
         nobody = np.zeros(self.num_envs, np.bool_)
-        info = LazyInfo(partial(self.inform, new, self.neighbour_messages))
+        info = partial(self.inform, new, self.neighbour_messages)
         return new, {"agent": reward}, nobody, new.time >= self.params.horizon, info
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:

@@ -86,7 +86,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, LazyInfo, Role, Transition, World, preferences, select, updated
+from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select, updated
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -238,6 +238,10 @@ class GossipBandit(SocialPopulation[State]):
     hidden = frozenset({"qualities"})
     jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
 
+    @classmethod
+    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
+        return 1 / (params.num_agents * params.rate), ""
+
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
         layout = Layout(counts=(p.num_options, 0, 1), received=(1, 0, 1), own=(p.num_options, 0, 1), q=(1, 0, 1))
@@ -311,9 +315,8 @@ class GossipBandit(SocialPopulation[State]):
             own = after.preference[np.arange(self.num_envs), state.ticker[:, 0]]
             reward = draw_signal(own, state.qualities, self.stream("rewards")) & happens
         new = self.schedule(after, np.where(happens, after.time, np.inf))
-        info = LazyInfo(
-            partial(self.inform, state, new, option, signal, happens, self.channels["preference"].config.mechanism)
-        )
+        mechanism = self.channels["preference"].config.mechanism
+        info = partial(self.inform, state, new, option, signal, happens, mechanism)
         truncated = new.due > self.params.horizon
         return new, {"agent": reward[:, None].astype(np.float64)}, np.zeros(self.num_envs, np.bool_), truncated, info
 

@@ -248,6 +248,7 @@ class Recommender(Population[State]):
     name = "recommender"
     params: Params
     hidden = frozenset({"family"})
+    hidden_state = frozenset({"weights", "directions", "phases", "matrix", "expected_reward", "regret"})
     jumps: Mapping[str, type[Fast]] = {"agent": RoundPlan}
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:

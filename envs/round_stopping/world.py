@@ -74,7 +74,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, LazyInfo, Population, Role, Transition, World, updated
+from taciturn.envs.core import Layout, Population, Role, Transition, World, updated
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping import drawing
 from taciturn.envs.round_stopping.model import (
@@ -207,6 +207,11 @@ class RoundStopping(Population[State]):
     params: Params
     clock_unit = "second"
     aliases: Mapping[str, str] = {"time_budget": "horizon"}
+    hidden_state = frozenset({"finish", "upload"})
+
+    @classmethod
+    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
+        return params.slot_time, ", if the server waits in most of them"
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
@@ -289,7 +294,7 @@ class RoundStopping(Population[State]):
         else:
             reward = np.where(closes, earned - p.price * (after.slots * p.slot_time + p.broadcast_time), 0.0)
             terminated = closes
-        info = LazyInfo(partial(self.step_info, after, new, closes, earned, complete))
+        info = partial(self.step_info, after, new, closes, earned, complete)
         return new, {"server": reward[:, None]}, terminated, np.zeros(self.num_envs, np.bool_), info
 
     def empty_info(self) -> dict[str, Any]:

@@ -99,7 +99,6 @@ from taciturn.envs.core import (
     ChannelConfig,
     Fast,
     Layout,
-    LazyInfo,
     Role,
     Transition,
     World,
@@ -257,6 +256,7 @@ class SocialBandit(SocialPopulation[State]):
     name = "social_bandit"
     params: Params
     hidden = frozenset({"qualities"})
+    hidden_state = frozenset({"expected_reward"})
     jumps: Mapping[str, type[Fast]] = {"agent": SocialRule}
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -372,7 +372,7 @@ class SocialBandit(SocialPopulation[State]):
         self.record_popularity(state)
         new, reward = self.adopt(state, actions["agent"])
         new = self.disseminate(new)
-        over, info = new.time >= self.params.horizon, LazyInfo(partial(self.inform, new))
+        over, info = new.time >= self.params.horizon, partial(self.inform, new)
         return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), over, info
 
     def empty_info(self) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class PaidPerSlot(RoundStopping):
     """The Lagrangian objective with time charged slot by slot instead of at the end: the same return, with less delay."""
 
     def transition(self, state: State, actions: dict[str, Array]) -> Any:
-        new, _, terminated, truncated, info = super().transition(state, actions)
+        new, _, terminated, truncated, told = super().transition(state, actions)
+        info = told() if callable(told) else told
         closes, price = info["_round_reward"], self.params.lambda_
         time = (new.total_slots - state.total_slots) * self.params.slot_time + closes * self.params.broadcast_time
         reward = np.where(closes, info["round_reward"], 0.0) - price * time

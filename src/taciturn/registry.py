@@ -12,6 +12,7 @@ import gymnasium
 import pettingzoo
 
 from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
+from taciturn.envs.core.render import RENDER_MODES
 from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter
 
@@ -240,6 +241,11 @@ def vector_env(
 ) -> VectorView:
     """Gymnasium's vector form of a world."""
     return VectorView(_gymnasium_form(entry(world), num_envs, parameters), autoreset_mode, render_mode)
+
+
+# By these, `gymnasium.make` knows what it can make of a mode, as `rgb_array_list` of `rgb_array`.
+single_env.metadata = {"render_modes": list(RENDER_MODES)}  # type: ignore[attr-defined]
+vector_env.metadata = {"render_modes": ["ansi", "rgb_array"]}  # type: ignore[attr-defined]
 
 
 def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from taciturn.privacy import checks
 from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
-from taciturn.validation import Array, choice, integer, number
+from taciturn.validation import Array, choice, integer, number, shown
 
 __all__ = ["BitwiseRandomizedResponse", "KaryRandomizedResponse", "UnaryEncoding", "k_ary_response"]
 
@@ -175,16 +175,21 @@ def _keep(values: Array, kept: Array, num_values: int, rng: Generator) -> Array:
     return answers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class KaryRandomizedResponse(Mechanism):
     """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1 / (e+M).
 
-    It is `epsilon`-DP with epsilon = log(1+e), not e; `from_epsilon` takes epsilon.
+    It is `epsilon`-DP with epsilon = log(1+e), not e: of all mechanisms only this one has another parameter than epsilon in the first
+    place. `KaryRandomizedResponse(epsilon=1.0, num_values=4)` is the mechanism at epsilon 1.
 
     Args:
         budget: the paper's e > 0.
         num_values: M >= 2.
         sampler: "fast", "exact" or "opendp".
+        epsilon: of one message, 0 < epsilon < 700, in place of `budget`.
+
+    Raises:
+        ValueError: neither or both of `budget` and `epsilon` are given (unless they agree), or a parameter is out of range.
     """
 
     payloads = frozenset({"categorical"})
@@ -195,16 +200,31 @@ class KaryRandomizedResponse(Mechanism):
     sampler: str = "fast"
     epsilon: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        budget = checks.level("budget", self.budget)
+    def __init__(
+        self,
+        budget: float | None = None,
+        num_values: int | None = None,
+        sampler: str = "fast",
+        *,
+        epsilon: float | None = None,
+    ) -> None:
+        if budget is None:
+            if epsilon is None:
+                raise ValueError("epsilon must be given, or budget, the paper's e, of which epsilon is log(1 + e)")
+            budget = math.expm1(number("epsilon", epsilon, above=0, below=700))
+        elif epsilon is not None and epsilon != math.log1p(checks.level("budget", budget)):
+            raise ValueError(
+                f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or not be given beside budget {budget!r}, not {shown(epsilon)}"
+            )
+        budget = checks.level("budget", budget)
         self._set(budget=budget, epsilon=math.log1p(budget))
-        self._set(num_values=integer("num_values", self.num_values, at_least=2, at_most=checks.MOST))
-        choice("sampler", self.sampler, ("fast", "exact", "opendp"))
+        self._set(num_values=integer("num_values", num_values, at_least=2, at_most=checks.MOST))
+        self._set(sampler=choice("sampler", sampler, ("fast", "exact", "opendp")))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, num_values: int, sampler: str = "fast") -> "KaryRandomizedResponse":
         """The mechanism that is `epsilon`-DP, for 0 < epsilon < 700."""
-        return cls(math.expm1(number("epsilon", epsilon, above=0, below=700)), num_values, sampler)
+        return cls(None, num_values, sampler, epsilon=epsilon)
 
     @property
     def p(self) -> float:

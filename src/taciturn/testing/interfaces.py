@@ -2,8 +2,10 @@
 
 import contextlib
 import copy
+import dataclasses
 import importlib.util
 import os
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,7 +19,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from taciturn import registry
-from taciturn.envs.core import AECView, ParallelView, VectorView
+from taciturn.envs.core import AECView, ParallelView, Played, VectorView
 from taciturn.testing.cases import (
     Case,
     by_agent,
@@ -36,7 +38,7 @@ from taciturn.wrappers.channels import added_configs
 with warnings.catch_warnings():
     # Its example environments are made in a way that PettingZoo itself no longer likes.
     warnings.filterwarnings("ignore", category=DeprecationWarning)
-    from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, render_test
+    from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, render_test, state_test
 
 
 def has_id(case: Case) -> bool:
@@ -44,8 +46,12 @@ def has_id(case: Case) -> bool:
     return case.has_id
 
 
+def installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
 def has_stable_baselines() -> bool:
-    return importlib.util.find_spec("stable_baselines3") is not None
+    return installed("stable_baselines3")
 
 
 @contextlib.contextmanager
@@ -205,6 +211,180 @@ def info_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> No
 @world_check(applies=has_id, over=dresses)
 def info_of_one_agent_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> None:
     assert_alike(infos_of_one_agent(case, dress, 80))
+
+
+def flat(info: dict[str, Any]) -> list[Any]:
+    """All values of an info, in order."""
+    return [x for value in info.values() for x in (flat(value) if isinstance(value, dict) else [value])]
+
+
+def assert_plain(infos: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """Each info is a dict, without methods of its own that code in C would pass by."""
+    kept = [info for _, info in infos]
+    assert all(type(info) is dict for info in kept)
+    if installed("tree"):
+        import tree
+
+        # It sorts the keys of a dict.
+        assert len(tree.flatten(kept[-1])) == len(flat(kept[-1]))
+    if installed("orjson"):
+        import orjson
+
+        for info in kept[-3:]:
+            assert orjson.loads(orjson.dumps(info, option=orjson.OPT_SERIALIZE_NUMPY)).keys() == info.keys()
+
+
+@world_check(over=dresses)
+def infos_are_plain_dicts(case: Case, dress: str) -> None:
+    assert_plain(infos_of_views(case, dress, 12))
+    env = dressed(case.parallel_env(), case, dress)
+    aec = dressed(case.env(), case, dress)
+    aec.reset(seed=0)
+    for infos in (env.reset(seed=0)[1], aec.infos):
+        assert type(infos) is dict
+        assert len({id(info) for info in infos.values()}) == len(infos)
+    if case.one_role and has_stable_baselines():
+        assert_plain(infos_of_rows(case, dress, 12))
+
+
+@world_check(applies=has_id, over=dresses)
+def infos_of_one_agent_are_plain_dicts(case: Case, dress: str) -> None:
+    assert_plain(infos_of_one_agent(case, dress, 20))
+    if installed("pyarrow"):
+        import pyarrow
+
+        env: Any = dressed(case.make(), case, dress)
+        env.action_space.seed(0)
+        for info in (env.reset(seed=0)[1], env.step(env.action_space.sample())[4]):
+            lists = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in info.items()}
+            np.testing.assert_equal(pyarrow.array([lists]).to_pylist(), [lists])
+            assert {field.name for field in pyarrow.array([info]).type} == set(info)
+
+
+@world_check(applies=has_id, api=True)
+def infos_can_be_made_again_from_their_entries(case: Case) -> None:
+    """As Gymnasium's `array_conversion` makes them, of which `NumpyToTorch` is made."""
+    for _, info in infos_of_one_agent(case, "plain", 8):
+        again = type(info)(**dict(info.items()))
+        assert list(again) == list(info)
+        assert all(again[key] is info[key] for key in info)
+
+
+def has_tensors(case: Case) -> bool:
+    return case.has_id and installed("torch") and installed("array_api_compat")
+
+
+@world_check(applies=has_tensors, api=True)
+def observations_and_infos_become_tensors(case: Case) -> None:
+    import torch
+    from gymnasium.wrappers import NumpyToTorch
+    from gymnasium.wrappers.vector import NumpyToTorch as VectorNumpyToTorch
+
+    plain: Any = case.make()
+    env: Any = NumpyToTorch(plain)
+    vector: Any = VectorNumpyToTorch(case.make_vec(num_envs=2, vectorization_mode="vector_entry_point"))
+    for one in (env, vector):
+        one.action_space.seed(0)
+        observation, info = one.reset(seed=0)
+        assert isinstance(observation, torch.Tensor)
+        kept = set(info)
+        for _ in range(5):
+            action = torch.as_tensor(one.action_space.sample())
+            observation, _, terminated, truncated, info = one.step(action)
+            assert isinstance(observation, torch.Tensor)
+            assert set(info) == kept
+            if one is env and (terminated or truncated):
+                one.reset()
+
+
+@world_check(api=True)
+def agents_that_act_in_turns_are_not_parallelizable(case: Case) -> None:
+    """PettingZoo's `aec_to_parallel` would play another game: what an agent sees changes within a cycle."""
+    env = case.env()
+    if not isinstance(env.population, Played):  # whose agent sees what others did meanwhile
+        assert env.metadata["is_parallelizable"] is not (case.one_by_one or case.phased)
+
+
+@world_check(api=True)
+def pettingzoo_state(case: Case) -> None:
+    with pettingzoo_warnings(case):
+        # As in a run that has just begun, and where the truth is all that there is to know.
+        warnings.filterwarnings("ignore", "State numpy array is all zeros|State is a single number")
+        state_test(case.env(), case.parallel_env())
+
+
+@world_check()
+def state_leaves_out_hidden_truth_unless_it_is_asked_for(case: Case) -> None:
+    env = case.parallel_env()
+    before = env.state_space
+    env.reset(seed=0)
+    population = env.population
+    known = {one.name for one in dataclasses.fields(population.state)}
+    assert population.hidden_state <= known
+    secret = (population.hidden | population.hidden_state) & known
+    public, state = env.state(), population.state
+    assert env.state_space is before
+    env.truth_in_state = True
+    whole = env.state()
+    sizes = {name: getattr(state, name)[0].size for name in known}
+    assert (public.size, whole.size) == (sum(sizes.values()) - sum(sizes[name] for name in secret), sum(sizes.values()))
+    assert env.state_space.contains(whole)
+    for name in known:
+        if sizes[name]:
+            other = np.where(np.isfinite(getattr(state, name)), 0.7 + 2.0 * getattr(state, name), 0.0)
+            population._state = dataclasses.replace(state, **{name: other})
+            env.truth_in_state = False
+            assert np.array_equal(env.state(), public) is (name in secret), name
+            env.truth_in_state = True
+            assert not np.array_equal(env.state(), whole), name
+
+
+@world_check(api=True)
+def nothing_is_played_before_a_reset(case: Case) -> None:
+    aec, parallel = case.env(), case.parallel_env()
+    for what, ask in (
+        (r"step\(\)", lambda: aec.step(None)), (r"last\(\)", lambda: aec.last()), (r"agent_iter\(\)", lambda: aec.agent_iter()),
+        (r"step\(\)", lambda: parallel.step({})),
+    ):  # fmt: skip
+        with raises(gymnasium.error.ResetNeeded, rf"no run of \w+ has begun: call reset\(\) before {what}"):
+            ask()
+
+
+@world_check(applies=lambda case: case.has_id, api=True)
+def frames_are_collected(case: Case) -> None:
+    env = case.make(render_mode="rgb_array_list")
+    env.reset(seed=0)
+    env.step(env.action_space.sample())
+    frames: Any = env.render()
+    assert [type(frame) for frame in frames] == [np.ndarray] * 2
+
+
+@world_check(applies=lambda case: case.one_role and has_stable_baselines())
+def rows_heed_indices(case: Case) -> None:
+    from stable_baselines3.common.vec_env import VecVideoRecorder
+
+    from taciturn.wrappers.sb3 import RowsVecEnv
+
+    rows = RowsVecEnv(case.population(2), seed=0)
+    rows.reset()
+    assert rows.render_mode == "rgb_array"
+    if installed("moviepy"):
+        with tempfile.TemporaryDirectory() as folder:
+            VecVideoRecorder(rows, folder, lambda step: False)
+    last = rows.num_envs - 1
+    assert rows.env_method("observe", indices=last)[0].shape[0] == 2
+    with raises(ValueError, "indices must be all rows for 'reset', which changes all, not"):
+        rows.env_method("reset", indices=[last])
+    with raises(ValueError, f"indices must be numbers of rows, from 0 to {last}, not"):
+        rows.get_attr("params", indices=[last + 1])
+    rows.set_attr("render_mode", "ansi", indices=last)
+    assert rows.get_attr("render_mode") == ["rgb_array"] * last + ["ansi"]
+    assert isinstance(rows.env_method("render", indices=last)[0], str)
+    with raises(AttributeError, "params cannot be set"):
+        rows.set_attr("params", None)
+    action = np.stack([rows.action_space.sample() for _ in range(rows.num_envs)])
+    infos = rows.step(action)[3]
+    assert len({id(info) for info in infos}) == len(infos) == rows.num_envs
 
 
 @world_check()

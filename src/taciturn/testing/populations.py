@@ -3,6 +3,7 @@
 import math
 import pickle
 from copy import deepcopy
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -114,14 +115,15 @@ def everything_says_what_it_is(case: Case) -> None:
 def an_info_read_late_tells_what_it_would_have_told_at_once(case: Case, dress: str) -> None:
     def infos(at_once: bool) -> list[Any]:
         population, rng = dressed(case.population(2), case, dress), np.random.default_rng(0)
-        told: list[Any] = [population.reset(seed=0)[1]]
+        population.reset(seed=0)
+        steps: list[Any] = []
         while not population.done.all():
-            told.append(population.step(chosen(population, draw(population, rng))).info)
+            steps.append(population.step(chosen(population, draw(population, rng))))
             if at_once:
-                told[-1] = deepcopy(dict(told[-1]))
+                steps[-1] = SimpleNamespace(info=deepcopy(steps[-1].info))
         population.channel_configs = {}
         population.reset(seed=1, options={"horizon": shorter(population)})
-        return [dict(info) for info in told]
+        return [step.info for step in steps]
 
     np.testing.assert_equal(infos(False), infos(True))
 

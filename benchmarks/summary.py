@@ -210,8 +210,9 @@ def findings() -> str:
   Regret falls from agents on their own to a ring and a complete graph, and as agents ask more often. With equal tuning budgets T-PriDO and
   LinUCB earn about the same (ratio {rival:.2f}), where the paper has {said}. With epsilon = 2 and agents that always ask, {left:.2f} of
   the gain over random play is left, where the paper keeps nearly all of it. The costliest feedback is charged {charged:.0f} times
-  epsilon, because it is released to every agent that asks, and again in smaller cells. The exponential mechanism is not negligible
-  either: regret is {chosen:.2f} times that without. As printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
+  epsilon, because it is released to every agent that asks, and again in smaller cells; that an agent asks where its users liked little
+  reveals that they did, at any epsilon. The exponential mechanism is not negligible either: regret is {chosen:.2f} times that without. As
+  printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
 {totals()}{learned()}"""
 
 

@@ -42,7 +42,7 @@ Privacy channels
 
 Arguments
     - num_clients: M >= 1.
-    - broadcast_time, slot_time: t0 > 0 and tau > 0, in the same unit of time (seconds by default).
+    - broadcast_time, slot_time: t0 >= 1e-6 tau and tau > 0, in the same unit of time (seconds by default).
     - upload_probability, compute_probability: mu and p in (0, 1]; used by geometric times only.
     - reward: `Hyperbolic(c, a)`, or a table R(0..M) of finite numbers.
     - horizon: > 0, the length of a training session, in the same unit of time (`time_budget` is an alias).

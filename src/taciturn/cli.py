@@ -71,7 +71,9 @@ def main() -> None:
 
 
 def _fail(text: str, code: int) -> NoReturn:
-    print(f"taciturn: {text}", file=sys.stderr)
+    # Names from files and other people may hold what a terminal would obey.
+    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    print(f"taciturn: {shown}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -654,7 +656,9 @@ def _app() -> Any:
         from taciturn.bench.store import write_bytes
         from taciturn.bench.submission import of_folder, packed
 
-        found = of_folder(folder, load_studies()["agents"])
+        study: Any = load_studies()["agents"]
+        found = of_folder(folder, study)
+        study.check(folder, found)
         write_bytes(to, packed(found).encode())
         print(f"{len(found.results)} configurations: {to}")
 

@@ -101,6 +101,8 @@ def number(
         raise ValueError(
             f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {shown(value)}"
         )
+    if isinstance(value, int) and abs(value) >= 2**63:  # NumPy could not reckon with it
+        raise ValueError(f"{name} must be a float or an integer of 64 bits, not {shown(value)}")
     return found
 
 

@@ -85,9 +85,9 @@ def read_policy(file: Path) -> Any:
 
 def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any, weights: Any) -> Any:
     """A policy of Stable-Baselines3 of these spaces, arguments and weights."""
-    if "use_sde" in inspect.signature(kind).parameters and "use_sde" not in known:
-        known = known | {"use_sde": data.get("use_sde", False)}
-    policy = kind(observation, action, lambda _: 0.0, **known)
+    own = {"use_sde": data.get("use_sde", False), "lr_schedule": lambda _: 0.0}
+    own = {name: one for name, one in own.items() if name in inspect.signature(kind).parameters}
+    policy = kind(observation, action, **own | known)
     policy.load_state_dict(weights)
     return policy
 

@@ -55,6 +55,8 @@ def bring(agent: Any, *, trust: bool = False, **parameters: Any) -> Any:
             ) from error
     if parameters:
         raise ValueError(f"policy must be a name or a class to take {parameters}, not {shown(agent)}")
+    if isinstance(agent, Policy) and type(agent).act is Policy.act:
+        raise ValueError(f"policy must have a method act, and {type(agent).__name__} has none")
     if isinstance(agent, Policy) or (hasattr(agent, "act") and hasattr(agent, "reset")):
         return agent
     if callable(getattr(agent, "predict", None)):
@@ -90,7 +92,7 @@ def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: b
     try:
         return load(path, **own, **parameters)
     except TypeError as error:
-        raise ValueError(f"policy {kind}:... cannot take {parameters}: {error}") from error
+        raise ValueError(f"policy {kind}:... cannot take {shown(parameters)}: {error}") from error
 
 
 def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:

@@ -18,6 +18,7 @@ from taciturn.envs.core import integer
 from taciturn.policies.trust import VARIABLE
 from taciturn.registry import UnknownName, entries, make_world, one_agent, policies, worlds
 from taciturn.simulation import simulate
+from taciturn.validation import shown
 
 if TYPE_CHECKING:
     from taciturn.bench.store import Store
@@ -28,6 +29,8 @@ __all__ = ["main"]
 
 Play = Callable[[int, int], dict[str, Any]]
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+LONGEST = 690
+"""How long an error can be."""
 BLOCK = 100
 """Runs that `taciturn run` plays at once."""
 
@@ -72,8 +75,9 @@ def main() -> None:
 
 def _fail(text: str, code: int) -> NoReturn:
     # Names from files and other people may hold what a terminal would obey.
-    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
-    print(f"taciturn: {shown}", file=sys.stderr)
+    told = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    told = told if len(told) <= LONGEST else f"{told[: LONGEST - 25]}... (--debug shows all)"
+    print(f"taciturn: {told}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -490,7 +494,7 @@ def _app() -> Any:
             try:
                 population = make_world("recommender_v0").population(family=family, **others)
             except TypeError as error:
-                raise ValueError(f"recommender_v0 cannot take {others}: {error}") from error
+                raise ValueError(f"recommender_v0 cannot take {shown(others)}: {error}") from error
             mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
             for name, actor in actors.items():
                 for seed in range(seeds):
@@ -770,7 +774,7 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[i
         try:
             return make_world(env).population(replicas, **others)
         except TypeError as error:
-            raise ValueError(f"{env} cannot take {others}: {error}") from error
+            raise ValueError(f"{env} cannot take {shown(others)}: {error}") from error
 
     actor = _actors(policy, own, list(make(1).roles))
     return make, actor, others | {f"policy.{key}": value for key, value in own.items()}
@@ -789,7 +793,7 @@ def _entries(option: str, texts: list[str]) -> dict[str, Any]:
     for one in texts:
         key, equals, text = one.partition("=")
         if not equals or not key:
-            raise ValueError(f"{option} must be key=value, not {one!r}")
+            raise ValueError(f"{option} must be key=value, not {shown(one)}")
         try:
             found[key] = parsed(text)
         except ValueError as error:

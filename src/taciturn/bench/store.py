@@ -189,7 +189,10 @@ class Store:
         """The same for one study, grouped by configuration. Raises StoreError also for cells that taciturn has not written."""
         table = self.load(study)
         try:
-            return Results.from_table(table)
+            found = Results.from_table(table)
+            if not all(isinstance(group.config, dict) for group in found):
+                raise ValueError("a configuration is no mapping")
+            return found
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
             raise StoreError(f"{self.path} has cells that taciturn has not written: {shown(error)}") from error
 
@@ -316,8 +319,8 @@ def has_shape(value: object, shape: Any) -> bool:
             else has_shape(value.get(name, MISSING), inner)
             for name, inner in shape.items()
         )
-    if isinstance(value, bool):
-        return shape in (bool, object)
+    if value is MISSING or isinstance(value, bool):
+        return value is not MISSING and shape in (bool, object)
     return isinstance(value, shape)
 
 

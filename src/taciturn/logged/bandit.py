@@ -101,8 +101,8 @@ def read_bandit(
         progress: told how far it is.
 
     Raises:
-        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside [1e-12, 1]
-            (the message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
+        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside
+            [1e-12, 1] (the message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
         OSError: a file cannot be read.
     """
     integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)

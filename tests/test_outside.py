@@ -22,7 +22,7 @@ from test_submission import submission
 
 import taciturn
 from taciturn.agents import bring
-from taciturn.bench.comparisons.kinds import KindsOfAgents
+from taciturn.bench.comparisons.kinds import KindsOfAgents, places
 from taciturn.bench.results import RUNS, Cell, Result
 from taciturn.bench.store import Store, StoreError, environment, parquet
 from taciturn.bench.submission import packed, unpacked
@@ -31,7 +31,7 @@ from taciturn.bench.train import train
 from taciturn.cli import main
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Population
-from taciturn.policies import TabularQ
+from taciturn.policies import Policy, TabularQ
 from taciturn.policies.trust import key_file, made_here, signed
 from taciturn.registry import platform_side
 from taciturn.wrappers.sb3 import RowsVecEnv
@@ -104,6 +104,23 @@ def drop(*path: Any) -> Change:
     return change
 
 
+def verdict(given: dict[str, Any]) -> Change:
+    """A change that adds a verdict, sound but for what is given."""
+    found = {
+        "quantity": "q",
+        "paper": 1.0,
+        "numbers": [[1.0, 0.9, 1.1]],
+        "verdict": "agrees",
+        "reason": "",
+        "labels": [""],
+    }
+
+    def change(kept: dict[str, Any]) -> None:
+        kept["verdicts"].append(found | given)
+
+    return change
+
+
 def all_of(name: str, value: Any) -> Change:
     """A change of every number of a metric, and of its runs if they are the measure's."""
 
@@ -160,6 +177,16 @@ VALUES = {
     "above": 0.5,
     "below": -0.001,
     "dict": {},
+}
+VERDICTS: dict[str, dict[str, Any]] = {
+    "unknown": {"verdict": "wins"},
+    "with another entry": {"score": 1},
+    "with two numbers": {"numbers": [[1.0, 2.0]]},
+    "of text": {"numbers": [["a", "b", "c"]]},
+    "with an escape": {"reason": "\x1b[2J"},
+    "without a quantity": {"quantity": None},
+    "whose paper is a list": {"paper": []},
+    "whose labels are numbers": {"labels": [1]},
 }
 SUBMISSIONS: dict[str, Change] = {
     **{f"policy is {name}": put("config", "policy")(value) for name, value in NAMES.items()},
@@ -255,29 +282,7 @@ SUBMISSIONS: dict[str, Change] = {
     "a deep origin": lambda kept: kept["origin"].update(others=json.loads("[" * 60 + "]" * 60)),
     "a long platform": lambda kept: kept["origin"].update(platform="x" * 10**5),
     "no verdicts": drop("verdicts"),
-    **{
-        f"verdict {name}": lambda kept, given=given: kept["verdicts"].append(
-            {
-                "quantity": "q",
-                "paper": 1.0,
-                "numbers": [[1.0, 0.9, 1.1]],
-                "verdict": "agrees",
-                "reason": "",
-                "labels": [""],
-            }
-            | given
-        )
-        for name, given in {
-            "unknown": {"verdict": "wins"},
-            "with another entry": {"score": 1},
-            "with two numbers": {"numbers": [[1.0, 2.0]]},
-            "of text": {"numbers": [["a", "b", "c"]]},
-            "with an escape": {"reason": "\x1b[2J"},
-            "without a quantity": {"quantity": None},
-            "whose paper is a list": {"paper": []},
-            "whose labels are numbers": {"labels": [1]},
-        }.items()
-    },
+    **{f"verdict {name}": verdict(given) for name, given in VERDICTS.items()},
 }
 TEXTS: dict[str, bytes] = {
     "empty": b"",
@@ -350,6 +355,26 @@ def test_a_leaderboard_imports_nothing_that_a_submission_names(tmp_path: Path, m
     ranked(file)
     assert "theirs:Agent" in str(KindsOfAgents().leaderboard(unpacked(file).results).rows)
     assert "theirs" not in sys.modules
+
+
+class Sees(Policy):
+    """An oracle of someone's own."""
+
+    needs_truth = True
+
+    def act(self, obs: Any, mask: Any = None) -> Any:
+        return np.ones(obs.shape[:2], np.int64)
+
+
+def test_an_oracle_of_ones_own_is_marked_where_its_module_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it knows the truth is kept with its results."""
+    monkeypatch.setitem(sys.modules, "theirs", sys.modules[__name__])
+    config = places("theirs:Sees")[0]
+    monkeypatch.delitem(sys.modules, "theirs")
+    study = KindsOfAgents()
+    assert study.knows_truth(config)
+    assert not study.knows_truth(config | {"knows_truth": False})
+    assert "knows_truth" not in places("Random")[0]
 
 
 def test_text_of_a_submission_is_no_markup(
@@ -763,6 +788,20 @@ def weights_that_run(parts: dict[str, bytes], mark: Path) -> None:
     parts["policy.pth"] = file.getvalue()
 
 
+def without(name: str) -> Callable[[dict[str, bytes], Path], None]:
+    """A change that takes an entry out of `data`."""
+
+    def change(parts: dict[str, bytes], _: Path) -> None:
+        data = json.loads(parts["data"])
+        del data[name]
+        parts["data"] = json.dumps(data).encode()
+
+    return change
+
+
+NO_PARTS: list[Any] = [None, 7, "x", [], 2.5, {1, 2}]
+
+
 class Space:
     """Of no library that is known."""
 
@@ -785,12 +824,10 @@ MODELS: dict[str, Callable[[dict[str, bytes], Path], Any]] = {
     **{
         f"{name} is {value!r}": entry(name, value)
         for name in ("policy_class", "observation_space", "action_space", "policy_kwargs")
-        for value in (None, 7, "x", [], 2.5, {1, 2})
+        for value in NO_PARTS
     },
     **{
-        f"{name} is missing": lambda parts, _, name=name: parts.update(
-            data=json.dumps({k: v for k, v in json.loads(parts["data"]).items() if k != name}).encode()
-        )
+        f"{name} is missing": without(name)
         for name in ("policy_class", "observation_space", "action_space", "policy_kwargs")
     },
     "policy_class is no pickle": lambda parts, _: parts.update(
@@ -1039,4 +1076,4 @@ def test_a_manifest_may_name_a_library_that_is_not_known() -> None:
         "finished": None,
         "earlier_runs": [],
     }
-    assert "jax 0.9" in dict(origin_table(manifest).rows)["libraries"]
+    assert "jax 0.9" in str(origin_table(manifest).rows)

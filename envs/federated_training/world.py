@@ -45,7 +45,7 @@ Arguments
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
     - model: "softmax" or "cnn" (`rl` extra).
-    - learning_rate > 0, epochs from 1 to 100,000, batch_size >= 1 or None (all samples of a client): the clients' training.
+    - learning_rate > 0, epochs >= 1, batch_size >= 1 or None (all samples of a client): the clients' training.
     - weighting: the weight of a client in the average, its number of samples ("samples") or equal weights ("uniform").
     - clip_norm: Euclidean bound on an update, > 0, or None for no clipping.
 

@@ -53,9 +53,8 @@ class Model:
 
     def __post_init__(self) -> None:
         integer("num_clients", self.num_clients, at_least=1, at_most=MOST_ARMS)
+        number("broadcast_time", self.broadcast_time, above=0)
         number("slot_time", self.slot_time, above=0)
-        # Rounds without a slot would otherwise hardly take time, and a session would never end.
-        number("broadcast_time", self.broadcast_time, at_least=1e-6 * self.slot_time)
         number("upload_probability", self.upload_probability, above=0, at_most=1)
         number("compute_probability", self.compute_probability, above=0, at_most=1)
         if not isinstance(self.reward, Hyperbolic):

@@ -42,7 +42,7 @@ Privacy channels
 
 Arguments
     - num_clients: M >= 1.
-    - broadcast_time, slot_time: t0 >= 1e-6 tau and tau > 0, in the same unit of time (seconds by default).
+    - broadcast_time, slot_time: t0 > 0 and tau > 0, in the same unit of time (seconds by default).
     - upload_probability, compute_probability: mu and p in (0, 1]; used by geometric times only.
     - reward: `Hyperbolic(c, a)`, or a table R(0..M) of finite numbers.
     - horizon: > 0, the length of a training session, in the same unit of time (`time_budget` is an alias).
@@ -111,6 +111,8 @@ class Params(Model):
         super().__post_init__()
         number("horizon", self.horizon, above=0)
         number("horizon / slot_time", self.horizon / self.slot_time, at_least=1e-30, at_most=1e30)
+        # Beyond, rounds without a slot would not move the clock, and a session would never end.
+        number("horizon / broadcast_time", self.horizon / self.broadcast_time, at_most=1e15)
         choice("objective", self.objective, ("differential", "rate", "lagrangian"))
         if self.objective == "lagrangian" or (self.objective == "differential" and self.lambda_ is not None):
             number("lambda_", self.lambda_, above=0)

@@ -18,7 +18,7 @@ from taciturn.envs.core import integer
 from taciturn.policies.trust import VARIABLE
 from taciturn.registry import UnknownName, entries, make_world, one_agent, policies, worlds
 from taciturn.simulation import simulate
-from taciturn.validation import shown
+from taciturn.validation import shown as spelled
 
 if TYPE_CHECKING:
     from taciturn.bench.store import Store
@@ -494,7 +494,7 @@ def _app() -> Any:
             try:
                 population = make_world("recommender_v0").population(family=family, **others)
             except TypeError as error:
-                raise ValueError(f"recommender_v0 cannot take {shown(others)}: {error}") from error
+                raise ValueError(f"recommender_v0 cannot take {spelled(others)}: {error}") from error
             mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
             for name, actor in actors.items():
                 for seed in range(seeds):
@@ -774,7 +774,7 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[i
         try:
             return make_world(env).population(replicas, **others)
         except TypeError as error:
-            raise ValueError(f"{env} cannot take {shown(others)}: {error}") from error
+            raise ValueError(f"{env} cannot take {spelled(others)}: {error}") from error
 
     actor = _actors(policy, own, list(make(1).roles))
     return make, actor, others | {f"policy.{key}": value for key, value in own.items()}
@@ -793,7 +793,7 @@ def _entries(option: str, texts: list[str]) -> dict[str, Any]:
     for one in texts:
         key, equals, text = one.partition("=")
         if not equals or not key:
-            raise ValueError(f"{option} must be key=value, not {shown(one)}")
+            raise ValueError(f"{option} must be key=value, not {spelled(one)}")
         try:
             found[key] = parsed(text)
         except ValueError as error:

@@ -861,6 +861,21 @@ def test_malformed_models_are_refused_and_run_nothing(what: str, saved: bytes, t
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("name", ["policy_class", "action_space"])
+def test_a_model_imports_nothing_that_is_not_of_these_libraries(
+    name: str, saved: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs_too.py").write_text("class Policy: pass", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parts = parts_of(saved)
+    data = json.loads(parts["data"])
+    data[name] = {":serialized:": base64.b64encode(b"ctheirs_too\nPolicy\n.").decode()}
+    parts["data"] = json.dumps(data).encode()
+    with pytest.raises(ValueError, match=r"has what is not of Stable-Baselines3, theirs_too\.Policy, .* pass --trust"):
+        bring(archived(parts, tmp_path / "model.zip"))
+    assert "theirs_too" not in sys.modules
+
+
 @pytest.mark.parametrize("cut", [0, 1, 100, -1000, -30, -10])
 def test_models_that_are_cut_are_refused(cut: int, saved: bytes, tmp_path: Path) -> None:
     (tmp_path / "model.zip").write_bytes(saved[:cut])

@@ -9,7 +9,8 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, Fast, Population, PublicView
-from taciturn.validation import NamesUnknown
+from taciturn.policies.trust import Untrusted, signed, trusted_bytes
+from taciturn.validation import NamesUnknown, shown
 
 __all__ = ["Learner", "Policy", "Progress", "Random"]
 
@@ -97,21 +98,27 @@ class Learner(Policy):
         return {name: value for name, value in vars(self).items() if name not in ("progress", "rng")}
 
     def save(self, path: str | Path) -> None:
-        """Write what was learned to a file, from which `load` makes the policy again."""
-        Path(path).write_bytes(pickle.dumps(self))
+        """Write what was learned to a file, from which `load` makes the policy again, and sign it (`taciturn.policies.trust`)."""
+        Path(path).write_bytes(signed(pickle.dumps(self)))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """A policy that `save` has written. Such files can hold code that runs as they are loaded: load only what you trust.
+    def load(cls, path: str | Path, *, trust: bool = False) -> Self:
+        """A policy that `save` has written. Such files can hold code that runs as they are loaded.
+
+        Args:
+            path: the file.
+            trust: whether a file that was saved by another user, or on another machine, may be loaded.
 
         Raises:
-            ValueError: the file holds no policy of this class.
+            ValueError: the file holds no policy of this class, or it was saved elsewhere and is not trusted.
         """
         try:
-            found = pickle.loads(Path(path).read_bytes())
-        except (pickle.UnpicklingError, EOFError, AttributeError, OSError) as error:
+            found = pickle.loads(trusted_bytes(Path(path), trust))
+        except Untrusted:
+            raise
+        except Exception as error:
             raise ValueError(
-                f"path must be a file that {cls.__name__}.save has written, not {str(path)!r}: {error}"
+                f"path must be a file that {cls.__name__}.save has written, not {str(path)!r}: {shown(error)}"
             ) from error
         if not isinstance(found, cls):
             raise ValueError(f"path must hold a {cls.__name__}, and {str(path)!r} holds a {type(found).__name__}")

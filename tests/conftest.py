@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import settings
 
 for name, value in {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "SDL_VIDEODRIVER": "dummy"}.items():
     os.environ.setdefault(name, value)
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit it
+    os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp()  # the key that signs what tests save
 
 settings.register_profile("taciturn", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("taciturn")

@@ -75,7 +75,8 @@ def test_parameters_are_for_names_and_classes(monkeypatch: pytest.MonkeyPatch) -
     for agent in (Three(), until_three, Predicts()):
         with pytest.raises(ValueError, match=r"policy must be a name or a class to take \{'k': 5\}"):
             bring(agent, k=5)
-    for given in ({"j": 1}, {"k": 1, "l": 2}):
+    unknown: list[dict[str, Any]] = [{"j": 1}, {"k": 1, "l": 2}]
+    for given in unknown:
         with pytest.raises(ValueError, match=r"Three got an unexpected keyword argument .*: it has k"):
             bring(Three, **given)
     assert bring_all({"a": Three, "b": Three}).keys() == {"a", "b"}
@@ -276,7 +277,7 @@ def test_actors_of_torchrl(tmp_path: Path) -> None:
         TensorDictModule(network, ["observation"], ["scores"]), TensorDictModule(Best(), ["scores"], ["action"])
     )
     torch.save(actor, tmp_path / "actor.pt")
-    assert rate(f"torchrl:{tmp_path}/actor.pt") == rate(actor) == rate(by_weights)
+    assert rate(bring(f"torchrl:{tmp_path}/actor.pt", trust=True)) == rate(actor) == rate(by_weights)
 
 
 class Both(torch.nn.Module):

@@ -650,8 +650,9 @@ def test_item_features_are_read(tmp_path: Path) -> None:
     [
         ("", ["empty"]),
         (HEAD, ["empty"]),
-        (LOG + "4,a,1,0,0,0.5,u\n", ["line 5", "propensity", "> 0 and <= 1", "'0'"]),
+        (LOG + "4,a,1,0,0,0.5,u\n", ["line 5", "propensity", ">= 1e-12 and <= 1", "'0'"]),
         (LOG + "4,a,1,0,-0.1,0.5,u\n", ["line 5", "propensity", "'-0.1'"]),
+        (LOG + "4,a,1,0,1e-308,0.5,u\n", ["line 5", "propensity", "'1e-308'"]),
         (LOG + "4,a,1,0,1.1,0.5,u\n", ["line 5", "propensity", "'1.1'"]),
         (LOG + "4,a,1,0,nan,0.5,u\n", ["line 5", "propensity", "'nan'"]),
         (LOG + "4,a,1,2,0.5,0.5,u\n", ["line 5", "click", "0 or 1", "'2'"]),

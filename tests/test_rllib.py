@@ -107,12 +107,12 @@ def test_a_checkpoint_acts_as_its_module(world: str, lstm: bool, ray: Any, tmp_p
     by_hand = played(world, module)
     inner = f"{folder}/learner_group/learner/rl_module/default_policy"
     for agent in (f"rllib:{folder}", f"rllib:{inner}", module):
-        noted = Noted(bring(agent))
+        noted = Noted(bring(agent, trust=True))
         taciturn.simulate(one_agent(world, 1, WORLDS[world]), noted, seed=4, fast=False)
         np.testing.assert_allclose(
             np.array(noted.actions).reshape(len(by_hand), -1), np.reshape(by_hand, (len(by_hand), -1)), rtol=FLOOR
         )
-    two = taciturn.simulate(one_agent(world, 2, WORLDS[world]), bring(f"rllib:{folder}"), seed=4)
+    two = taciturn.simulate(one_agent(world, 2, WORLDS[world]), bring(f"rllib:{folder}", trust=True), seed=4)
     assert all(len(values) == 2 for values in two.metrics.values())
 
 
@@ -130,13 +130,13 @@ def test_what_is_no_checkpoint_is_refused(ray: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="policy must name the folder of an RLlib checkpoint"):
         bring(f"rllib:{tmp_path}/nothing")
     with pytest.raises(ValueError, match=r"policy must be an RLlib checkpoint, and .* is not"):
-        bring(f"rllib:{tmp_path}")
+        bring(f"rllib:{tmp_path}", trust=True)
     config = algorithm("RoundStopping").config.copy(copy_frozen=False)
     config.env_runners(env_to_module_connector=lambda *_: MeanStdFilter())
     trained = config.build_algo()
     folder = trained.save_to_path(tmp_path / "checkpoint")
     trained.stop()
     with pytest.raises(ValueError, match="policy must be an algorithm without env_to_module_connector"):
-        bring(f"rllib:{folder}")
+        bring(f"rllib:{folder}", trust=True)
     with pytest.raises(ValueError, match=r"module must be one of \['default_policy'\], which .* holds, not 'other'"):
-        bring(f"rllib:{folder}", module="other")
+        bring(f"rllib:{folder}", trust=True, module="other")

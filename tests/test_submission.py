@@ -79,13 +79,13 @@ def test_the_first_counts_of_what_several_have() -> None:
 def test_other_studies_and_worlds_are_refused() -> None:
     study = KindsOfAgents()
     study.check(KEPT, unpacked(KEPT))
-    with pytest.raises(StoreError, match=r"mine must hold the study agents, not leakage"):
+    with pytest.raises(StoreError, match=r"mine must hold the study agents, not 'leakage'"):
         study.check(Path("mine"), submission([0], 1.0)._replace(study="leakage"))
     with pytest.raises(
-        StoreError, match=r"mine must hold the worlds that .* has, not round_stopping_v0 with \{'slot_time': 2\}"
+        StoreError, match=r"mine must hold the worlds that .* has, not 'round_stopping_v0' with \{'slot_time': 2\}"
     ):
         study.check(Path("mine"), submission([0], 1.0, env_params={"slot_time": 2}))
-    with pytest.raises(StoreError, match=r"not gossip_bandit_v0 with \{\}"):  # the parameters of another world
+    with pytest.raises(StoreError, match=r"not 'gossip_bandit_v0' with \{\}"):  # the parameters of another world
         study.check(Path("mine"), submission([0], 1.0, env="gossip_bandit_v0"))
     with pytest.raises(StoreError, match="mine must hold a full run, not a quick one"):
         study.check(Path("mine"), submission([0], 1.0, replicas=10))
@@ -102,12 +102,15 @@ def test_the_command_line_ranks_files_together(
         return int(ended.value.code or 0), " ".join(out.split()), err
 
     monkeypatch.setenv("COLUMNS", "120")
-    (tmp_path / "mine.json").write_text(packed(submission(list(range(10)), 0.5)), encoding="utf-8")
+    mine = submission(list(range(10)), 0.0125)
+    for i, (_, scores) in enumerate(mine.results.groups[0].curves[RUNS]):
+        scores[:] = 0.0125 + np.array([-1, 1]) * i * 1e-4
+    (tmp_path / "mine.json").write_text(packed(mine), encoding="utf-8")
     code, out, _ = call("leaderboard", str(KEPT), str(tmp_path / "mine.json"))
     assert code == 0
     assert "round_stopping_v0: rate (higher is better)" in out
     assert "Mine (yours)" in out
-    assert re.search(r"1 Mine yours 12[78]\.\d", out)  # (0.5 - 0.00749) of (0.01134 - 0.00749)
+    assert re.search(r"1 Mine yours 1\.3", out)  # (0.0125 - 0.00749) of (0.01134 - 0.00749)
     code, _, err = call("leaderboard", str(tmp_path))
     assert code != 0
     assert "holds no benchmark results" in err

@@ -18,7 +18,7 @@ from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.states import select
 from taciturn.privacy.composition import Method
-from taciturn.validation import MOST_NUMBERS, Array, array_of, choice, integer, mapping, number, shown
+from taciturn.validation import MOST_NUMBERS, Array, array_of, choice, integer, mapping, number, shown, some
 
 __all__ = [
     "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin",
@@ -340,7 +340,7 @@ class Population(ABC, Generic[S]):
                 known = {"agent_messages": self._agent_messages, "agent_epsilon": self._agent_epsilon} | known
         asked: Any = name
         if not isinstance(asked, str) or asked not in known:
-            raise ValueError(f"{self.name} measures {', '.join(known) or 'nothing'}, not {shown(name)}")
+            raise ValueError(f"{self.name} measures {some(known, name) or 'nothing'}, not {shown(name)}")
         return np.array(known[name]())
 
     def metrics(self) -> dict[str, Array]:

@@ -117,7 +117,7 @@ class Params(round_stopping.Params):
             number("concentration", self.concentration, above=0)
         choice("model", self.model, ("softmax", "cnn"))
         number("learning_rate", self.learning_rate, above=0)
-        integer("epochs", self.epochs, at_least=1)
+        integer("epochs", self.epochs, at_least=1, at_most=10**5)
         if self.batch_size is not None:
             integer("batch_size", self.batch_size, at_least=1)
         choice("weighting", self.weighting, ("samples", "uniform"))

@@ -111,6 +111,8 @@ class Params(Model):
         super().__post_init__()
         number("horizon", self.horizon, above=0)
         number("horizon / slot_time", self.horizon / self.slot_time, at_least=1e-30, at_most=1e30)
+        # Beyond, rounds without a slot would not move the clock, and a session would never end.
+        number("horizon / broadcast_time", self.horizon / self.broadcast_time, at_most=1e15)
         choice("objective", self.objective, ("differential", "rate", "lagrangian"))
         if self.objective == "lagrangian" or (self.objective == "differential" and self.lambda_ is not None):
             number("lambda_", self.lambda_, above=0)

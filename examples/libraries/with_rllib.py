@@ -10,6 +10,7 @@ import ray
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import taciturn
+from taciturn.agents import bring
 from taciturn.envs import round_stopping_v0
 
 setting = {"horizon": 20.0}
@@ -29,6 +30,6 @@ folder = algorithm.save_to_path(mkdtemp())
 algorithm.stop()
 
 for agent in (f"rllib:{folder}", "OptimalStopping", "Random"):
-    run = taciturn.simulate(round_stopping_v0.population(20, **setting), agent, seed=1)
+    run = taciturn.simulate(round_stopping_v0.population(20, **setting), bring(agent, trust=True), seed=1)
     print(f"{agent.partition(':')[0]}: rate {run.metrics['rate'].mean():.4f}")
 # So far.

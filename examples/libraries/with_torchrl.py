@@ -17,6 +17,7 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 import taciturn
+from taciturn.agents import bring
 from taciturn.envs import round_stopping_v0, social_bandit_v0
 
 torch.manual_seed(0)
@@ -45,7 +46,7 @@ for batch in Collector(env, actor, frames_per_batch=512, total_frames=8192):
 # What matters:
 torch.save(actor, path := f"{mkdtemp()}/actor.pt")
 for agent in (f"torchrl:{path}", "OptimalStopping", "Random"):
-    run = taciturn.simulate(round_stopping_v0.population(20, **setting), agent, seed=1)
+    run = taciturn.simulate(round_stopping_v0.population(20, **setting), bring(agent, trust=True), seed=1)
     print(f"{agent.partition(':')[0]}: rate {run.metrics['rate'].mean():.4f}")
 print(GymEnv("taciturn:taciturn/RoundStopping-v0").rollout(10)["next", "reward"].shape)
 print(PettingZooWrapper(social_bandit_v0.parallel_env(num_agents=5)).rollout(10)["agent", "action"].shape)

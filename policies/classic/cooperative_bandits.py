@@ -52,10 +52,10 @@ class Fed2UCB(ArmPolicy):
     public_schedule = True
 
     def __init__(self, pulls: float = 1.0, sigma_c: float = 0.0, admit_all: bool = False, sigma: float = 0.5) -> None:
-        self.pulls = number("pulls", pulls, above=0)
-        self.sigma_c = number("sigma_c", sigma_c, at_least=0)
+        self.pulls = number("pulls", pulls, above=0, at_most=1e9)
+        self.sigma_c = number("sigma_c", sigma_c, at_least=0, at_most=1e9)
         self.admit_all = bool(admit_all)
-        self.sigma = number("sigma", sigma, above=0)
+        self.sigma = number("sigma", sigma, above=0, at_most=1e9)
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)

@@ -181,13 +181,13 @@ class HOO(_TreeSearch):
     """Hierarchical optimistic optimisation, truncated (Bubeck, Munos, Stoltz & Szepesvari 2011), blind to contexts.
 
     Args:
-        nu: > 0, diameter of the item space in units of reward.
-        rho: in (0, 1), by which diameters shrink from level to level.
+        nu: in [1e-6, 1e6], diameter of the item space in units of reward.
+        rho: in [0.01, 1), by which diameters shrink from level to level.
     """
 
     def __init__(self, nu: float = 1.0, rho: float = 0.85) -> None:
-        self.nu = number("nu", nu, above=0)
-        self.rho = number("rho", rho, above=0, below=1)
+        self.nu = number("nu", nu, at_least=1e-6, at_most=1e6)
+        self.rho = number("rho", rho, at_least=0.01, below=1)
 
     fast = ItemPolicy.fast
     public_schedule = True
@@ -201,15 +201,15 @@ class HCT(_TreeSearch):
 
     Args:
         nu, rho: as for `HOO`.
-        c: > 0, weight of the confidence width.
-        delta: in (0, 1), the probability of failure.
+        c: in (0, 1e6], weight of the confidence width.
+        delta: in [1e-12, 1), the probability of failure.
     """
 
     def __init__(self, nu: float = 1.0, rho: float = 0.85, c: float = 0.3, delta: float = 0.1) -> None:
-        self.nu = number("nu", nu, above=0)
-        self.rho = number("rho", rho, above=0, below=1)
-        self.c = number("c", c, above=0)
-        self.delta = number("delta", delta, above=0, below=1)
+        self.nu = number("nu", nu, at_least=1e-6, at_most=1e6)
+        self.rho = number("rho", rho, at_least=0.01, below=1)
+        self.c = number("c", c, above=0, at_most=1e6)
+        self.delta = number("delta", delta, at_least=1e-12, below=1)
 
     fast = ItemPolicy.fast
     public_schedule = True
@@ -225,13 +225,13 @@ class LinUCB(ItemPolicy):
         kind: "disjoint" (a model of each item, linear in (1, 2c - 1); Algorithm 1), "hybrid" (such models and one that all items share,
             linear in `features`; Algorithm 2), or "shared" (the latter alone).
         alpha: > 0, weight of the confidence width.
-        ridge: > 0, what is added to the diagonals; 1 in the paper.
+        ridge: in [1e-9, 1e9], what is added to the diagonals; 1 in the paper.
     """
 
     def __init__(self, kind: str = "hybrid", alpha: float = 0.3, ridge: float = 1.0) -> None:
         self.kind = choice("kind", kind, KINDS)
         self.alpha = number("alpha", alpha, above=0)
-        self.ridge = number("ridge", ridge, above=0)
+        self.ridge = number("ridge", ridge, at_least=1e-9, at_most=1e9)
 
     fast = ItemPolicy.fast
     public_schedule = True
@@ -341,10 +341,10 @@ class GaussLinUCB(ItemPolicy):
         failure: float = 0.05,
         shift: float = 1.0,
     ) -> None:
-        self.epsilon = number("epsilon", epsilon, above=0)
-        self.delta = None if delta is None else number("delta", delta, above=0, below=1)
+        self.epsilon = number("epsilon", epsilon, at_least=1e-9)
+        self.delta = None if delta is None else number("delta", delta, at_least=1e-12, below=1)
         self.alpha = number("alpha", alpha, above=0)
-        self.failure = number("failure", failure, above=0, below=1)
+        self.failure = number("failure", failure, at_least=1e-12, below=1)
         self.shift = number("shift", shift, above=0, at_most=1)
 
     fast = ItemPolicy.fast

@@ -152,11 +152,11 @@ class GosInE(IsolatedUCB):
     `social_bandit_v0` only.
 
     Args:
-        growth: exponent that lengthens the phases, > 0.
+        growth: exponent that lengthens the phases, in (0, 20].
     """
 
     def __init__(self, growth: float = 1.0) -> None:
-        self.growth = number("growth", growth, above=0)
+        self.growth = number("growth", growth, above=0, at_most=20)
 
     def prepare(self, view: PublicView) -> None:
         self.require(issubclass(view.world, SocialBandit), "social_bandit, whose agents share their rounds", view)

@@ -37,7 +37,9 @@ class Scores(RowFunction):
         return self.decided(np.asarray(super().choose(rows, masks)), masks)
 
     def decided(self, found: Array, masks: Array | None) -> Array:
-        """Actions from scores."""
+        """Actions from scores; raises ValueError if one is NaN."""
+        if np.isnan(found).any():
+            raise ValueError("policy must give numbers, and its network gives NaN")
         space: Any = self._space
         if isinstance(space, gymnasium.spaces.Box):
             return found.clip(space.low, space.high)

@@ -10,6 +10,7 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView
 from taciturn.policies.base import Policy
 from taciturn.policies.learned.training import one_thread
+from taciturn.validation import shown
 
 __all__ = ["Predictor", "RowFunction", "RowPolicy"]
 
@@ -73,7 +74,14 @@ class RowFunction(RowPolicy):
         return f"{type(self).__name__}({name})"
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
-        found: Array = self.function(rows, masks) if self._masked else self.function(rows)
+        try:
+            found: Array = self.function(rows, masks) if self._masked else self.function(rows)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"policy must be a function from observations [R, D] to actions [R, ...], and {self!r} raises {shown(error)}"
+            ) from error
         return found
 
 

@@ -1,7 +1,7 @@
-"""Agents that learning libraries have saved. Such files can hold code that runs as they are loaded: load only what you trust."""
+"""Agents that learning libraries have saved. What could run code as it is loaded must be trusted (`taciturn.policies.trust`)."""
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,49 +9,68 @@ import numpy as np
 
 from taciturn.envs.core import Array
 from taciturn.policies.base import Learner, Policy
+from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer, read_policy
 from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
 from taciturn.policies.learned.training import one_thread
-from taciturn.validation import missing_extra
+from taciturn.policies.trust import Untrusted, trusted
+from taciturn.validation import missing_extra, shown
 
 __all__ = ["LOADERS", "load_onnx", "load_rllib", "load_sb3", "load_torchrl", "load_trained"]
 
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 
 
-def load_sb3(path: str | Path, *, deterministic: bool = True, normalize: str | Path | None = None) -> Predictor:
+def load_sb3(
+    path: str | Path, *, deterministic: bool = True, normalize: str | Path | None = None, trust: bool = False
+) -> Predictor:
     """A model that an algorithm of Stable-Baselines3 or sb3-contrib has saved; which one does not matter.
+
+    Nothing in the file runs, unless it has classes of its author's own and is trusted.
 
     Args:
         path: the file, `model.zip`.
         deterministic: see `Predictor`.
         normalize: the statistics that `VecNormalize.save` wrote; None: `vecnormalize.pkl` beside the model, if it is there.
+        trust: whether code in the file may run.
 
     Raises:
         ImportError: stable-baselines3 is not installed.
-        ValueError: there is no such file, or it holds no model.
+        ValueError: there is no such file, it holds no model, or one with classes of its author's own that is not trusted.
     """
     try:
-        from stable_baselines3.common.save_util import load_from_zip_file
+        import stable_baselines3  # noqa: F401
     except ImportError as error:
         raise missing_extra("a saved model of Stable-Baselines3 needs stable-baselines3", "rl") from error
     file = existing(path, "a model.zip of Stable-Baselines3")
     try:
-        data: Any
-        data, parameters, _ = load_from_zip_file(file, device="cpu")
-        kind, known = data["policy_class"], data["policy_kwargs"]
-        if "use_sde" in inspect.signature(kind).parameters and "use_sde" not in known:
-            known = known | {"use_sde": data.get("use_sde", False)}
-        policy = kind(data["observation_space"], data["action_space"], lambda _: 0.0, **known)
-        policy.load_state_dict(parameters["policy"])
+        try:
+            policy = read_policy(file)
+        except Foreign as error:
+            if not trusted(trust):
+                raise Untrusted(file, f"has what is not of Stable-Baselines3, {error}") from error
+            policy = with_own_classes(file)
+    except Untrusted:
+        raise
     except Exception as error:
         raise ValueError(
-            f"policy must be a model that Stable-Baselines3 has saved, and {file} is not: {error}"
+            f"policy must be a model that Stable-Baselines3 has saved, and {file} is not: {shown(error)}"
         ) from error
     policy.set_training_mode(False)
     beside = next((file.parent / name for name in STATISTICS if (file.parent / name).is_file()), None)
     statistics = beside if normalize is None else existing(normalize, "the statistics of VecNormalize")
-    return Predictor(OneThread(policy), deterministic=deterministic, normalize=normalizer(statistics))
+    normalizer = None if statistics is None else read_normalizer(statistics)
+    return Predictor(OneThread(policy), deterministic=deterministic, normalize=normalizer)
+
+
+def with_own_classes(file: Path) -> Any:
+    """The policy of a model that is trusted: code in the file may run."""
+    from stable_baselines3.common.save_util import load_from_zip_file
+
+    data: Any
+    data, parameters, _ = load_from_zip_file(file, device="cpu")
+    spaces = (data["observation_space"], data["action_space"])
+    return made_policy(data["policy_class"], *spaces, data["policy_kwargs"], data, parameters["policy"])
 
 
 class OneThread:
@@ -66,25 +85,12 @@ class OneThread:
         return self._name
 
 
-def normalizer(file: Path | None) -> Callable[[Array], Array] | None:
-    """What the statistics in a file of `VecNormalize.save` do with observations."""
-    if file is None:
-        return None
-    import pickle
-
-    with file.open("rb") as opened:
-        statistics = pickle.load(opened)
-    statistics.training = False
-    normalize: Callable[[Array], Array] = statistics.normalize_obs
-    return normalize
-
-
 def load_onnx(path: str | Path) -> RowFunction:
     """A network in the ONNX format: float32[R, D] in, actions or, for discrete actions, a score of each action [R, n] out.
 
     Raises:
         ImportError: onnxruntime is not installed.
-        ValueError: there is no such file.
+        ValueError: there is no such file, or it is no network of this form.
     """
     try:
         from onnxruntime import InferenceSession, SessionOptions
@@ -92,28 +98,55 @@ def load_onnx(path: str | Path) -> RowFunction:
         raise ImportError("an ONNX file needs onnxruntime: run pip install onnxruntime") from error
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = InferenceSession(existing(path, "an ONNX file"), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return Scores(lambda rows: session.run(None, {name: rows.astype(np.float32)})[0])
+    options.log_severity_level = 4  # what is wrong is said by the exception
+    file = existing(path, "an ONNX file")
+
+    @contextmanager
+    def checked() -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise ValueError(
+                f"policy must be a network that takes rows of observations, and {file} is not: {shown(error)}"
+            ) from error
+
+    with checked():
+        session = InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        (given,) = session.get_inputs()
+
+    def scores(rows: Array) -> Array:
+        with checked():
+            found: Array = np.asarray(session.run(None, {given.name: rows.astype(np.float32)})[0])
+            if found.dtype.kind not in "biuf":
+                raise ValueError(f"it gives {shown(found)}")
+        return found
+
+    return Scores(scores)
 
 
-def load_rllib(path: str | Path, *, module: str | None = None, normalized: bool | None = None) -> RowPolicy:
+def load_rllib(
+    path: str | Path, *, module: str | None = None, normalized: bool | None = None, trust: bool = False
+) -> RowPolicy:
     """A checkpoint of RLlib (new API stack): that of an algorithm, or of one RLModule.
 
     Args:
         path: the folder that `algorithm.save_to_path` or `module.save_to_path` wrote.
         module: which RLModule of the algorithm; None: the only one.
         normalized: see `Module`; None: as the algorithm was configured, or true.
+        trust: whether code in its pickles may run, without which nothing is loaded.
 
     Raises:
         ImportError: ray is not installed.
-        ValueError: there is no such folder, it holds no RLModule or several, or the algorithm has a connector that transforms observations.
+        ValueError: there is no such folder, it is not trusted, it holds no RLModule or several, or the algorithm has a connector that
+            transforms observations.
     """
+    folder = existing(path, "the folder of an RLlib checkpoint").resolve()
+    if not trusted(trust):
+        raise Untrusted(folder, "is a checkpoint of RLlib")
     try:
         from ray.rllib.core.rl_module.rl_module import RLModule
     except ImportError as error:
         raise missing_extra("an RLlib checkpoint needs ray", "ray") from error
-    folder = existing(path, "the folder of an RLlib checkpoint").resolve()
     modules, config = folder / "learner_group" / "learner" / "rl_module", dict[str, Any]()
     if modules.is_dir():
         names = sorted(one.name for one in modules.iterdir() if one.is_dir())
@@ -142,32 +175,42 @@ def configuration(folder: Path) -> dict[str, Any]:
     return dict(config)
 
 
-def load_torchrl(path: str | Path) -> RowPolicy:
+def load_torchrl(path: str | Path, *, trust: bool = False) -> RowPolicy:
     """An actor of TorchRL or TensorDict, saved whole by `torch.save(actor, path)`: see `Actor`.
 
     Raises:
         ImportError: tensordict is not installed.
-        ValueError: there is no such file.
+        ValueError: there is no such file, it is not trusted, or it holds no actor.
     """
+    file = existing(path, "a file of torch.save")
+    if not trusted(trust):
+        raise Untrusted(file, "is a pickle of PyTorch")
     try:
         import tensordict  # noqa: F401
         import torch
     except ImportError as error:
         raise ImportError("an actor of TorchRL needs tensordict: run pip install tensordict torchrl") from error
-    return Actor(torch.load(existing(path, "a file of torch.save"), map_location="cpu", weights_only=False))
+    try:
+        return Actor(torch.load(file, map_location="cpu", weights_only=False))
+    except Exception as error:
+        raise ValueError(
+            f"policy must be an actor that torch.save has written, and {file} is not: {shown(error)}"
+        ) from error
 
 
-def load_trained(folder: str | Path, **parameters: Any) -> Policy:
+def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) -> Policy:
     """What `taciturn train` has written to a folder: a model of Stable-Baselines3, or a learner of this package.
 
     Raises:
-        ValueError: the folder holds no finished training.
+        ValueError: the folder holds no finished training, or a learner that was trained elsewhere and is not trusted.
     """
     found = Path(folder)
     if (found / "learner.pkl").is_file():
-        return Learner.load(found / "learner.pkl")
+        if parameters:
+            raise ValueError(f"policy must be a name or a class to take {parameters}, and {found} holds a learner")
+        return Learner.load(found / "learner.pkl", trust=trust)
     if (found / "model.zip").is_file():
-        return load_sb3(found / "model.zip", **parameters)
+        return load_sb3(found / "model.zip", trust=trust, **parameters)
     raise ValueError(
         f"policy must be a folder that `taciturn train` has finished, and {str(folder)!r} holds no trained agent"
     )

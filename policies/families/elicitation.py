@@ -23,7 +23,7 @@ class Platform(Policy):
     """
 
     def __init__(self, target: float | None = None) -> None:
-        self.target = None if target is None else number("target", target, at_least=MIN_TARGET)
+        self.target = None if target is None else number("target", target, at_least=MIN_TARGET, at_most=1e30)
         self._reporting: Reporting | None = None
 
     def begin(self, view: PublicView) -> None:

@@ -9,7 +9,7 @@ from taciturn.envs.core import PublicView, integer, number
 from taciturn.envs.recommender.rewards import ITEM_DIMS
 from taciturn.policies.base import Learner, Random
 from taciturn.policies.families.recommender import ItemPolicy
-from taciturn.policies.learned.training import library_seed, one_thread
+from taciturn.policies.learned.training import learning, library_seed, one_thread
 from taciturn.policies.learned.tuning import tuned
 from taciturn.validation import Bools, Floats, Ints, missing_extra
 
@@ -92,26 +92,27 @@ class NeuralBandit(ItemPolicy, Learner):
         plan = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: max(1 - step / max(steps, 1), 0.0))
         world = view.practice(chosen["num_envs"], num_agents=1, graph="none", growth=(), horizon=chosen["rounds"])
         self.history, errors = [], []
-        for step in range(steps):
-            if step % WORLDS_FOR == 0:
-                x, y = self._practice(world, self.seed if step == 0 else None)
-                order = torch.rand(y.shape, generator=rng).argsort(1)
-            else:
-                order = order.roll(y.shape[1] // WORLDS_FOR + 1, 1)
-            known = int(y.shape[1] ** torch.rand((), generator=rng)) - 1
-            mixed = order[..., None].expand(x.shape)
-            loss, error = _surprise(p, x.gather(1, mixed), y.gather(1, order), known)
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(list(p.values()), 1.0)
-            optimiser.step()
-            plan.step()
-            errors.append(error)
-            if (step + 1) % WORLDS_FOR == 0 or step + 1 == steps:
-                self.history.append(float(np.mean(errors)))
-                errors = []
-                if self.progress is not None:
-                    self.progress((step + 1) / steps)
+        with learning(type(self).__name__, lambda: p):
+            for step in range(steps):
+                if step % WORLDS_FOR == 0:
+                    x, y = self._practice(world, self.seed if step == 0 else None)
+                    order = torch.rand(y.shape, generator=rng).argsort(1)
+                else:
+                    order = order.roll(y.shape[1] // WORLDS_FOR + 1, 1)
+                known = int(y.shape[1] ** torch.rand((), generator=rng)) - 1
+                mixed = order[..., None].expand(x.shape)
+                loss, error = _surprise(p, x.gather(1, mixed), y.gather(1, order), known)
+                optimiser.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(list(p.values()), 1.0)
+                optimiser.step()
+                plan.step()
+                errors.append(error)
+                if (step + 1) % WORLDS_FOR == 0 or step + 1 == steps:
+                    self.history.append(float(np.mean(errors)))
+                    errors = []
+                    if self.progress is not None:
+                        self.progress((step + 1) / steps)
         self._learned = {name: x.detach() for name, x in p.items()}
 
     def _practice(self, world: Any, seed: int | None) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Training of learners: options sorted by rank, rewards, practice worlds, tables, and threads."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 from taciturn.envs.core import Array, Layout, Population, PublicView, Streams
 from taciturn.envs.social_bandit.world import SocialBandit, State
 from taciturn.policies.base import Learner
-from taciturn.validation import Floats, Ints, missing_extra
+from taciturn.validation import Floats, Ints, missing_extra, shown
 
 __all__ = [
-    "ImmediateReward", "ModelLearner", "Ranking", "fit", "has_individual_params", "library_seed", "needs_stable_baselines",
+    "ImmediateReward", "ModelLearner", "Ranking", "fit", "has_individual_params", "learning", "library_seed", "needs_stable_baselines",
     "one_thread", "practice", "update_table",
 ]  # fmt: skip
 
@@ -127,8 +127,22 @@ def fit(model: Any, steps: int, **arguments: Any) -> None:
     from stable_baselines3.common.logger import Logger
 
     model.set_logger(Logger(None, []))
-    with one_thread():
+    with one_thread(), learning(type(model).__name__, model.policy.state_dict):
         model.learn(steps, **arguments)
+
+
+@contextmanager
+def learning(name: str, weights: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
+    """Turn what PyTorch raises as the numbers of a learner grow without bound, or weights that do, into a ValueError."""
+    import torch
+
+    told = f"{name} cannot learn with these settings (is its learning rate too large?)"
+    try:
+        yield
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{told}: {shown(error)}") from error
+    if not all(torch.isfinite(one).all() for one in weights().values()):
+        raise ValueError(f"{told}: its weights are not finite")
 
 
 class ModelLearner(Learner):

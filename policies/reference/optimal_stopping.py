@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, number
+from taciturn.envs.core import Array, integer, number
 from taciturn.envs.round_stopping.model import Evaluation, Model, binomial_rows, evaluate, parameters, some_finish
 from taciturn.policies.families.round_stopping import StoppingRule
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Bools, Floats, Ints, vector
 
 __all__ = ["OptimalStopping", "Solution"]
 
@@ -180,6 +180,12 @@ class OptimalStopping(StoppingRule):
     """
 
     def __init__(self, thresholds: tuple[int, int] | None = None) -> None:
+        if thresholds is not None:
+            k_star, k0_star = (
+                integer("thresholds", int(one) if one.is_integer() else one, at_least=0)
+                for one in vector("thresholds", thresholds, size=2).tolist()
+            )
+            thresholds = k_star, k0_star
         self.thresholds = thresholds
 
     @staticmethod

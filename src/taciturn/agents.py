@@ -1,5 +1,6 @@
 """A policy from whatever acts: a policy, its name or class, a function, a learning library's model, or a file that it has saved."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from taciturn.validation import UnknownParameter, shown
 __all__ = ["bring", "bring_all"]
 
 
-def bring(agent: Any, **parameters: Any) -> Any:
+def bring(agent: Any, *, trust: bool = False, **parameters: Any) -> Any:
     """A policy from `agent`, with `parameters` if it is a name or a class.
+
+    `module:Class` runs the module. Files run nothing as they are loaded, or are refused: a checkpoint of RLlib, an actor of TorchRL, a
+    model with classes of its author's own, and a learner that this user has not trained on this machine can hold code, and need `trust`.
 
     Args:
         agent: one of
@@ -30,15 +34,16 @@ def bring(agent: Any, **parameters: Any) -> Any:
               RLlib (`taciturn.policies.external.networks`);
             - `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`, what these libraries have saved, or a folder of
               `taciturn train`.
+        trust: whether code in a file may run as it is loaded; so says the environment variable `TACITURN_TRUST=1` for all files.
 
     Raises:
         UnknownName: no policy is called that.
-        ValueError: nothing that acts, or parameters that it does not take.
+        ValueError: nothing that acts, parameters that it does not take, or a file that can hold code and is not trusted.
     """
-    if isinstance(agent, Path) or (isinstance(agent, str) and Path(agent).is_dir()):
-        return load_trained(agent, **parameters)
+    if isinstance(agent, Path) or (isinstance(agent, str) and is_folder(agent)):
+        return loaded("folder", load_trained, agent, parameters, trust)
     if isinstance(agent, str):
-        return _named(agent, parameters)
+        return _named(agent, parameters, trust)
     if isinstance(agent, type):
         try:
             return bring(agent(**parameters))
@@ -50,6 +55,8 @@ def bring(agent: Any, **parameters: Any) -> Any:
             ) from error
     if parameters:
         raise ValueError(f"policy must be a name or a class to take {parameters}, not {shown(agent)}")
+    if isinstance(agent, Policy) and type(agent).act is Policy.act:
+        raise ValueError(f"policy must have a method act, and {type(agent).__name__} has none")
     if isinstance(agent, Policy) or (hasattr(agent, "act") and hasattr(agent, "reset")):
         return agent
     if callable(getattr(agent, "predict", None)):
@@ -71,18 +78,32 @@ def bring_all(agents: Any) -> Any:
     return bring(agents)
 
 
-def _named(name: str, parameters: dict[str, Any]) -> Any:
+def is_folder(name: str) -> bool:
+    """Whether a name is that of a folder; what cannot be a path is none."""
+    try:
+        return Path(name).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: bool) -> Any:
+    """A saved agent."""
+    own = {"trust": trust} if "trust" in inspect.signature(load).parameters else {}
+    try:
+        return load(path, **own, **parameters)
+    except TypeError as error:
+        raise ValueError(f"policy {kind}:... cannot take {shown(parameters)}: {error}") from error
+
+
+def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
     prefix, colon, rest = name.partition(":")
     if not colon:
         return make_policy(name, **parameters)
     if prefix in LOADERS:
-        try:
-            return LOADERS[prefix](rest, **parameters)
-        except TypeError as error:
-            raise ValueError(f"policy {prefix}:... cannot take {parameters}: {error}") from error
+        return loaded(prefix, LOADERS[prefix], rest, parameters, trust)
     try:
         found = imported(name)
     except ValueError as error:
         kinds = ", ".join(f"{kind}:PATH" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
-    return bring(found, **parameters)
+    return bring(found, trust=trust, **parameters)

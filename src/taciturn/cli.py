@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 import threading
 import warnings
@@ -14,8 +15,10 @@ import numpy as np
 from taciturn.agents import bring
 from taciturn.auditing import Site, audit_command, json_values, named_mechanisms, parse_mechanism, parsed
 from taciturn.envs.core import integer
+from taciturn.policies.trust import VARIABLE
 from taciturn.registry import UnknownName, entries, make_world, one_agent, policies, worlds
 from taciturn.simulation import simulate
+from taciturn.validation import shown as spelled
 
 if TYPE_CHECKING:
     from taciturn.bench.store import Store
@@ -26,6 +29,8 @@ __all__ = ["main"]
 
 Play = Callable[[int, int], dict[str, Any]]
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+LONGEST = 690
+"""How long an error can be."""
 BLOCK = 100
 """Runs that `taciturn run` plays at once."""
 
@@ -69,7 +74,10 @@ def main() -> None:
 
 
 def _fail(text: str, code: int) -> NoReturn:
-    print(f"taciturn: {text}", file=sys.stderr)
+    # Names from files and other people may hold what a terminal would obey.
+    told = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    told = told if len(told) <= LONGEST else f"{told[: LONGEST - 25]}... (--debug shows all)"
+    print(f"taciturn: {told}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -99,6 +107,18 @@ def _app() -> Any:
     set_help = "A parameter, key=value: of the environment, or of the policy as policy.key=value."
     Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
     Json = Annotated[bool, Option("--json", help="Print one JSON document.")]
+    code_help = "A module runs as it is loaded, and so does a file that can hold code, which must be from this user or needs --trust"
+
+    def trusts(asked: bool) -> bool:
+        if asked:
+            os.environ[VARIABLE] = "1"  # for worker processes too
+        return asked
+
+    trust_help = (
+        "Load saved agents that can run code as they are loaded: checkpoints of RLlib, actors of TorchRL, models with classes of their "
+        "author's own, and what another user or machine has trained."
+    )
+    Trust = Annotated[bool, Option("--trust", callback=trusts, help=trust_help)]
 
     def print_version(asked: bool) -> None:
         if asked:
@@ -182,11 +202,13 @@ def _app() -> Any:
         policy: Annotated[
             str,
             Option(
-                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:); ROLE=NAME,ROLE=NAME "
-                "where there are several roles (and --set policy.ROLE.parameter=value)."
+                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, or a folder of "
+                "train); ROLE=NAME,ROLE=NAME where there are several roles (and --set policy.ROLE.parameter=value). "
+                f"{code_help}."
             ),
         ],
         settings: Settings = None,
+        trust: Trust = False,
         privacy: Annotated[
             str | None,
             Option(
@@ -266,6 +288,13 @@ def _app() -> Any:
         evaluations: Annotated[int, Option(help="How often it is saved, and evaluated in fresh runs.")] = 10,
         seed: int = 0,
         resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+        trust: Annotated[
+            bool,
+            Option(
+                "--trust",
+                help="Go on from a checkpoint of another user or machine, which can run code as it is loaded.",
+            ),
+        ] = False,
     ) -> None:
         """Train an agent, and keep it in a folder with its evaluations and checkpoints."""
         from taciturn.bench.progress import bar, stderr
@@ -280,7 +309,8 @@ def _app() -> Any:
         with bar(stderr(), 1) as shown:
             train(
                 env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, file=file,
-                num_envs=num_envs, evaluations=evaluations, resume=resume, progress=lambda done, text: shown.running(text, done),
+                num_envs=num_envs, evaluations=evaluations, resume=resume, trust=trust,
+                progress=lambda done, text: shown.running(text, done),
             )  # fmt: skip
         print(f"trained: {out} (taciturn run {env} --policy {out})")
         print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
@@ -323,9 +353,10 @@ def _app() -> Any:
             list[str] | None,
             Option(
                 help="An agent of your own, as for run --policy, that takes part in the study agents, in every world that it fits "
-                "(repeatable)."
+                f"(repeatable). {code_help}."
             ),
         ] = None,
+        trust: Trust = False,
         where: Where = None,
         quick: Quick = False,
         backend: Backend = "process",
@@ -382,8 +413,9 @@ def _app() -> Any:
         env: Annotated[
             str | None, Option(help="Audit what runs of this environment tell, not single messages.")
         ] = None,
-        policy: Annotated[str, Option(help="Who acts in it.")] = "Random",
+        policy: Annotated[str, Option(help=f"Who acts in it, as for run. {code_help}.")] = "Random",
         settings: Settings = None,
+        trust: Trust = False,
         channel: Annotated[
             str | None, Option(help="Where the mechanisms stand (default: on the only channel).")
         ] = None,
@@ -415,7 +447,9 @@ def _app() -> Any:
         rich_markup_mode=None,
     )
     app.add_typer(logged, name="logged")
-    Policies = Annotated[str, Option("--policy", help="Policies with commas between them, each as run takes it.")]
+    Policies = Annotated[
+        str, Option("--policy", help=f"Policies with commas between them, each as run takes it. {code_help}.")
+    ]
     own_help = "A parameter of a policy, policy.NAME.key=value, or policy.key=value if there is only one"
 
     @logged.command(
@@ -433,6 +467,7 @@ def _app() -> Any:
             list[str] | None, Option("--set", help=f"{own_help}; or of the environment, key=value.")
         ] = None,
         privacy: Annotated[str | None, Option(help="CHANNEL=MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
+        trust: Trust = False,
         seeds: Annotated[int, Option(help="How many runs of each policy, with seeds 0, 1, ...")] = 5,
         until: Annotated[int, Option(help="Rounds of a run.")] = 1000,
         as_json: Json = False,
@@ -459,7 +494,7 @@ def _app() -> Any:
             try:
                 population = make_world("recommender_v0").population(family=family, **others)
             except TypeError as error:
-                raise ValueError(f"recommender_v0 cannot take {others}: {error}") from error
+                raise ValueError(f"recommender_v0 cannot take {spelled(others)}: {error}") from error
             mechanisms = None if privacy is None else _privacy(privacy, list(population.channels))
             for name, actor in actors.items():
                 for seed in range(seeds):
@@ -517,6 +552,7 @@ def _app() -> Any:
             str, Option(help="betting (holds for any number of rows) or student (narrower, for many effective rows).")
         ] = "betting",
         settings: Annotated[list[str] | None, Option("--set", help=f"{own_help}.")] = None,
+        trust: Trust = False,
         seed: Annotated[int, Option(help="Of what policies draw.")] = 0,
         as_json: Json = False,
     ) -> None:
@@ -624,7 +660,9 @@ def _app() -> Any:
         from taciturn.bench.store import write_bytes
         from taciturn.bench.submission import of_folder, packed
 
-        found = of_folder(folder, load_studies()["agents"])
+        study: Any = load_studies()["agents"]
+        found = of_folder(folder, study)
+        study.check(folder, found)
         write_bytes(to, packed(found).encode())
         print(f"{len(found.results)} configurations: {to}")
 
@@ -736,7 +774,7 @@ def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[i
         try:
             return make_world(env).population(replicas, **others)
         except TypeError as error:
-            raise ValueError(f"{env} cannot take {others}: {error}") from error
+            raise ValueError(f"{env} cannot take {spelled(others)}: {error}") from error
 
     actor = _actors(policy, own, list(make(1).roles))
     return make, actor, others | {f"policy.{key}": value for key, value in own.items()}
@@ -755,7 +793,7 @@ def _entries(option: str, texts: list[str]) -> dict[str, Any]:
     for one in texts:
         key, equals, text = one.partition("=")
         if not equals or not key:
-            raise ValueError(f"{option} must be key=value, not {one!r}")
+            raise ValueError(f"{option} must be key=value, not {spelled(one)}")
         try:
             found[key] = parsed(text)
         except ValueError as error:

@@ -107,6 +107,8 @@ def imported(path: str) -> Any:
         ValueError: there is no such module, or it has no such name.
     """
     module, _, name = path.partition(":")
+    if not module or module.startswith("."):
+        raise ValueError(f"module:name must begin with the whole name of a module, not {shown(path)}")
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
@@ -114,7 +116,9 @@ def imported(path: str) -> Any:
     except ImportError as error:
         if (error.name or "").split(".")[0] != module.split(".")[0]:
             raise
-        raise ValueError(f"there is no module {module!r}") from error
+        raise ValueError(f"there is no module {shown(module)}") from error
     except AttributeError as error:
-        raise ValueError(f"module:name must be a name that the module has, not {path!r}: {error}") from error
+        raise ValueError(
+            f"module:name must be a name that the module has, not {shown(path)}: {shown(str(error))}"
+        ) from error
     return found

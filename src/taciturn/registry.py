@@ -1,6 +1,5 @@
 """The registry: the worlds, the ids under which they are registered, and the policies by name."""
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ import pettingzoo
 from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
 from taciturn.envs.core.render import RENDER_MODES
 from taciturn.plugins import PluginError, Plugins
-from taciturn.validation import UnknownParameter
+from taciturn.validation import UnknownParameter, close, shown, some
 
 __all__ = [
     "ANY_WORLD", "POLICY_PLUGINS", "WORLDS", "WORLD_PLUGINS", "Entry", "UnknownName", "entries", "entry", "make_policy", "make_world",
@@ -27,9 +26,17 @@ class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-        super().__init__(f"unknown {kind} {name!r}: {hint}")
+        near = close(name, known)
+        listed = f" (taciturn list {LISTED[kind]})" if kind in LISTED else ""
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {some(known, name, listed)}"
+        super().__init__(f"unknown {kind} {shown(name)}: {hint}")
+
+
+LISTED = {
+    "environment": "environments", "policy": "policies", "mechanism": "mechanisms", "task": "tasks", "study": "studies",
+    "figure": "figures",
+}  # fmt: skip
+"""What `taciturn list` calls each kind of names."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +232,7 @@ def make_policy(name: str, **parameters: Any) -> Any:
     except UnknownParameter:
         raise
     except TypeError as error:
-        raise ValueError(f"{name} cannot take {parameters}: {error}") from error
+        raise ValueError(f"{name} cannot take {shown(parameters)}: {error}") from error
 
 
 # What the standard registries call: `world` is the name of an entry.

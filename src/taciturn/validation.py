@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "MOST_ARMS", "MOST_NUMBERS", "Array", "Bools", "Floats", "Ints", "NamesUnknown", "UnknownParameter", "array_of", "choice", "integer",
-    "mapping", "missing_extra", "number", "plain", "shown", "unknown_parameter", "vector",
+    "MOST_ARMS", "MOST_NUMBERS", "Array", "Bools", "Floats", "Ints", "NamesUnknown", "UnknownParameter", "array_of", "choice", "close",
+    "integer", "mapping", "missing_extra", "number", "plain", "shown", "some", "unknown_parameter", "vector",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -33,10 +33,28 @@ class UnknownParameter(TypeError, ValueError):  # noqa: N818 - it names what wen
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> UnknownParameter:
     """The error to raise for the parameter `name` that `owner` does not have; it suggests the nearest of those `known`."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    near = close(name, known, most=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    has = f"it has {', '.join(known)}" if known else "it has no parameters"
-    return UnknownParameter(f"{owner} got an unexpected keyword argument {name!r}: {hint}{has}")
+    has = f"it has {some(known, name)}" if known else "it has no parameters"
+    return UnknownParameter(f"{owner} got an unexpected keyword argument {shown(name)}: {hint}{has}")
+
+
+MOST_NAMES = 20
+"""How many names a message lists."""
+
+
+def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
+    """Those of the `known` names that are the most like a name, if any are."""
+    return difflib.get_close_matches(str(name)[:100], list(map(str, known)), n=most, cutoff=0.4)
+
+
+def some(known: Iterable[Any], wanted: object = "", more: str = "") -> str:
+    """The names, with commas; of many only the nearest to `wanted`, others up to `MOST_NAMES`, and how many there are `more`."""
+    names = list(map(str, known))
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    kept = list(dict.fromkeys([*close(str(wanted), names), *names]))[:MOST_NAMES]
+    return f"{', '.join(kept)} and {len(names) - len(kept)} more{more}"
 
 
 class NamesUnknown(ABCMeta):
@@ -101,6 +119,8 @@ def number(
         raise ValueError(
             f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {shown(value)}"
         )
+    if isinstance(value, int) and abs(value) >= 2**63:  # NumPy could not reckon with it
+        raise ValueError(f"{name} must be a float or an integer of 64 bits, not {shown(value)}")
     return found
 
 
@@ -120,7 +140,7 @@ def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     for one in allowed:
         if type(found) is type(one) and found == one:
             return one
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {shown(value)}")
+    raise ValueError(f"{name} must be one of {some(map(repr, allowed), value)}, not {shown(value)}")
 
 
 def vector(name: str, value: Any, *, size: int | None = None) -> Floats:

@@ -22,6 +22,7 @@ import numpy as np
 import taciturn
 from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.study import Study
+from taciturn.validation import shown
 
 try:
     import pyarrow as pa
@@ -185,8 +186,15 @@ class Store:
         return pa.concat_tables([SCHEMA.empty_table(), *(self._read(key) for key in keys if self._file(key).exists())])
 
     def results(self, study: str) -> Results:
-        """The same for one study, grouped by configuration."""
-        return Results.from_table(self.load(study))
+        """The same for one study, grouped by configuration. Raises StoreError also for cells that taciturn has not written."""
+        table = self.load(study)
+        try:
+            found = Results.from_table(table)
+            if not all(isinstance(group.config, dict) for group in found):
+                raise ValueError("a configuration is no mapping")
+            return found
+        except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+            raise StoreError(f"{self.path} has cells that taciturn has not written: {shown(error)}") from error
 
     def compact(self) -> Path:
         """Write `results.parquet`, all planned and finished cells in one file, and return its path."""
@@ -311,6 +319,8 @@ def has_shape(value: object, shape: Any) -> bool:
             else has_shape(value.get(name, MISSING), inner)
             for name, inner in shape.items()
         )
+    if value is MISSING or isinstance(value, bool):
+        return value is not MISSING and shape in (bool, object)
     return isinstance(value, shape)
 
 

@@ -1,6 +1,7 @@
 """What a study is: the cells it declares, the function that runs one, and how its results are read."""
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -149,10 +150,17 @@ class Study:
 
     def label(self, group: Group, results: Results) -> str:
         """`row_label`, marked where the policy knows what its world hides from the others."""
-        name, parameters = group.config.get("policy"), group.config.get("policy_params", {})
-        kind = policy_class(str(name))
-        known = kind is not None and kind(**parameters).needs_truth
-        return self.row_label(group, results) + KNOWS_TRUTH * known
+        return self.row_label(group, results) + KNOWS_TRUTH * self.knows_truth(group.config)
+
+    def knows_truth(self, config: Config) -> bool:
+        """Whether the policy of a configuration does. No module is imported for that, since the results may be someone else's."""
+        name = str(config.get("policy"))
+        module, colon, _ = name.partition(":")
+        kind = policy_class(name) if not colon or module in sys.modules else None
+        try:
+            return kind is not None and kind(**config.get("policy_params", {})).needs_truth is True
+        except (TypeError, ValueError):  # of another version, or no parameters at all
+            return False
 
     def row_label(self, group: Group, results: Results) -> str:
         """What distinguishes this group from the others of its panel."""

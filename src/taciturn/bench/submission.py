@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.bench.results import RUNS, Group, Results
+from taciturn.bench.results import RUNS, Group, Results, canonical
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.store import Manifest, Store, StoreError, has_shape
 from taciturn.bench.study import Study, Verdict
+from taciturn.validation import shown
 
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
 NUMBERS = [(int, float)]
@@ -19,8 +20,18 @@ SHAPE: Any = {
     "study": str,
     "origin": dict.fromkeys(ORIGIN, object),
     "groups": [{"config": dict, "seeds": [int], "metrics": {str: NUMBERS}, "wall_seconds": NUMBERS}],
-    "verdicts": [dict],
+    "verdicts": [
+        {
+            "quantity": str,
+            "paper": (int, float, str),
+            "numbers": [NUMBERS],
+            "verdict": str,
+            "reason": str,
+            "labels": [str],
+        }
+    ],
 }
+MOST_BYTES, LONGEST_TEXT, DEEPEST = 10**8, 10**4, 20
 
 
 class Submission(NamedTuple):
@@ -39,9 +50,12 @@ def of_folder(folder: Path, study: Study) -> Submission:
     if not len(results):
         raise StoreError(f"{folder} holds no finished cell of the study {study.name}")
     hours = sum(group.wall_seconds.sum() for group in results) / 3600
-    return Submission(
-        study.name, origin_of(manifest) | {"core_hours": round(float(hours), 3)}, results, study.verdicts(results)
-    )
+    origin = origin_of(manifest) | {"core_hours": round(float(hours), 3)}
+    try:
+        check_text([origin, *(group.config for group in results)])
+    except ValueError as error:
+        raise StoreError(f"{folder} holds what taciturn has not written: {error}") from error
+    return Submission(study.name, origin, results, study.verdicts(results))
 
 
 def origin_of(manifest: Manifest) -> dict[str, Any]:
@@ -72,25 +86,68 @@ def packed(found: Submission) -> str:
 def unpacked(file: Path) -> Submission:
     """What `packed` wrote. Raises StoreError if the file cannot be read or is no such file."""
     try:
-        kept = json.loads(file.read_bytes())
+        if file.stat().st_size > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        kept = json.loads(file.read_bytes(), object_pairs_hook=distinct)
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{file} cannot be read: {error}") from error
     if not has_shape(kept, SHAPE) or not all(is_whole(one) for one in kept["groups"]):
         raise StoreError(f"{file} is no submission: `taciturn submit` writes them")
-    results = Results(
-        Group(
-            config=one["config"],
-            seeds=np.array(one["seeds"]),
-            metrics={name: np.array(values, np.float64) for name, values in one["metrics"].items()},
-            curves={RUNS: [(np.arange(len(runs), dtype=float), np.array(runs)) for runs in one[RUNS]]}
-            if RUNS in one
-            else {},
-            wall_seconds=np.array(one["wall_seconds"], np.float64),
-        )
-        for one in kept["groups"]
-    )
-    verdicts = [Verdict(**one | {"numbers": [Estimate(*x) for x in one["numbers"]]}) for one in kept["verdicts"]]
+    try:
+        check_text(kept)
+        results = Results(map(unpacked_group, kept["groups"]))
+        verdicts = [Verdict(**one | {"numbers": [Estimate(*x) for x in one["numbers"]]}) for one in kept["verdicts"]]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise StoreError(f"{file} is no submission: {error}") from error
     return Submission(kept["study"], kept["origin"], results, verdicts)
+
+
+def distinct(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError if it has a name twice."""
+    found = dict(entries)
+    if len(found) < len(entries):
+        names = [name for name, _ in entries]
+        raise ValueError(f"it has an entry twice: {shown(next(name for name in names if names.count(name) > 1))}")
+    return found
+
+
+def check_text(value: Any) -> None:
+    """Raises ValueError if a JSON value has text that cannot be printed as it stands or is very long, or is nested very deeply."""
+    left = [(value, 0)]
+    while left:
+        one, depth = left.pop()
+        if depth > DEEPEST:
+            raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+        if isinstance(one, str) and not (one.isprintable() and len(one) <= LONGEST_TEXT):
+            raise ValueError(f"text must be of up to {LONGEST_TEXT:,} printable characters, not {shown(one)}")
+        if isinstance(one, dict):
+            left += [(name, depth) for name in one]
+        if isinstance(one, dict | list):
+            left += [(inner, depth + 1) for inner in (one.values() if isinstance(one, dict) else one)]
+
+
+def unpacked_group(one: dict[str, Any]) -> Group:
+    """A configuration; ValueError if its numbers cannot be those of runs."""
+    canonical(one["config"])
+    seeds, runs = one["seeds"], one.get(RUNS, [])
+    if not seeds or any(seed < 0 or seed >= 2**63 for seed in seeds) or seeds != sorted(set(seeds)):
+        raise ValueError(
+            f"seeds must be distinct whole numbers from 0 to 2**63 - 1 in increasing order, not {shown(seeds)}"
+        )
+    if len({len(scores) for scores in runs}) > 1 or [] in runs:
+        raise ValueError("runs must be equally many of each seed, at least one")
+    seconds = np.array(one["wall_seconds"], np.float64)
+    if not (np.isfinite(seconds) & (seconds >= 0)).all():
+        raise ValueError(f"wall_seconds must be finite numbers >= 0, not {shown(one['wall_seconds'])}")
+    return Group(
+        config=one["config"],
+        seeds=np.array(seeds),
+        metrics={name: np.array(values, np.float64) for name, values in one["metrics"].items()},
+        curves={RUNS: [(np.arange(len(scores), dtype=float), np.array(scores, np.float64)) for scores in runs]}
+        if runs
+        else {},
+        wall_seconds=seconds,
+    )
 
 
 def merged(found: Iterable[Submission]) -> Results:
@@ -126,7 +183,8 @@ def joined(one: Group, other: Group) -> Group:
 def is_whole(group: dict[str, Any]) -> bool:
     """Whether a configuration has as many of everything as seeds."""
     columns = [*group["metrics"].values(), group["wall_seconds"], *([group[RUNS]] if RUNS in group else [])]
-    return all(len(column) == len(group["seeds"]) for column in columns)
+    shapes = has_shape(group.get(RUNS, []), [NUMBERS])
+    return shapes and all(len(column) == len(group["seeds"]) for column in columns)
 
 
 def listed(entries: Iterable[Any]) -> str:

@@ -100,7 +100,7 @@ def ours(verdict: Verdict) -> str:
 def origin_table(manifest: Manifest) -> Table:
     """Versions, machine, seeds and the command that reproduces the results, from a manifest."""
     libraries = ", ".join(f"{name} {version}" for name, version in manifest["libraries"].items())
-    extras = ",".join(sorted({LIBRARIES[name] for name in manifest["libraries"]} - {""}))
+    extras = ",".join(sorted({LIBRARIES.get(name, "") for name in manifest["libraries"]} - {""}))
     commit = manifest.get("commit", "unknown")
     checkout = "" if commit == "unknown" else f"git checkout {commit.removesuffix('-dirty')} && "
     rows = [

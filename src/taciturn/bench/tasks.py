@@ -1,5 +1,6 @@
 """The tasks of the standing benchmark: each world as agents train for it, and held-out variants of it in which none has trained."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,10 +9,16 @@ from taciturn.envs.core.channel import Fault
 from taciturn.registry import entry
 from taciturn.wrappers import Byzantine, LossyChannel, MessageLimit, Stragglers
 
-__all__ = ["FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant", "tasks_of", "world_title"]
+__all__ = ["BOUNDS", "FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant", "tasks_of", "world_title"]
 
 Entry = tuple[str, Config]
 HIGHER = ("rate", "return")  # of the measures, those of which more is better
+BOUNDS = {
+    "rate": (0.0, 0.04 / 3),  # a round is worth at most 0.04 and takes at least 3 s
+    "test_loss": (0.0, math.inf), "regret_per_agent": (0.0, math.inf), "loss": (0.0, math.inf),
+    "popularity_regret": (0.0, 1.0), "pseudo_regret": (0.0, 1.0), "regret": (0.0, 1.0),
+}  # fmt: skip
+"""Between what numbers each measure must lie."""
 
 WIDER: dict[str, Config] = {name: {"max_scale": 1e4} for name in ("OutputAgreement", "PeerTruthSerum")}
 """What differs for policies whose prizes are larger than a world allows by default."""

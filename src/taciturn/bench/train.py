@@ -19,8 +19,9 @@ from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
 from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor
-from taciturn.policies.learned.training import library_seed, one_thread
+from taciturn.policies.learned.training import learning, library_seed, one_thread
 from taciturn.policies.learned.tuning import settings_in, tuned
+from taciturn.policies.trust import signed, trusted_bytes
 from taciturn.registry import UnknownName, make_policy, one_agent, policies, policy_class
 from taciturn.simulation import simulate
 from taciturn.validation import missing_extra
@@ -36,7 +37,7 @@ Told = Callable[[float, str], None]
 def train(
     world: str, algorithm: str = "PPO", *, steps: int, out: str | Path, seed: int = 0, params: Mapping[str, Any] | None = None,
     privacy: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None, file: str | Path | None = None,
-    num_envs: int = 16, evaluations: int = 10, resume: bool = False, progress: Told | None = None,
+    num_envs: int = 16, evaluations: int = 10, resume: bool = False, trust: bool = False, progress: Told | None = None,
 ) -> Path:  # fmt: skip
     """Train an agent and keep it in `out`; `simulate`, studies and the command line take it by the folder's name.
 
@@ -60,6 +61,7 @@ def train(
         num_envs: replicas in training.
         evaluations: how often the agent is saved and evaluated.
         resume: go on from the last checkpoint in `out`, or return at once if the training there is finished.
+        trust: whether to go on from a checkpoint that this user has not made on this machine; code in it may run.
         progress: told the fraction done and what is being done.
 
     Returns:
@@ -67,7 +69,8 @@ def train(
 
     Raises:
         UnknownName: no such world or algorithm.
-        ValueError: a parameter out of range, or a folder that holds another training.
+        ValueError: a parameter out of range, a folder that holds another training or a checkpoint that is not trusted, or an algorithm
+            that fails while it learns, as where numbers grow without bound.
         ImportError: stable-baselines3 is not installed.
     """
     steps, seed = integer("steps", steps, at_least=1), integer("seed", seed, at_least=0)
@@ -81,7 +84,7 @@ def train(
     found = tuned(population.name, algorithm) if make is library and file is None else own_settings(file, algorithm)
     settings = found | dict(settings or {})
     try:
-        trainer = make(algorithm, population, num_envs, seed, settings)
+        trainer = make(algorithm, population, num_envs, seed, settings, trust)
     except (TypeError, ValueError) as error:
         if file is None:
             raise
@@ -175,7 +178,7 @@ def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path,
 
 
 def learner(
-    name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any]
+    name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
 ) -> Callable[[Path, int, int, Told], None]:
     """How a learner of this package is trained; it is saved once, when it has learned."""
     kind = policy_class(name) or Policy
@@ -211,7 +214,7 @@ def overridden(name: str, population: Population[Any], settings: dict[str, Any])
 
 
 def library(
-    name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any]
+    name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
 ) -> Callable[[Path, int, int, Told], None]:
     """How an algorithm of Stable-Baselines3 or sb3-contrib is trained, from the last checkpoint if there is one."""
     try:
@@ -242,7 +245,9 @@ def library(
     def rows(statistics: Path | None = None) -> Any:
         found: Any = VecMonitor(RowsVecEnv(population.view().practice(num_envs), seed))
         if normalize and statistics is not None:
-            return VecNormalize.load(str(statistics), found)
+            kept = pickle.loads(trusted_bytes(statistics, trust))
+            kept.set_venv(found)
+            return kept
         return VecNormalize(found, gamma=own.get("gamma", 0.99)) if normalize else found
 
     model: Any
@@ -253,23 +258,24 @@ def library(
 
     def save(model_file: Path, statistics_file: Path) -> None:
         if normalize:
-            write_bytes(statistics_file, pickle.dumps(model.get_vec_normalize_env()))
+            write_bytes(statistics_file, signed(pickle.dumps(model.get_vec_normalize_env())))
         buffer = io.BytesIO()
         model.save(buffer)
-        write_bytes(model_file, buffer.getvalue())
+        write_bytes(model_file, signed(buffer.getvalue()))
 
     def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
         nonlocal model
         marks = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
         checkpoints, replay = folder / "checkpoints", folder / "checkpoints" / "replay.pkl"
-        done = max((int(file.stem) for file in checkpoints.glob("*.zip")), default=0)
+        done = max((int(file.stem) for file in checkpoints.glob("*.zip") if file.stem.isdecimal()), default=0)
         if done:
-            model = known[name].load(checkpoints / f"{done}.zip", env=rows(checkpoints / f"{done}.pkl"), device="cpu")
+            kept = io.BytesIO(trusted_bytes(checkpoints / f"{done}.zip", trust))
+            model = known[name].load(kept, env=rows(checkpoints / f"{done}.pkl"), device="cpu")
             # Otherwise what was learned from at first would be met again.
             model.get_env().seed(int(np.random.SeedSequence([seed, done]).generate_state(1)[0]))
             model.num_timesteps = done
             if replay.exists():
-                model.load_replay_buffer(replay)
+                model.load_replay_buffer(io.BytesIO(trusted_bytes(replay, trust)))
         log = folder / "log" / f"from_{done}" if done else folder / "log"  # the file of numbers is written anew
         logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
@@ -277,13 +283,13 @@ def library(
             for mark in marks:
                 if mark <= done:
                     continue  # before this run, or in a rollout that went further
-                with one_thread():
+                with one_thread(), learning(name, model.policy.state_dict):
                     model.learn(
                         mark - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
                     )
                 done = max(one for one in marks if one <= model.num_timesteps)
                 if hasattr(model, "replay_buffer"):
-                    write_bytes(replay, pickle.dumps(model.replay_buffer))
+                    write_bytes(replay, signed(pickle.dumps(model.replay_buffer)))
                 save(checkpoints / f"{done}.zip", checkpoints / f"{done}.pkl")
                 tell(done / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
                 evaluated(Predictor(model), population, seed, folder, done)

@@ -28,6 +28,7 @@ MOST_CONTEXT_DIMS = 9
 ITEM_DIMS = 5
 PENALTY = 10.0  # of the model of rewards, in rows
 STEP = 100  # rows between two words on progress
+SMALLEST = 1e-12  # propensity: one reward would count a million million times
 EQUAL = 1e-6  # by which equal propensities may differ, relatively
 
 
@@ -40,7 +41,7 @@ class BanditLog:
         names: of the actions, as the log has them.
         action: int64[n], which of them was logged.
         click: bool[n].
-        propensity: float64[n] in (0, 1].
+        propensity: float64[n] in [1e-12, 1].
         positions: `{position: rows}`; empty if the log has none.
     """
 
@@ -100,8 +101,8 @@ def read_bandit(
         progress: told how far it is.
 
     Raises:
-        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside (0, 1]
-            (the message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
+        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside
+            [1e-12, 1] (the message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
         OSError: a file cannot be read.
     """
     integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)
@@ -134,7 +135,7 @@ def read_bandit(
             (
                 np.array([known.setdefault(name, len(known)) for name in chunk.cells["action"]], np.int64),
                 chunk.numbers("click", "0 or 1", lambda x: (x == 0) | (x == 1)) > 0,
-                chunk.numbers("propensity", "a number > 0 and <= 1", lambda x: (x > 0) & (x <= 1)),
+                chunk.numbers("propensity", f"a number >= {SMALLEST:g} and <= 1", lambda x: (x >= SMALLEST) & (x <= 1)),
                 time,
                 _raw_contexts(chunk, own, texts),
             )
@@ -353,7 +354,7 @@ def evaluate(
     lowest = (
         smallest
         if lowest_propensity is None
-        else number("lowest_propensity", lowest_propensity, above=0, at_most=smallest)
+        else number("lowest_propensity", lowest_propensity, at_least=SMALLEST, at_most=smallest)
     )
     if estimator == "replay" and not log.uniform:
         raise ValueError(

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.agents import bring
+from taciturn.bench.comparisons.entries import MESSAGES, check_entry
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
-from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, describe
+from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical, describe
 from taciturn.bench.scores import (
     CLASSIC,
     KINDS,
@@ -45,11 +46,11 @@ from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, 
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
 from taciturn.registry import make_policy, make_world, platform_side
-from taciturn.validation import Array
+from taciturn.validation import Array, shown
 from taciturn.wrappers import NoPrivacy
 from taciturn.wrappers.channels import on_channel, private_config
 
-PPO, MESSAGES = "PPO, plain defaults", "messages"
+PPO = "PPO, plain defaults"
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 QUICK_STEPS = 4096
 FITS = 10
@@ -341,18 +342,30 @@ class KindsOfAgents(Study):
         return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
 
     def check(self, place: Path, found: Submission) -> None:
-        """Raises StoreError if it is of another study, or holds worlds that the study does not have in this version."""
+        """Raises StoreError if it is of another study, of worlds that the study does not have, or holds what cannot be results."""
         if found.study != self.name:
-            raise StoreError(f"{place} must hold the study {self.name}, not {found.study}")
-        played = {world_of(cell.config) for cell in self.cells(quick=False)}
+            raise StoreError(f"{place} must hold the study {self.name}, not {shown(found.study)}")
+        own = [cell.config for cell in self.cells(quick=False)]
+        played = {world_of(config) for config in own}
         for group in found.results:
             if world_of(group.config) not in played:
-                world = f"{group.config.get('env')} with {group.config.get('env_params')}"
+                world = f"{shown(group.config.get('env'))} with {shown(group.config.get('env_params'))}"
                 raise StoreError(
                     f"{place} must hold the worlds that this version of the study {self.name} has, not {world}"
                 )
             if "replicas" in group.config:
                 raise StoreError(f"{place} must hold a full run, not a quick one")
+            try:
+                check_entry(group, own, range(self.seeds[1]))
+            except ValueError as error:
+                raise StoreError(f"{place} has in {group.config['env']} what cannot be a result: {error}") from error
+        configs = [canonical(group.config) for group in found.results]
+        if not configs or len(set(configs)) < len(configs):
+            raise StoreError(f"{place} must hold results, each configuration once")
+
+    def knows_truth(self, config: Config) -> bool:
+        """As it is recorded where the policy is of a module of the user's own."""
+        return config.get("knows_truth") is True or super().knows_truth(config)
 
     def text(self, group: Group | None, measure: str, results: Results | None = None) -> str:
         """Its mean with interval, and its name among `results`."""
@@ -414,6 +427,8 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
 def places(agent: str) -> list[Config]:
     """The configurations of the worlds in which an agent can play, with a hash of the file or folder that it was saved in."""
     content = digest(agent)
+    if bring(agent).needs_truth:
+        content["knows_truth"] = True
     found = []
     for env, field in FIELDS.items():
         for form in ({}, field.for_learners or {}):

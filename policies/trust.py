@@ -1,0 +1,79 @@
+"""Files that can run code as they are loaded: those that this user's own taciturn has written are, and others only where they are trusted.
+
+Such a file ends with a signature, HMAC-SHA256 under a secret key that lies in the user's own folder and is made when it is first needed.
+Pickles and zip archives may have bytes after their end, so that other programs read them as before.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["VARIABLE", "Untrusted", "made_here", "signed", "trusted", "trusted_bytes"]
+
+VARIABLE = "TACITURN_TRUST"
+"""The environment variable that, where it is 1, trusts every file: `--trust` sets it, so that worker processes know too."""
+MARK, SIZE = b"\ntaciturn made this:", 32
+
+
+def key_file() -> Path:
+    """Where the key lies: `$XDG_CONFIG_HOME/taciturn/key`, or `~/.config/taciturn/key`."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "taciturn" / "key"
+
+
+def key(*, make: bool) -> bytes | None:
+    """The user's key; None if there is none and `make` is false, or if it cannot be read or made."""
+    file = key_file()
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+        if make and not file.exists():
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new = file.with_name(f".{secrets.token_hex(8)}")
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+                opened.write(secrets.token_bytes(SIZE))
+            try:
+                os.link(new, file)  # which never replaces the key that another process has just made
+            except FileExistsError:
+                pass
+            finally:
+                new.unlink()
+        found = file.read_bytes()
+        return found if len(found) == SIZE else None
+    return None
+
+
+def signed(content: bytes) -> bytes:
+    """The content, and after it a signature that only this user can make; without one where no key can be kept."""
+    own = key(make=True)
+    return content if own is None else content + MARK + hmac.digest(own, content, hashlib.sha256)
+
+
+def made_here(content: bytes) -> bool:
+    """Whether it ends with this user's signature of what comes before."""
+    own, end = key(make=False), len(content) - SIZE
+    if own is None or content[end - len(MARK) : end] != MARK:
+        return False
+    return hmac.compare_digest(content[end:], hmac.digest(own, content[: end - len(MARK)], hashlib.sha256))
+
+
+def trusted(trust: bool) -> bool:
+    """Whether the caller or the environment trusts every file."""
+    return trust or os.environ.get(VARIABLE) == "1"
+
+
+class Untrusted(ValueError):  # noqa: N818 - it names what was found
+    """A file that nobody has said to trust; `why` it would have to be."""
+
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(
+            f"{file} {why}, and code in it would run as it is loaded: if you trust who made it, pass --trust (in Python, trust=True)"
+        )
+
+
+def trusted_bytes(file: Path, trust: bool) -> bytes:
+    """The content of a file that is trusted or was made here. Raises ValueError for another, OSError if it cannot be read."""
+    content = file.read_bytes()
+    if not trusted(trust) and not made_here(content):
+        raise Untrusted(file, "was not made by taciturn for this user")
+    return content

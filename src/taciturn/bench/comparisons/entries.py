@@ -1,0 +1,56 @@
+"""What an entry on the leaderboard of agents can be: whose it is, and which numbers runs can give."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from taciturn.bench.results import RUNS, Config, Group
+from taciturn.bench.scores import KINDS, RETURN, YOURS
+from taciturn.bench.tasks import BOUNDS, FIELDS, tasks_of
+from taciturn.registry import make_policy, policies
+from taciturn.validation import choice, number, shown
+
+__all__ = ["MESSAGES", "check_entry"]
+
+MESSAGES = "messages"
+ENTRIES = ("env", "env_params", "policy", "policy_params", "kind", "content", "knows_truth")
+LONGEST_NAME = 200
+LARGEST = 1e12
+"""No number of the study can be larger."""
+
+
+def check_entry(group: Group, own: list[Config], seeds: range) -> None:
+    """Raises ValueError unless it is one of the study's `own` configurations or someone's agent, with numbers that its runs can give."""
+    config = group.config
+    if choice("kind", config.get("kind"), (*KINDS, YOURS)) == YOURS:
+        check_agent(config)
+    elif config not in own:
+        raise ValueError(f"kind must be {YOURS!r} of an agent that the study does not have, not {config['kind']!r}")
+    if not set(group.seeds.tolist()) <= set(seeds):
+        raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
+    measure = FIELDS[config["env"]].measure
+    bounds = {task.metric: BOUNDS[measure] for task in tasks_of(config["env"])}
+    bounds |= {RETURN: (-math.inf, math.inf), MESSAGES: (0.0, math.inf)}
+    if group.metrics.keys() - bounds.keys() or {measure, RETURN} - group.metrics.keys():
+        raise ValueError(f"metrics must be {', '.join(bounds)}, not {shown([*group.metrics])}")
+    for name, values in group.metrics.items():
+        low, high = bounds[name]
+        for value in values.tolist():
+            number(name, value, at_least=max(low, -LARGEST), at_most=min(high, LARGEST))
+    runs = np.array([scores for _, scores in group.curves.get(RUNS, [])])
+    if runs.ndim != 2 or not np.allclose(runs.mean(1), group.metrics[measure], rtol=1e-4, atol=1e-9):
+        raise ValueError(f"{measure} must be the mean of the runs of each seed")
+
+
+def check_agent(config: dict[str, Any]) -> None:
+    """Raises ValueError unless a configuration is that of an agent that someone has brought."""
+    policy, given = config.get("policy"), config.get("policy_params")
+    if config.keys() - set(ENTRIES):
+        raise ValueError(f"a configuration must have no entries but {', '.join(ENTRIES)}, not {shown([*config])}")
+    if not (isinstance(policy, str) and policy.isprintable() and policy.strip() and len(policy) <= LONGEST_NAME):
+        raise ValueError(f"policy must be a name of up to {LONGEST_NAME} printable characters, not {shown(policy)}")
+    if not isinstance(given, dict):
+        raise ValueError(f"policy_params must be parameters by name, not {shown(given)}")
+    if policy in policies():
+        make_policy(policy, **given)  # or say what is wrong

@@ -23,12 +23,16 @@ class Policy(metaclass=NamesUnknown):
 
     Attributes:
         needs_truth: whether it must know what the world hides, as an oracle does.
+        pools: whether its agents share a mind, as those of a central planner do: what one does may depend on what only others saw.
+        one_agent: whether it is written for one agent; it is then played as a copy for each (`taciturn.agents.bring`).
     """
 
     rng: np.random.Generator
     role: str
 
     needs_truth: bool = False
+    pools: bool = False
+    one_agent: bool = False
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.

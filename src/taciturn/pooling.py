@@ -207,7 +207,7 @@ def _draw(rng: Coupled, name: str, *given: Any, **named: Any) -> Any:
 def _global_numbers() -> Any:
     """The state of these generators."""
     torch = sys.modules.get("torch")
-    return random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state()  # noqa: NPY002
+    return random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state().numpy()  # noqa: NPY002
 
 
 def _lend(policy: Any, rng: Coupled) -> None:
@@ -232,7 +232,8 @@ def _numbers_kept(policy: Any) -> Iterator[None]:
         random.setstate(before[0])
         np.random.set_state(before[1])  # noqa: NPY002
         if before[2] is not None:
-            sys.modules["torch"].set_rng_state(before[2])
+            torch = sys.modules["torch"]
+            torch.set_rng_state(torch.from_numpy(before[2]))
 
 
 # Recording.

@@ -146,6 +146,13 @@ class PoolsReplicas(UCB1):
         return super().choose(counts, np.broadcast_to(means.mean(0), means.shape))
 
 
+class PoolsRuns(Policy):
+    """The only agent of each run waits for as many updates as there are in other runs."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return (obs[..., 0] <= obs[..., 0].mean()).astype(np.int64)
+
+
 class OneBrain(UCB1):
     """Only the last agent knows what the first one does."""
 
@@ -228,10 +235,14 @@ class Reader(CentralisedOracle):
 ATTACKS = [
     (UndeclaredOracle, "federated_bandit_v0"), (SharedTable, "gossip_bandit_v0"), (PoolsRewards, "federated_bandit_v0"),
     (PoolsLate, "federated_bandit_v0"), (PoolsReplicas, "federated_bandit_v0"), (OneBrain, "federated_bandit_v0"),
-    (Together, "federated_bandit_v0"),
+    (Together, "federated_bandit_v0"), (PoolsRuns, "round_stopping_v0"),
 ]  # fmt: skip
 LAWS_COMPARED = [(PoolsElsewhere, True), (PoolsForSome, True), (DrawsElsewhere, False), (DrawsForSome, False)]
-WORLDS = {"federated_bandit_v0": ARMS, "gossip_bandit_v0": TICKS}
+WORLDS = {
+    "federated_bandit_v0": ARMS,
+    "gossip_bandit_v0": TICKS,
+    "round_stopping_v0": {"num_clients": 6, "horizon": 20.0},
+}
 
 
 @pytest.mark.parametrize(("policy", "world"), ATTACKS)
@@ -322,6 +333,8 @@ def test_a_copy_for_each_agent_is_an_agent_alone() -> None:
     tables = [copy.good for copy in agent._copies.ravel()]
     assert len(tables) == 160
     assert len({table.tobytes() for table in tables}) > 140
+    agent.reset(world, np.random.default_rng(0))
+    assert len({copy.rng.random() for copy in agent._copies.ravel()}) == 160
     plain = taciturn.simulate(world, ThompsonSampling(), seed=4, fast=False).metrics["regret"]
     # Student's statistic beyond 4 has a probability below 1e-4 with 78 degrees of freedom.
     assert abs(first.mean() - plain.mean()) < 4.1 * np.hypot(first.std(), plain.std()) / 39**0.5

@@ -13,17 +13,14 @@ from elsewhere, laws are compared instead: both feeds are played `SEEDS` times.
 """
 
 import pickle
-import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
+from taciturn.coupling import Coupled, generator, lend, numbers_kept, numpy_draws_from, process_numbers, seed_process
 from taciturn.envs.core import Array, Population, PublicView, Rollout
 from taciturn.envs.core.public import Passing
 
@@ -60,7 +57,7 @@ def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) 
         return "it declares so"
     if getattr(policy, "needs_truth", False):
         return ""
-    with _numbers_kept(policy):
+    with numbers_kept(policy):
         first, second = (_recorded(policy, start, 2 * seed + run, seed) for run in (0, 1))
         agents = np.arange(first.num_envs) % first.view.roles[first.role].num_agents
         for half in (0, 1):
@@ -79,161 +76,6 @@ def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) 
             except Exception as error:  # whatever a policy from elsewhere raises
                 return f"it cannot act when only the rows of other agents differ: {type(error).__name__}: {error}"
     return ""
-
-
-# Random numbers.
-
-
-STEADY = frozenset({
-    "random", "uniform", "normal", "standard_normal", "exponential", "standard_exponential", "gumbel", "laplace", "logistic",
-    "rayleigh", "weibull", "beta", "gamma", "standard_gamma", "binomial", "poisson", "choice", "permutation", "permuted", "shuffle",
-})  # fmt: skip
-"""Methods of a generator that draw as many numbers whatever their parameters are."""
-
-
-class Coupled(np.random.Generator):
-    """A generator whose numbers for one row depend on the other rows as little as possible, and which knows whether they may.
-
-    Each call of a policy begins at a place of its own in the stream, and variates whose number of draws depends on a parameter are
-    inverted from one uniform number each.
-
-    Attributes:
-        drawn: the call, method and shape of each draw; without a shape if the number of draws may depend on more.
-    """
-
-    def __init__(self, bits: Any) -> None:
-        super().__init__(bits)
-        self.call, self.drawn = [0], list[tuple[int, str, Any]]()
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("_") or name not in PUBLIC:
-            return found
-
-        def draw(*given: Any, **named: Any) -> Any:
-            values = found(*given, **named)
-            plain = name in STEADY or (name == "integers" and not any(map(np.ndim, given[:2])))
-            self.drawn.append((self.call[0], name, np.shape(values) if plain else None))
-            return values
-
-        return draw
-
-    def spawn(self, n_children: int) -> Any:
-        found: Any = super().spawn(n_children)
-        for child in found:
-            child.call, child.drawn = self.call, self.drawn
-        return found
-
-    def drew_alike(self, other: "Coupled", calls: int) -> bool:
-        """Whether both have drawn the same numbers in the same shapes in all calls up to `calls`."""
-        ours, theirs = ([one for one in rng.drawn if one[0] <= calls] for rng in (self, other))
-        return ours == theirs and all(shape is not None for *_, shape in ours)
-
-    def at(self, call: int) -> None:
-        """Go to the place of a call of the policy."""
-        self.call[0] = call
-        state: Any = self.bit_generator.state
-        state["state"]["counter"] = np.array([0, 0, call, 0], np.uint64)
-        state["buffer_pos"], state["has_uint32"] = 4, 0
-        self.bit_generator.state = state
-
-    def _uniform(self, size: Any, *parameters: Any) -> Any:
-        return self.random(np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size)
-
-    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
-        from scipy.special import betaincinv
-
-        return betaincinv(a, b, self._uniform(size, a, b))
-
-    def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        from scipy.special import gammaincinv
-
-        found = gammaincinv(shape, self._uniform(size if out is None else out.shape, shape)).astype(dtype)
-        if out is not None:
-            out[...] = found
-        return found
-
-    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-        from scipy.special import gammaincinv
-
-        return scale * gammaincinv(shape, self._uniform(size, shape, scale))
-
-    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        from scipy.stats import binom
-
-        return binom.ppf(self._uniform(size, n, p), n, p).astype(np.int64)
-
-    def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
-        from scipy.stats import poisson
-
-        return poisson.ppf(self._uniform(size, lam), lam).astype(np.int64)
-
-
-PUBLIC = frozenset(name for name in vars(np.random.Generator) if not name.startswith("_")) - {"bit_generator", "spawn"}
-
-
-def _generator(seed: int) -> Coupled:
-    return Coupled(np.random.Philox(np.random.SeedSequence(seed)))
-
-
-def _seed_global_numbers(seed: int) -> None:
-    """For policies that draw from generators of the whole process."""
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - that of others
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(seed)
-
-
-@contextmanager
-def _numpy_draws_from(rng: Coupled) -> Iterator[None]:
-    """NumPy's functions that draw, and the generators that it makes, are those of `rng` within this context."""
-    others: dict[str, Any] = {
-        "rand": lambda *shape: rng.random(shape),
-        "randn": lambda *shape: rng.standard_normal(shape),
-        "randint": lambda low, high=None, size=None, dtype=np.int64: rng.integers(low, high, size, dtype),
-        **dict.fromkeys(("random_sample", "ranf", "sample"), lambda size=None: rng.random(size)),
-        "seed": lambda seed=None: None,
-        "default_rng": lambda seed=None: rng.spawn(1)[0],
-    }
-    same: dict[str, Any] = {name: partial(_draw, rng, name) for name in PUBLIC if hasattr(np.random, name)}
-    with mock.patch.multiple(np.random, **same, **others):
-        yield
-
-
-def _draw(rng: Coupled, name: str, *given: Any, **named: Any) -> Any:
-    return getattr(rng, name)(*given, **named)
-
-
-def _global_numbers() -> Any:
-    """The state of these generators."""
-    torch = sys.modules.get("torch")
-    return random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state().numpy()  # noqa: NPY002
-
-
-def _lend(policy: Any, rng: Coupled) -> None:
-    """Generators that a policy keeps of its own give way to that of the check."""
-    for name in _generators_of(policy):
-        setattr(policy, name, rng)
-
-
-def _generators_of(policy: Any) -> dict[str, np.random.Generator]:
-    return {name: one for name, one in getattr(policy, "__dict__", {}).items() if isinstance(one, np.random.Generator)}
-
-
-@contextmanager
-def _numbers_kept(policy: Any) -> Iterator[None]:
-    """What is played after a check draws what it would have drawn without."""
-    before, own = _global_numbers(), _generators_of(policy)
-    try:
-        yield
-    finally:
-        for name, one in own.items():
-            setattr(policy, name, one)
-        random.setstate(before[0])
-        np.random.set_state(before[1])  # noqa: NPY002
-        if before[2] is not None:
-            torch = sys.modules["torch"]
-            torch.set_rng_state(torch.from_numpy(before[2]))
 
 
 # Recording.
@@ -272,7 +114,7 @@ class Recorder:
     """Plays as a policy does, and keeps a tape."""
 
     def __init__(self, policy: Any, seed: int) -> None:
-        self.policy, self.rng, self.call = policy, _generator(seed), 0
+        self.policy, self.rng, self.call = policy, generator(seed), 0
         self.tape: Tape = None  # type: ignore[assignment]
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
@@ -281,7 +123,7 @@ class Recorder:
         functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
         self.begin(0)
         self.policy.reset(view.standing_in(view.acting, functions), self.rng, role)
-        _lend(self.policy, self.rng)
+        lend(self.policy, self.rng)
 
     def begin(self, call: int) -> None:
         self.call = call
@@ -314,13 +156,13 @@ class Recorder:
 
 
 def _recorded(policy: Any, start: Start, seed: int, draws: int) -> Tape:
-    _seed_global_numbers(draws)
+    seed_process(draws)
     recorder = Recorder(policy, draws)
-    with _numpy_draws_from(recorder.rng):
+    with numpy_draws_from(recorder.rng):
         rollout = start(recorder, seed)
         while not rollout.env.done.all():
             rollout.play()
-    recorder.tape.left = pickle.dumps(_global_numbers())
+    recorder.tape.left = pickle.dumps(process_numbers())
     return recorder.tape
 
 
@@ -422,7 +264,7 @@ class Player:
     """Shows a policy a feed, and keeps what it does."""
 
     def __init__(self, policy: Any, feed: Feed, seed: int) -> None:
-        self.policy, self.feed, self.rng = policy, feed, _generator(seed)
+        self.policy, self.feed, self.rng = policy, feed, generator(seed)
         self.call, self.turn = 0, -1
         self.places: dict[str, int] = {}
         self.did: dict[int, list[Array]] = {}
@@ -435,7 +277,7 @@ class Player:
         functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
         self.begin(0)
         self.policy.reset(view.standing_in(lambda role: self.acting(), functions), self.rng, feed.first.role)
-        _lend(self.policy, self.rng)
+        lend(self.policy, self.rng)
         for turn in range(min(feed.turns, turns or feed.turns)):
             self.turn = turn
             self.begin(2 * turn + 1)
@@ -495,11 +337,11 @@ class Player:
 
 
 def _played(policy: Any, feed: Feed, seed: int, turns: int | None = None) -> Player:
-    _seed_global_numbers(seed)
+    seed_process(seed)
     player = Player(policy, feed, seed)
-    with _numpy_draws_from(player.rng):
+    with numpy_draws_from(player.rng):
         player.play(turns)
-    player.left = pickle.dumps(_global_numbers())
+    player.left = pickle.dumps(process_numbers())
     return player
 
 

@@ -28,6 +28,8 @@ class Policy(metaclass=NamesUnknown):
             follow from public numbers, from what they received, and from fresh randomness. Totals of privacy are finite only then,
             where agents decide when they send. The declaration does not hold for classes that override anything of the class that
             makes it; `taciturn.testing` checks it.
+        pools: whether its agents share a mind, as those of a central planner do: what one does may depend on what only others saw.
+        one_agent: whether it is written for one agent; it is then played as a copy for each (`taciturn.agents.bring`).
     """
 
     rng: np.random.Generator
@@ -35,6 +37,8 @@ class Policy(metaclass=NamesUnknown):
 
     needs_truth: bool = False
     public_schedule: bool = False
+    pools: bool = False
+    one_agent: bool = False
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.

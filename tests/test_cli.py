@@ -160,7 +160,7 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
         for group in kept
         if group["config"]["env"] == one.env
     }
-    best = {"gossip_bandit_v0": "PPCL", "elicitation_v0": "Wintall", "recommender_v0": "DTPriDO"}[one.env]
+    best = {"gossip_bandit_v0": "PPCL", "elicitation_v0": "Wintall", "recommender_v0": "TPriDO"}[one.env]
     share = (means["Random"] - found[one.measure]["mean"]) / (means["Random"] - means[best])
     assert found["score"]["mean"] == pytest.approx(share, abs=1e-4)
 

@@ -25,12 +25,14 @@ KEPT = Path(__file__).parent.parent / "benchmarks/results/studies/agents.json"
 CONFIG = {"env": "round_stopping_v0", "env_params": {}, "policy": "Mine", "policy_params": {}, "kind": "yours"}
 
 
-def submission(seeds: list[int], rate: float, **config: Any) -> Submission:
+def submission(seeds: list[int], rate: float, pooled: Any = 0.0, **config: Any) -> Submission:
+    """One agent, with the outcome of the check for pooling, or without any."""
     values = np.full(len(seeds), rate)
     runs = [(np.arange(2.0), np.array([rate, rate + seed])) for seed in seeds]
-    group = Group(
-        CONFIG | config, np.array(seeds), {"rate": values, "return": values}, {RUNS: runs}, np.ones(len(seeds))
-    )
+    metrics = {"rate": values, "return": values}
+    if pooled is not None:
+        metrics["pooled"] = np.broadcast_to(pooled, len(seeds)).astype(np.float64)
+    group = Group(CONFIG | config, np.array(seeds), metrics, {RUNS: runs}, np.ones(len(seeds)))
     return Submission("agents", dict.fromkeys(ORIGIN, "said"), Results([group]), [])
 
 
@@ -71,9 +73,11 @@ def test_the_first_counts_of_what_several_have() -> None:
     richer.metrics["more"] = np.ones(2)
     first = submission([0, 3], 0.5)._replace(results=Results([richer]))
     (kept,) = merged([first, submission([0, 3], 0.5)])
-    assert kept.metrics.keys() == {"rate", "return", "more"}, "nothing comes from the others, so nothing is lost"
+    assert kept.metrics.keys() == {"rate", "return", "pooled", "more"}, (
+        "nothing comes from the others, so nothing is lost"
+    )
     (kept,) = merged([first, submission([1], 0.5)])
-    assert kept.metrics.keys() == {"rate", "return"}, "what one seed lacks has no mean"
+    assert kept.metrics.keys() == {"rate", "return", "pooled"}, "what one seed lacks has no mean"
 
 
 def test_other_studies_and_worlds_are_refused() -> None:

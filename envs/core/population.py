@@ -13,7 +13,7 @@ import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
 from taciturn.envs.core.info import Info, Told, picked
-from taciturn.envs.core.public import Fast, PublicView, fast_form, has_public_schedule
+from taciturn.envs.core.public import Fast, Passing, PublicView, fast_form, has_public_schedule
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.states import select
@@ -121,6 +121,7 @@ class Population(ABC, Generic[S]):
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism, budget or fault
             may be installed on them.
         turns: the roles in the order of their turns; None if all act at once.
+        passes: which functions of `public` agents say and hear something through, `{name: Passing}`.
     """
 
     name: ClassVar[str]
@@ -131,6 +132,7 @@ class Population(ABC, Generic[S]):
     jumps: Mapping[str, type[Fast]] = {}
     jump_sends_messages: bool = False
     turns: tuple[tuple[str, ...], ...] | None = None
+    passes: Mapping[str, Passing] = {}
 
     def __init__(self, params: Any, num_envs: int = 1) -> None:
         if not hasattr(params, "horizon"):

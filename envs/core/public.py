@@ -5,7 +5,10 @@ replaces an overridden `act`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import isroutine
 from typing import Any
 
 from taciturn.envs.core.channel import Channel
@@ -14,15 +17,30 @@ from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array, shown
 
 __all__ = [
-    "Fast", "HiddenTruth", "PublicChannel", "PublicParams", "PublicView", "fast_form", "has_public_schedule",
+    "Fast", "HiddenTruth", "Passing", "PublicChannel", "PublicParams", "PublicView", "fast_form", "has_public_schedule",
 ]  # fmt: skip
 
 # What a subclass may override without changing how the policy acts; every class has the last one of its metaclass.
-HARMLESS = frozenset({"fast", "needs_truth", "prescribes", "progress", "public_schedule", "_abc_impl"})
+HARMLESS = frozenset(
+    {"fast", "needs_truth", "one_agent", "pools", "prescribes", "progress", "public_schedule", "_abc_impl"}
+)
 
 
 class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
     """A policy asked for something that the world hides from the agents that act in it."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """What a public function of a world (`Population.public`) passes, if agents say or hear something through it.
+
+    Attributes:
+        says: from the function's arguments, what each agent says, [B, N, ...].
+        to: who reads its results [B, N, ...]: "agent", each its own row, or "all".
+    """
+
+    says: Callable[..., Array]
+    to: str = "agent"
 
 
 class PublicParams:
@@ -129,6 +147,38 @@ class PublicView:
     def acting(self, role: str) -> Array | None:
         """The agents of a role that the rows of the current observation belong to, int64[B, rows]; None if all, in order."""
         return self._acting(role)
+
+    @property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions among what a world makes public."""
+        return {name: one for name, one in self._extra.items() if isroutine(one)}
+
+    def standing_in(
+        self, acting: Callable[[str], Array | None], functions: Mapping[str, Callable[..., Any]], **changes: Any
+    ) -> "PublicView":
+        """The same view with others in place of the world's functions, and of the attributes in `changes`."""
+        view = copy(self)
+        vars(view).update(_acting=acting, _extra={**self._extra, **functions}, **changes)
+        return view
+
+    def of_one(self, role: str, replica: int) -> "PublicView":
+        """What one agent of a role knows: a world of its replica alone, in which it is the only agent of its role.
+
+        Functions through which all agents say something at once (`Population.passes`) are left out; the results of those without
+        arguments are those of its replica.
+        """
+
+        def here(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+            found = function(*given, **named)
+            if given or named:
+                return found
+            return tuple(one[replica : replica + 1] for one in found) if isinstance(found, tuple) else found
+
+        functions = {name: partial(here, one) for name, one in self.functions.items()}
+        roles = {**self.roles, role: replace(self.roles[role], num_agents=1)}
+        view = self.standing_in(lambda name: None, functions, roles=roles, num_envs=1)
+        view._extra = {name: one for name, one in view._extra.items() if name not in self.world.passes}
+        return view
 
     def practice(self, num_envs: int, kind: type[Any] | None = None, **changes: Any) -> Any:
         """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of its own.

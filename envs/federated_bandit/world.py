@@ -104,6 +104,7 @@ import numpy as np
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
 from taciturn.envs.core.graph import Graph
+from taciturn.envs.core.public import Passing
 from taciturn.envs.federated_bandit import drawing, model
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
 from taciturn.envs.federated_bandit.model import QUALITIES, State, historical_mean, own_copy, regret
@@ -184,6 +185,7 @@ class FederatedBandit(Population[State]):
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
     agents_decide: ClassVar[bool] = True  # when to upload
+    passes: Mapping[str, Passing] = {"neighbour_exchange": Passing(lambda x, live: x, to="all")}
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:
         super().__init__(params, num_envs)

@@ -95,6 +95,7 @@ import numpy as np
 
 from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World, updated
 from taciturn.envs.core.graph import Graph
+from taciturn.envs.core.public import Passing
 from taciturn.envs.recommender import drawing
 from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.fast import Block, RoundPlan
@@ -250,6 +251,10 @@ class Recommender(Population[State]):
     hidden = frozenset({"family"})
     hidden_state = frozenset({"weights", "directions", "phases", "matrix", "expected_reward", "regret"})
     jumps: Mapping[str, type[Fast]] = {"agent": RoundPlan}
+    passes: Mapping[str, Passing] = {
+        "consult": Passing(lambda request: request.asked),
+        "select": Passing(lambda scores, possible, sensitivity: np.where(possible, scores, 0.0)),
+    }
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:
         super().__init__(params, num_envs)

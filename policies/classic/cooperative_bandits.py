@@ -18,6 +18,7 @@ class CentralisedOracle(ArmPolicy):
     All agents pull the same arm, except that they divide arms that nobody has pulled among themselves. No channel carries the samples.
     """
 
+    pools = True
     fast = ArmPolicy.epochs
 
     def choose(self, counts: Array, means: Floats) -> Ints:
@@ -179,7 +180,7 @@ class Consensus(ArmPolicy):
         """P x for `x` float64[B, M, P], by messages; an agent uses its own x in place of messages that were lost."""
         received, delivered = self._send(x, live)
         if not (self._channel.faulty or self._channel.budgeted):
-            return self._mix @ x
+            return self._mix @ received
         others = self._mix - np.diag(np.diag(self._mix))
         arrived = delivered[:, :, None]
         return x * (1 - others @ arrived) + others @ np.where(arrived, received, 0.0)

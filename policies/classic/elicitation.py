@@ -163,9 +163,13 @@ class FreeRider(Individuals):
 class _Learner(ExactIndividuals):
     """Base of the learners: each knows the law of all others' reports so far, and computes expected payments exactly.
 
+    That law is computed from everybody's belief and budget, which nobody is told: these individuals are a model, and share a mind.
+
     Others are taken to report independently with one law, that of a report chosen at random under the mean belief of the replica. This is
     exact for individuals who share a belief and a cost, and otherwise an approximation for large N.
     """
+
+    pools = True
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
@@ -242,6 +246,11 @@ class Mixture(Policy):
     def needs_truth(self) -> bool:  # type: ignore[override]
         """True if any of the parts needs it."""
         return any(policy.needs_truth for policy, _ in self.parts)
+
+    @property
+    def pools(self) -> bool:  # type: ignore[override]
+        """True if any of the parts does."""
+        return any(policy.pools for policy, _ in self.parts)
 
     def begin(self, view: PublicView) -> None:
         shares = np.cumsum([share for _, share in self.parts])

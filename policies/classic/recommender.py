@@ -103,11 +103,11 @@ class DUCB(ItemUCB1):
         def messages(who: Bools) -> Ints:
             return network.neighbour_sums(who.astype(np.int64))
 
-        request = Request(asked, nothing, nothing, nothing, messages, network.degrees + 1, lambda who, reader: ())
-        *_, answered = self._consult(request)
+        counts, sums = (own + network.neighbour_sums(own) for own in (self._counts, self._sums))
+        request = Request(asked, sums, counts, nothing, messages, network.degrees + 1, lambda who, reader: ())
+        sums, counts, answered = self._consult(request)
         got = answered[..., None]
-        counts, sums = (np.where(got, own + network.neighbour_sums(own), own) for own in (self._counts, self._sums))
-        return counts, sums
+        return np.where(got, counts, self._counts), np.where(got, sums, self._sums)
 
 
 def affine(points: Floats) -> Floats:

@@ -144,6 +144,7 @@ class Module(RowPolicy):
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         self._state: Any = None
+        self._everyone = view.num_envs * self._agents
 
     @one_thread()
     def choose(self, rows: Array, masks: Array | None) -> Array:
@@ -151,18 +152,26 @@ class Module(RowPolicy):
 
         module, seen, remembers = self.module, torch.as_tensor(rows), self.module.is_stateful()
         given: dict[str, Any] = {"obs": seen}
+        places = self.places() if remembers else None
         if remembers:
+            import tree  # RLlib's own way with nested states
+
             if self._state is None:
-                import tree  # RLlib's own way with nested states
+                agents = len(rows) if places is None else self._everyone
 
-                def for_each_row(one: Any) -> Any:
-                    return torch.as_tensor(one).expand(len(rows), *one.shape)
+                def for_each_agent(one: Any) -> Any:
+                    return torch.as_tensor(one).expand(agents, *one.shape).clone()
 
-                self._state = tree.map_structure(for_each_row, module.get_initial_state())
-            given = {"obs": seen[:, None], "state_in": self._state}
+                self._state = tree.map_structure(for_each_agent, module.get_initial_state())
+            state = self._state if places is None else tree.map_structure(lambda one: one[places], self._state)
+            given = {"obs": seen[:, None], "state_in": state}
         with torch.no_grad():
             out = module.forward_inference(given)
-        self._state = out.get("state_out")
+        if places is None:
+            self._state = out.get("state_out")
+        else:
+            for kept, new in zip(tree.flatten(self._state), tree.flatten(out["state_out"]), strict=True):
+                kept[places] = new
         if "actions" in out:
             found = out["actions"]
         else:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -38,6 +39,15 @@ class RowPolicy(Policy):
                 f"made for {ours}"
             )
         self._space = role.action_space
+        self._acting, self._agents = partial(view.acting, self.role), role.num_agents
+
+    def places(self) -> Array | None:
+        """Where each row's agent is among all agents of all replicas, int64[R]; None if the rows are all of them, in order.
+
+        Where agents act one at a time, as in the gossip bandit, a row is not always the same agent's, and its memory must follow it.
+        """
+        acting = self._acting()
+        return None if acting is None else (np.arange(len(acting))[:, None] * self._agents + acting).ravel()
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
         """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the world has any, marks what has an effect."""
@@ -88,7 +98,7 @@ class RowFunction(RowPolicy):
 class Predictor(RowPolicy):
     """Anything with Stable-Baselines3's `predict`: its models and policies, recurrent ones and those that take masks included.
 
-    A recurrent model has a state for each row. Where agents act one at a time, as in the gossip bandit, a row is not always the same agent.
+    A recurrent model has a state for each agent: arrays [layers, R, ...], or [R, ...] if they have fewer than three dimensions.
 
     Args:
         model: its `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or less.
@@ -109,24 +119,51 @@ class Predictor(RowPolicy):
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         self._state: Any = None
-        self._first = True
+        self._fresh = np.ones(view.num_envs * self._agents, np.bool_)  # who has not acted yet
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
-        given = {
-            "state": self._state,
-            "episode_start": np.full(len(rows), self._first),
-            "deterministic": self.deterministic,
-        }
+        places = self.places()
+        here = slice(None) if places is None else places
+        state = self._state
+        if places is not None and state is not None:
+            state = each(lambda x: rows_of(rows_of(x)[places]), state)
+        given = {"state": state, "episode_start": self._fresh[here].copy(), "deterministic": self.deterministic}
         if masks is not None:
             given["action_masks"] = masks.astype(np.bool_)
         if self._normalize is not None:
             rows = self._normalize(rows)
         with one_thread():
             found = self.model.predict(rows, **{name: value for name, value in given.items() if name in self._takes})
-        self._first = False
+        self._fresh[here] = False
         if isinstance(found, tuple):
-            found, self._state = found
+            found, after = found
+            self._keep(after, places)
         return np.asarray(found)
+
+    def _keep(self, state: Any, places: Array | None) -> None:
+        """Remember the state of the agents whose rows they were."""
+        if places is None or state is None:
+            self._state = state
+            return
+        if self._state is None:
+            self._state = each(lambda x: rows_of(np.zeros((self._fresh.size, *rows_of(x).shape[1:]), x.dtype)), state)
+
+        def put(kept: Array, new: Array) -> None:
+            rows_of(kept)[places] = rows_of(new)
+
+        each(put, self._state, state)
+
+
+def rows_of(state: Array) -> Array:
+    """A view of an array of a recurrent model's state in which rows come first, [R, ...]; the same function leads back."""
+    return np.swapaxes(state, 0, 1) if state.ndim > 2 else state
+
+
+def each(function: Callable[..., Any], *states: Any) -> Any:
+    """A function of the arrays in tuples."""
+    if isinstance(states[0], tuple | list):
+        return tuple(each(function, *some) for some in zip(*states, strict=True))
+    return function(*map(np.asarray, states))
 
 
 def required(function: Callable[..., Any]) -> list[str]:

@@ -129,8 +129,10 @@ class DTPriDO(TPriDO):
 
     Deviations from the paper: it lets followers "follow the dominator's selections", which serves users with what is good for another user;
     that is `follow="leaf"`. A follower whose dominator's leaf holds none of its items shows any item. Only the dominator's own visitors
-    split cells.
+    split cells. No message carries the dominator's partition of contexts and items to its followers, who act in it: they share a mind.
     """
+
+    pools = True
 
     def __init__(self, threshold: float = 0.5, *, follow: str = "model", **parameters: Any) -> None:
         super().__init__(threshold, **parameters)

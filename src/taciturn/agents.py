@@ -10,17 +10,21 @@ from taciturn.policies.base import Policy
 from taciturn.policies.external.networks import is_network, of_network
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
+from taciturn.policies.external.separate import Separate
 from taciturn.registry import make_policy
-from taciturn.validation import UnknownParameter, shown
+from taciturn.validation import UnknownParameter, choice, shown
 
 __all__ = ["bring", "bring_all"]
 
 
-def bring(agent: Any, *, trust: bool = False, **parameters: Any) -> Any:
+def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
     """A policy from `agent`, with `parameters` if it is a name or a class.
 
     `module:Class` runs the module. Files run nothing as they are loaded, or are refused: a checkpoint of RLlib, an actor of TorchRL, a
     model with classes of its author's own, and a learner that this user has not trained on this machine can hold code, and need `trust`.
+
+    What is written for one agent, as a class says with `one_agent = True`, is played as one copy for each agent of each replica
+    (`taciturn.policies.external.separate.Separate`), so that no two of them share a memory.
 
     Args:
         agent: one of
@@ -35,18 +39,27 @@ def bring(agent: Any, *, trust: bool = False, **parameters: Any) -> Any:
             - `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`, what these libraries have saved, or a folder of
               `taciturn train`.
         trust: whether code in a file may run as it is loaded; so says the environment variable `TACITURN_TRUST=1` for all files.
+        separate: whether to play a copy for each agent, whatever the class says.
 
     Raises:
         UnknownName: no policy is called that.
         ValueError: nothing that acts, parameters that it does not take, or a file that can hold code and is not trusted.
     """
+    choice("separate", separate, (False, True))
+    found = _brought(agent, parameters, trust)
+    alone = separate or getattr(found, "one_agent", False) is True
+    return Separate(found) if alone and not isinstance(found, Separate) else found
+
+
+def _brought(agent: Any, parameters: dict[str, Any], trust: bool) -> Any:
+    """The policy, before it is copied for each agent."""
     if isinstance(agent, Path) or (isinstance(agent, str) and is_folder(agent)):
         return loaded("folder", load_trained, agent, parameters, trust)
     if isinstance(agent, str):
         return _named(agent, parameters, trust)
     if isinstance(agent, type):
         try:
-            return bring(agent(**parameters))
+            return _brought(agent(**parameters), {}, trust)
         except UnknownParameter:
             raise
         except TypeError as error:
@@ -106,4 +119,4 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
     except ValueError as error:
         kinds = ", ".join(f"{kind}:PATH" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
-    return bring(found, trust=trust, **parameters)
+    return _brought(found, parameters, trust)

@@ -169,7 +169,9 @@ def _app() -> Any:
         found = {
             "environments": {entry.id: entry.name for entry in entries() if entry.name in known},
             "policies": {
-                name: _first_line(policy) + " It knows the hidden truth." * (policy.needs_truth is True)
+                name: _first_line(policy)
+                + " It knows the hidden truth." * (policy.needs_truth is True)
+                + " Its agents share a mind." * (policy.pools is True)
                 for name, policy in policies().items()
             },
             "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
@@ -233,9 +235,11 @@ def _app() -> Any:
         if env.count("/") == 2 and env not in TASKS:
             raise UnknownName("task", env, TASKS)
         if env in TASKS:
-            play, actor, given = _task(TASKS[env], policy, settings or [], {"--privacy": privacy, "--until": until})
+            fixed = {"--privacy": privacy, "--until": until}
+            play, actor, given, pooled = _task(TASKS[env], policy, settings or [], fixed, seed)
         else:
             play, actor, given = _world(env, policy, settings or [], privacy, until)
+            pooled = "it says so" if _any(actor, "pools") else ""
         blocks = []
         with bar(stderr(), runs, shown=not as_json) as shown:
             for first in range(0, runs, BLOCK):
@@ -251,11 +255,13 @@ def _app() -> Any:
             rows[name] = {"mean": value, "low": low, "high": high, "values": values}
         if as_json:
             about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seed": seed, "runs": runs}
+            about["pooled"] = bool(pooled)
             print(json.dumps(json_values(about | {"metrics": rows})))
             return
-        knows = any(one.needs_truth for one in (actor.values() if isinstance(actor, dict) else [actor]))
-        mark = ", which knows the hidden truth" * knows
+        mark = ", which knows the hidden truth" * _any(actor, "needs_truth") + " (pooled)" * bool(pooled)
         print(f"{env}, {actor!r}{mark}, {runs} runs: mean and 95% interval")
+        if pooled:
+            print(f"pooled, and never ranked: its agents share a mind ({pooled})")
         if env in TASKS:
             print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
             if "score" in rows:
@@ -520,6 +526,8 @@ def _app() -> Any:
         knowing = [name for name, actor in actors.items() if actor.needs_truth]
         if knowing:
             print(f"knows the hidden truth: {', '.join(knowing)}")
+        if pooled := [name for name, actor in actors.items() if _any(actor, "pools")]:
+            print(f"pooled: {', '.join(pooled)}")
 
     @logged.command(
         "bandit",
@@ -657,12 +665,18 @@ def _app() -> Any:
         Example: taciturn submit results/mine --to mine.json
         """
         from taciturn.bench.catalogue import load_studies
+        from taciturn.bench.scores import unchecked
         from taciturn.bench.store import write_bytes
         from taciturn.bench.submission import of_folder, packed
 
         study: Any = load_studies()["agents"]
         found = of_folder(folder, study)
         study.check(folder, found)
+        for group in filter(unchecked, found.results):
+            name = group.config["policy"]
+            raise ValueError(
+                f"{folder} must hold agents that were checked for pooling, and {name} was not: run bench again"
+            )
         write_bytes(to, packed(found).encode())
         print(f"{len(found.results)} configurations: {to}")
 
@@ -739,9 +753,16 @@ def _world(
     return play, actor, given
 
 
-def _task(task: "Task", policy: str, settings: list[str], fixed: dict[str, Any]) -> tuple[Play, Any, dict[str, Any]]:
-    """As `_world`, of a task; of its world, only the form in which learners play it may be set."""
-    from taciturn.bench.comparisons.kinds import play_task
+def _any(actor: Any, name: str) -> bool:
+    """Whether any of those who act says so of itself."""
+    return any(getattr(one, name, False) for one in (actor.values() if isinstance(actor, dict) else [actor]))
+
+
+def _task(
+    task: "Task", policy: str, settings: list[str], fixed: dict[str, Any], seed: int
+) -> tuple[Play, Any, dict[str, Any], str]:
+    """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners play may be set."""
+    from taciturn.bench.comparisons.kinds import play_task, shared_mind, task_config
     from taciturn.bench.scales import scale_of
     from taciturn.bench.tasks import FIELDS
 
@@ -761,7 +782,8 @@ def _task(task: "Task", policy: str, settings: list[str], fixed: dict[str, Any])
         score = {} if scale is None else {"score": scale.score(found[task.measure])}
         return {task.measure: found[task.measure]} | score | found
 
-    return play, actor, given
+    pooled = shared_mind(actor, task_config(task, policy, **form), seed, task.variant)
+    return play, actor, given, pooled
 
 
 def _population(env: str, policy: str, settings: list[str]) -> tuple[Callable[[int], Any], Any, dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Scores of the standing benchmark: who is best at each task, whether learners beat what was designed, and how kinds of agents compare.
 
 A score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a paper's algorithm, in the same task. Best is
-always meant by the mean in the task that was trained for, so that nobody is chosen after the fact in a held-out one.
+always meant by the mean in the task that was trained for, so that nobody is chosen after the fact in a held-out one, and among those whose
+agents have minds of their own.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,12 +13,14 @@ import numpy as np
 from taciturn.bench import figures, statistics
 from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Floats
-from taciturn.bench.study import NOT_TESTED, Plot, Table
+from taciturn.bench.study import NOT_TESTED, POOLS, Plot, Table, pools
 from taciturn.bench.tables import NONE, estimate, estimate_text, interval, mean_text, number
 from taciturn.bench.tasks import HIGHER, Task, tasks_of, world_title
+from taciturn.registry import own_policies
 
 RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
 YOURS, RETURN = "yours", "return"
+PPO = "PPO, plain defaults"
 DESIGNED, LEARNED, COMPARED = (CLASSIC, PAPER), (PLAIN, TUNED), (CLASSIC, PAPER, PLAIN, TUNED, YOURS)
 Panels = list[tuple[str, Results]]
 """The name of each world, and its results."""
@@ -28,9 +31,20 @@ def sign(measure: str) -> int:
     return 1 if measure.partition("/")[0] in HIGHER else -1
 
 
+def unchecked(group: Group) -> bool:
+    """Whether nobody has checked that the agents do not pool: they are not of this package, and no outcome came with their results."""
+    known = group.config["policy"] in own_policies() or group.config["policy"] == PPO
+    return not known and POOLS not in group.metrics
+
+
+def ranked(groups: Iterable[Group]) -> list[Group]:
+    """Those that are compared: the others share a mind, or may do so."""
+    return [group for group in groups if not pools(group) and not unchecked(group)]
+
+
 def first(groups: Iterable[Group], measure: str) -> Group | None:
-    """The best of the groups by their means; None if there are none."""
-    return max(groups, key=lambda group: sign(measure) * group.mean(measure), default=None)
+    """The best of those that are ranked by their means; None if there are none."""
+    return max(ranked(groups), key=lambda group: sign(measure) * group.mean(measure), default=None)
 
 
 def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:
@@ -135,7 +149,7 @@ def challenge(env: str, panel: Results, kind: str) -> tuple[str, list[str]]:
         return NONE, []
     standard, held = (
         [
-            beats_each(learner, [group for group in some if group.config["kind"] == kind], task.metric)
+            beats_each(learner, ranked(group for group in some if group.config["kind"] == kind), task.metric)
             for task, some in played([(env, panel)], held_out=which)
             if task.metric in learner.metrics
         ]
@@ -237,14 +251,16 @@ def profiles(panels: Panels, name: str) -> list[Plot]:
 
 
 def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Plot]:
-    """The scores of all agents in each world's standard task, best first; none where there is no scale."""
+    """The scores of all agents in each world's standard task, best first, and last those that are not ranked; none without a scale."""
     shown = []
     for task, panel in played(panels, held_out=False):
         chance, designed = first(panel.select(kind=RANDOM), task.metric), designed_best(panel, task.metric)
         if chance is not None and designed is not None and beats(designed, chance, task.metric):
             low, high = chance.mean(task.metric), designed.mean(task.metric)
             scores = [(group, (group.metrics[task.metric] - low) / (high - low)) for group in panel]
-            shown.append((task.env, sorted(scores, key=lambda found: -found[1].mean())))
+            rest = {id(group) for group in panel} - {id(group) for group in ranked(panel)}
+            order = sorted(scores, key=lambda found: (id(found[0]) in rest, -found[1].mean()))
+            shown.append((task.env, order))
     if not shown:
         return []
     figure, axes = figures.panels(
@@ -263,8 +279,8 @@ def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Pl
         ax.set_xlabel("score")
     figures.shared_legend(figure)
     caption = (
-        "Scores in the standard tasks, best first: 0 is random play, and the dashed line at 1 the best that was designed by hand. Means "
-        "with 95% intervals over trainings, or seeds."
+        "Scores in the standard tasks, best first, and last those that pool: 0 is random play, and the dashed line at 1 the best that was "
+        "designed by hand. Means with 95% intervals over trainings, or seeds."
     )
     return [Plot(f"{name}_ranking", figure, caption)]
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, file_name, short
 from taciturn.bench.statistics import Estimate
-from taciturn.registry import policy_class
+from taciturn.registry import own_policies, policy_class
 
 AGREES, IN_KIND, DIFFERS, NOT_TESTED = VERDICTS = ("agrees", "in kind", "differs", "not tested")
 
@@ -51,6 +52,13 @@ class Verdict:
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
             raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, not {self.verdict!r}")
+
+
+def pools(group: Group) -> bool:
+    """Whether the agents of a group share a mind: the check before some run found it, or the policy of this package says so."""
+    kind = own_policies().get(str(group.config.get("policy")))
+    declared = kind is not None and bool(kind(**group.config.get("policy_params", {})).pools)
+    return declared or bool(np.any(group.metrics.get(POOLS, 0)))
 
 
 @dataclass(frozen=True)
@@ -143,14 +151,15 @@ class Study:
         return panel.one(**self.reference) if self.reference and len(panel.select(**self.reference)) else None
 
     def best(self, panel: Results) -> Group | None:
-        """The group of a panel with the best mean score; None if none has the score."""
+        """The group of a panel with the best mean score, of those that do not pool; None if none has the score."""
         sign = 1 if self.score.higher_is_better else -1
-        known = [group for group in panel if self.score.metric in group.metrics]
+        known = [group for group in panel if self.score.metric in group.metrics and not pools(group)]
         return max(known, key=lambda group: sign * group.mean(self.score.metric), default=None)
 
     def label(self, group: Group, results: Results) -> str:
-        """`row_label`, marked where the policy knows what its world hides from the others."""
-        return self.row_label(group, results) + KNOWS_TRUTH * self.knows_truth(group.config)
+        """`row_label`, marked where the policy knows what its world hides from the others, or its agents share a mind."""
+        known = self.knows_truth(group.config)
+        return self.row_label(group, results) + KNOWS_TRUTH * known + POOLED * pools(group)
 
     def knows_truth(self, config: Config) -> bool:
         """Whether the policy of a configuration does. No module is imported for that, since the results may be someone else's."""
@@ -172,7 +181,9 @@ class Study:
         return ", ".join(filter(None, [kind, others])) or "all"
 
 
-KNOWS_TRUTH = " (knows the hidden truth)"
+KNOWS_TRUTH, POOLED = " (knows the hidden truth)", " (pooled)"
+POOLS = "pooled"
+"""The metric that says whether the check of `taciturn.pooling` found that a policy's agents share a mind, 0 or 1."""
 STUDY_NAMES = "[a-z][a-z0-9_-]*"
 STUDIES: dict[str, Study] = {}
 S = TypeVar("S", bound=Study)

@@ -11,14 +11,16 @@ import numpy as np
 import taciturn
 from taciturn import registry
 from taciturn.agents import bring
-from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView
+from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, as_policies, begin
 from taciturn.envs.core.public import HARMLESS, fast_form
 from taciturn.policies import Policy
+from taciturn.pooling import pooling, replicas_for
 from taciturn.testing.cases import Check
+from taciturn.wrappers.channels import private_config
 
 __all__ = [
-    "ALARM", "Play", "declares_a_fast_form", "fast_form_has_the_law_of_steps", "fast_form_is_used", "policy_checks", "seed_decides_the_run",
-    "sees_nothing_hidden", "whoever_overrides_a_piece_is_played_by_act",
+    "ALARM", "Play", "declares_a_fast_form", "each_agent_has_a_mind_of_its_own", "fast_form_has_the_law_of_steps", "fast_form_is_used",
+    "policy_checks", "seed_decides_the_run", "sees_nothing_hidden", "whoever_overrides_a_piece_is_played_by_act",
 ]  # fmt: skip
 
 REPLICAS = 300
@@ -67,6 +69,22 @@ class Play:
             return policy
         return {self.role(population): policy} | {role: bring(other) for role, other in self.beside.items()}
 
+    def pooling(self, seed: int = 0) -> str:
+        """How its agents were found to share a mind, whatever it declares; empty if they were not."""
+        policy, whole = self.make(), self.population()
+        role = self.role(whole)
+        replicas = replicas_for(whole.roles[role].num_agents)
+
+        def start(actor: Any, seed: int) -> Rollout:
+            population = self.population(replicas)
+            policies = as_policies(population, self.actors(actor, population))
+            private = {name: private_config(one) for name, one in (self.privacy or {}).items()}
+            population.reset(seed=seed, options={"channels": private})
+            begin(population, policies)
+            return Rollout(population, policies)
+
+        return pooling(policy, start, seed, declared=False)
+
     def run(self, policy: Any, population: Population[Any], **options: Any) -> taciturn.Run:
         """`simulate`."""
         actors = self.actors(policy, population)
@@ -81,6 +99,7 @@ def declares_a_fast_form(kind: type[Any]) -> bool:
 def policy_checks(play: Play) -> list[Check]:
     """The checks that apply to a policy."""
     found: list[tuple[Callable[[Play], None], bool]] = [(sees_nothing_hidden, False), (seed_decides_the_run, False)]
+    found.append((each_agent_has_a_mind_of_its_own, False))
     if declares_a_fast_form(type(play.make())):
         found += [(fast_form_is_used, False), (whoever_overrides_a_piece_is_played_by_act, False)]
         found.append((fast_form_has_the_law_of_steps, True))
@@ -101,6 +120,15 @@ def seed_decides_the_run(play: Play) -> None:
     first, _, again = (play.run(policy, population, seed=seed, fast=False).metrics for seed in (0, 1, 0))
     np.testing.assert_equal(again, first)
     assert " object at 0x" not in repr(policy)
+
+
+def each_agent_has_a_mind_of_its_own(play: Play) -> None:
+    """What an agent does depends on its own rows and memory, what a channel delivered to it, and public numbers (`taciturn.pooling`).
+
+    A policy that declares `pools = True` passes: every table marks it.
+    """
+    found = "" if play.make().pools else play.pooling()
+    assert not found, f"{play!r}: {found}"
 
 
 def fast_form_is_used(play: Play) -> None:

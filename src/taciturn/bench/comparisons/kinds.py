@@ -33,24 +33,30 @@ from taciturn.bench.scores import (
     normalised,
     overall,
     profiles,
+    ranked,
     ranking,
     sign,
     times,
+    unchecked,
+)
+from taciturn.bench.scores import (
+    PPO as PPO,
 )
 from taciturn.bench.store import StoreError
-from taciturn.bench.study import Plot, Score, Study, Table, register
+from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tables import NONE, listed, mean_text, number
 from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Task, Variant, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
-from taciturn.registry import make_policy, make_world, platform_side
+from taciturn.pooling import pooling, replicas_for
+from taciturn.registry import make_policy, make_world, own_policies, platform_side
 from taciturn.validation import Array, shown
 from taciturn.wrappers import NoPrivacy
 from taciturn.wrappers.channels import on_channel, private_config
 
-PPO = "PPO, plain defaults"
+UNCHECKED = " (not checked for pooling)"
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 QUICK_STEPS = 4096
 FITS = 10
@@ -155,6 +161,39 @@ def judged(
     return found | {RETURN: total}
 
 
+def trained(agent: Any, config: Config, seed: int) -> Any:
+    """The agent, which has learned in the standard task of its world if it is a learner."""
+    if isinstance(agent, Learner):
+        opened(population(config, FRESH, "evaluation"), agent, config, seed)
+    return agent
+
+
+def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
+    """How the agents that it plays share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not found to.
+
+    Policies of this package say so themselves, and tests check that they do. Others play runs that nothing else is played in.
+    """
+    if config["policy"] in own_policies():
+        return "it says so" if agent.pools else ""
+    if getattr(agent, "needs_truth", False):
+        return "it needs the hidden truth, which holds what all others saw"
+
+    def start(actor: Any, seed: int) -> Rollout:
+        world = population(config, 1, "pooling", variant)
+        (role,) = {"platform"} & set(world.roles) or set(world.roles)
+        world = population(config, replicas_for(world.roles[role].num_agents), "pooling", variant)
+        return opened(world, actor, config, seed, variant=variant)
+
+    return pooling(trained(agent, config, seed), start, seed)
+
+
+def task_config(task: Task, name: str, **form: Any) -> Config:
+    """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world, for learners."""
+    field = FIELDS[task.env]
+    kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
+    return config(task.env, name, **field.params(name, learns=learns(name)) | form) | {"kind": kind}
+
+
 def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: Any) -> dict[str, Array]:
     """The metrics of runs of a task, [B], as the study plays them: 100 runs of a seed in a standard task, and 50 in one held out.
 
@@ -164,11 +203,9 @@ def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: A
         name: of the agent, by which one that was designed for the world is known.
         **form: what differs in the form of the world, for learners.
     """
-    field = FIELDS[task.env]
-    kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
-    one = config(task.env, name, **field.params(name, learns=learns(name)) | form) | {"kind": kind}
-    if task.held_out and isinstance(agent, Learner):
-        opened(population(one, FRESH, "evaluation"), agent, one, seed)
+    one = task_config(task, name, **form)
+    if task.held_out:
+        trained(agent, one, seed)
     world = population(one, runs, "evaluation", task.variant)
     return judged(world, agent, one, seed, variant=task.variant)
 
@@ -223,6 +260,9 @@ class KindsOfAgents(Study):
         agent, replicas = brought(cell, progress), cell.config.get("replicas", FRESH)
         measure, means, scores = FIELDS[cell.config["env"]].measure, dict[str, float](), np.empty(0)
         for task in tasks_of(cell.config["env"]):
+            if cell.config["kind"] == YOURS:
+                pooled = bool(shared_mind(agent, cell.config, cell.seed, task.variant))
+                means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
             runs = replicas // HELD_OUT_SHARE if task.held_out else replicas
             world = population(cell.config, runs, "evaluation", task.variant)
             found = judged(world, agent, cell.config, cell.seed, variant=task.variant)
@@ -262,7 +302,9 @@ class KindsOfAgents(Study):
         """The best of each world, how far it is ahead, and whether a learner beats the textbook's and the papers' algorithms."""
         rows = []
         for (measure, title, panel), (env, _) in zip(self.worlds(results), self.by_world(results), strict=True):
-            best, *others = sorted(panel, key=lambda group: -sign(measure) * group.mean(measure))
+            if not (compared := ranked(panel)):
+                continue
+            best, *others = in_order(compared, measure)
             chance, second = first(panel.select(kind=RANDOM), measure), first(others, measure)
             ahead = [NONE if other is None else times(best, other, measure) for other in (chance, second)]
             name = f"{self.label(best, results)} ({best.config['kind']})"
@@ -323,11 +365,13 @@ class KindsOfAgents(Study):
             way = sign(measure)
             chance = first(panel.select(kind=RANDOM), measure)
             designed = designed_best(panel, measure)
-            for rank, group in enumerate(sorted(panel, key=lambda group: -way * group.mean(measure)), 1):
+            places = {id(group): place for place, group in enumerate(in_order(ranked(panel), measure), 1)}
+            for group in in_order(panel, measure):
                 scores = np.array([values for _, values in group.curves[RUNS]])
                 failed = "–" if chance is None else f"{(way * (scores - chance.mean(measure)) < 0).mean():.0%}"
                 rows.append((
-                    title, str(rank), self.label(group, results), group.config["kind"], normalised(group, chance, designed, measure),
+                    title, str(places.get(id(group), NONE)), self.label(group, results), group.config["kind"],
+                    normalised(group, chance, designed, measure),
                     mean_text(scores.mean(1)), number(float(np.median(scores))), failed,
                     number(group.mean(MESSAGES)) if MESSAGES in group.metrics else NONE, f"{scores.shape[0]} x {scores.shape[1]}",
                 ))  # fmt: skip
@@ -336,8 +380,9 @@ class KindsOfAgents(Study):
             "trainings or seeds x runs",
         )  # fmt: skip
         note = (
-            "Best first, by the mean. The score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a "
-            "paper's. Neighbours in rank may have overlapping intervals."
+            "Best first, by the mean. Who is pooled has no rank: what one of its agents does depends on what only others saw. The score is "
+            "0 for random play and 1 for the best that was designed by hand, a textbook's or a paper's. Neighbours in rank may have "
+            "overlapping intervals."
         )
         return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
 
@@ -373,6 +418,9 @@ class KindsOfAgents(Study):
             return NONE
         return mean_text(group.metrics[measure]) + ("" if results is None else f" {self.label(group, results)}")
 
+    def label(self, group: Group, results: Results) -> str:
+        return super().label(group, results) + UNCHECKED * unchecked(group)
+
     def row_label(self, group: Group, results: Results) -> str:
         """The policy, with its parameters if it plays with others too."""
         return named(group, results.select(env=group.config["env"]))
@@ -393,6 +441,11 @@ class KindsOfAgents(Study):
             better = "higher" if sign(measure) > 0 else "lower"
             found.append((measure, f"{env}: {measure.replace('_', ' ')} ({better} is better)", panel))
         return found
+
+
+def in_order(groups: Iterable[Group], measure: str) -> list[Group]:
+    """Best first, by their means."""
+    return sorted(groups, key=lambda group: -sign(measure) * group.mean(measure))
 
 
 def named(one: Group, groups: Iterable[Group]) -> str:

@@ -26,7 +26,7 @@ from taciturn.bench.scores import (
     share,
     sign,
 )
-from taciturn.bench.study import Plot, Score, Study, Table, register
+from taciturn.bench.study import POOLED, Plot, Score, Study, Table, pools, register
 from taciturn.bench.tables import NONE, listed, mean_text, number
 from taciturn.bench.tasks import FIELDS, Entry, world_title
 from taciturn.envs.core import ChannelConfig, Population
@@ -313,8 +313,9 @@ class PrivacyTotals(Study):
             free = panel.select(total=NO_LIMIT)
             chance, designed = first(free.select(kind=RANDOM), measure), designed_best(free, measure)
             for total in TOTALS:
-                groups = sorted(panel.select(total=total), key=lambda group: -sign(measure) * group.mean(measure))
-                if groups:
+                some = panel.select(total=total)
+                groups = sorted(some, key=lambda group: (pools(group), -sign(measure) * group.mean(measure)))
+                if groups and not pools(groups[0]):
                     yield Place(
                         world,
                         measure,
@@ -379,7 +380,7 @@ class PrivacyTotals(Study):
 
 
 class Place(NamedTuple):
-    """The policies of a world at one total, best first, what attacks on them certify, and the ends of the scale."""
+    """The policies of a world at one total, best first and last those that pool, what attacks certify, and the ends of the scale."""
 
     world: str
     measure: str
@@ -400,7 +401,7 @@ class Place(NamedTuple):
 
     def name(self, one: Group) -> str:
         """Of a policy, among the others."""
-        return named(one, self.groups)
+        return named(one, self.groups) + POOLED * pools(one)
 
     def score(self, one: Group) -> str:
         """On the scale of the world."""
@@ -410,7 +411,7 @@ class Place(NamedTuple):
         """Of the policies whose mean is within `NEAR` of the best one's, the one that sends least."""
         best, way = self.groups[0], sign(self.measure)
         least = way * best.mean(self.measure) - NEAR * abs(best.mean(self.measure))
-        near = [one for one in self.groups if way * one.mean(self.measure) >= least]
+        near = [one for one in self.groups if way * one.mean(self.measure) >= least and not pools(one)]
         return min(near, key=lambda one: one.mean("messages"))
 
     def row(self, one: Group) -> tuple[str, ...]:

@@ -1,0 +1,85 @@
+"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, in which nobody shares a mind."""
+
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import Array, Population, PublicView
+from taciturn.policies.base import Learner, Policy
+
+__all__ = ["Separate"]
+
+
+class Separate(Policy):
+    """One copy of `agent` for each agent of each replica, each with memory and random numbers of its own.
+
+    A copy sees a world of one replica in which it is its role's only agent: observations [1, 1, D], rewards [1, 1], and a public view with
+    `num_envs` 1. Its action may be a plain number, or an array of the action space's shape. Functions of the view by which agents of all
+    replicas exchange messages at once are not there. A learner is trained once; its copies share what it has learned, and nothing more.
+
+    Args:
+        agent: a policy, or whatever has its methods; copied by `copy.deepcopy` at every reset.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        self.agent = agent
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.agent!r})"
+
+    @property
+    def needs_truth(self) -> bool:  # type: ignore[override]
+        """Whether the agent does."""
+        return bool(getattr(self.agent, "needs_truth", False))
+
+    @property
+    def pools(self) -> bool:  # type: ignore[override]
+        """Whether the agent says so of itself."""
+        return bool(getattr(self.agent, "pools", False))
+
+    def prescribes(self, view: PublicView) -> dict[str, Any]:
+        if not hasattr(self.agent, "prescribes"):
+            return super().prescribes(view)
+        found: dict[str, Any] = self.agent.prescribes(view)
+        return found
+
+    def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
+        view = env.view(self) if isinstance(env, Population) else env
+        super().reset(view, rng, role)
+        if isinstance(self.agent, Learner):
+            self.agent.reset(view, rng, self.role)
+        agents = view.roles[self.role].num_agents
+        self._shape = view.roles[self.role].action_space.shape or ()
+        self._copies = np.empty((view.num_envs, agents), object)
+        for place, own in zip(np.ndindex(self._copies.shape), rng.spawn(self._copies.size), strict=True):
+            self._copies[place] = copy = deepcopy(self.agent)
+            copy.reset(view.of_one(self.role, place[0]), own, self.role)
+
+    def begin(self, view: PublicView) -> None:
+        self._acting = partial(view.acting, self.role)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self._rows = self._acting()
+        shape = obs.shape[:2]
+        found: Any = np.empty(shape, object)
+        for place in np.ndindex(shape):
+            own = np.s_[place[0] : place[0] + 1, place[1] : place[1] + 1]
+            chosen = np.asarray(self._copy(place).act(obs[own].copy(), None if mask is None else mask[own].copy()))
+            if chosen.size != np.prod(self._shape):
+                raise ValueError(
+                    f"policy must give one action of shape {list(self._shape)} for its only agent, not {list(chosen.shape)}"
+                )
+            found[place] = chosen.reshape(self._shape)
+        return np.array(found.ravel().tolist()).reshape(*shape, *self._shape)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        for place in np.ndindex(obs.shape[:2]):
+            own = np.s_[place[0] : place[0] + 1, place[1] : place[1] + 1]
+            self._copy(place).update(obs[own].copy(), action[own].copy(), reward[own].copy(), done[own[0]].copy())
+
+    def _copy(self, place: tuple[int, ...]) -> Any:
+        """Who acts in a row: where agents act one at a time, a row is not always the same agent's."""
+        replica, row = place
+        return self._copies[replica, row if self._rows is None else self._rows[replica, row]]

@@ -1,0 +1,467 @@
+"""Do the agents that one policy plays share a mind? A check that needs nothing but the policy and two runs.
+
+What an agent does may depend on its own observations and rewards, on its own memory, on what a channel delivered to it, and on public
+numbers. The check records two runs, of other instances of a world. Then the policy plays the first again, without the world: in each
+replica at most one agent is shown what it saw, heard and earned there, and all others, and the whole of every other replica, what was
+seen, heard and earned in the second run. The random numbers are the same, so that whoever has a mind of its own does the same again.
+
+Columns of observations, masks and rewards that all agents of a replica have alike throughout both runs are public numbers, and stay.
+
+Rows may share random numbers: then those of a row can change with the other rows, because one draws more often or a sampler rejects more.
+Where the same numbers were drawn in the same shapes, a difference comes from the rows. Where they were not, and where a policy draws
+from elsewhere, laws are compared instead: both feeds are played `SEEDS` times.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from taciturn.coupling import Coupled, generator, lend, numbers_kept, numpy_draws_from, process_numbers, seed_process
+from taciturn.envs.core import Array, Population, PublicView, Rollout
+from taciturn.envs.core.public import Passing
+
+__all__ = ["ALARM", "pooling", "replicas_for"]
+
+ALARM = 1e-4
+"""The probability with which the comparison of laws finds a difference where there is none."""
+SEEDS, SOON = 32, 64
+FEWEST, MOST, ROWS = 4, 16, 2000
+CATEGORIES, SAID = 16, 32
+
+Start = Callable[[Any, int], Rollout]
+"""Begins a fresh run of the same world by a policy, with a seed."""
+
+
+def replicas_for(num_agents: int) -> int:
+    """The replicas of a run that is to be checked: as many as agents, so that each is tried, between 4 and 16."""
+    return max(FEWEST, min(num_agents, MOST, ROWS // num_agents))
+
+
+def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) -> str:
+    """How agents were found to share a mind, in a sentence; empty if they were not.
+
+    Of a policy that declares it (`pools = True`) nothing is played. One that declares `needs_truth` cannot be checked: it may know what
+    others saw from the truth, and tables mark it anyway.
+
+    Args:
+        policy: what plays a role; a learner should have been trained.
+        start: makes a fresh run in which what it is given plays that role. Runs are played to their ends.
+        seed: of both runs and of all that policies draw.
+        declared: whether to believe `pools = True`.
+    """
+    if declared and getattr(policy, "pools", False):
+        return "it declares so"
+    if getattr(policy, "needs_truth", False):
+        return ""
+    with numbers_kept(policy):
+        first, second = (_recorded(policy, start, 2 * seed + run, seed) for run in (0, 1))
+        agents = np.arange(first.num_envs) % first.view.roles[first.role].num_agents
+        for half in (0, 1):
+            kept = np.where(np.arange(first.num_envs) % 2 == half, agents, -1)
+            swapped = Feed(first, second, kept)
+            try:
+                now = _played(policy, swapped, seed)
+                if (turn := _first_difference(swapped, first, now)) == 0:
+                    continue
+                same = Feed(first, first, kept)
+                again = _played(policy, same, seed)
+                controlled = now.left == first.left and not _first_difference(same, first, again)
+                certain = controlled and first.rng.drew_alike(now.rng, 2 * turn)
+                if certain or _laws_differ(policy, same, swapped, turn, seed):
+                    return f"what one does in turn {turn} depends on what only others, or those of other runs, saw or earned"
+            except Exception as error:  # whatever a policy from elsewhere raises
+                return f"it cannot act when only the rows of other agents differ: {type(error).__name__}: {error}"
+    return ""
+
+
+# Recording.
+
+
+@dataclass
+class Tape:
+    """What a policy was shown and told in a run, and what it did; a call is the reset (0), `act` in turn t (2t + 1) or its `update`.
+
+    Attributes:
+        obs, mask, action, reward, done, acting: by turn, as `act` and `update` got them; `acting` int64[B, rows], None for all agents.
+        heard: {(call, name): results of the world's functions of that name}.
+        did: {call: the action [B, rows, ...] and what was said through the world's functions, [B, N, ...] each}.
+        left: the state in which it left the generators of the process, which tells how much it drew from them.
+    """
+
+    view: PublicView
+    role: str
+    rng: Coupled
+    obs: list[Array] = field(default_factory=list)
+    mask: list[Array | None] = field(default_factory=list)
+    action: list[Array] = field(default_factory=list)
+    reward: list[Array] = field(default_factory=list)
+    done: list[Array] = field(default_factory=list)
+    acting: list[Array | None] = field(default_factory=list)
+    heard: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
+    did: dict[int, list[Array]] = field(default_factory=dict)
+    left: bytes = b""
+
+    @property
+    def num_envs(self) -> int:
+        return self.view.num_envs
+
+
+class Recorder:
+    """Plays as a policy does, and keeps a tape."""
+
+    def __init__(self, policy: Any, seed: int) -> None:
+        self.policy, self.rng, self.call = policy, generator(seed), 0
+        self.tape: Tape = None  # type: ignore[assignment]
+
+    def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
+        view = env.view() if isinstance(env, Population) else env
+        self.tape = Tape(view, next(iter(view.roles)) if role is None else role, self.rng)
+        functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
+        self.begin(0)
+        self.policy.reset(view.standing_in(view.acting, functions), self.rng, role)
+        lend(self.policy, self.rng)
+
+    def begin(self, call: int) -> None:
+        self.call = call
+        self.rng.at(call)
+
+    def heard(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        found = function(*given, **named)
+        self.tape.heard.setdefault((self.call, name), []).append(found)
+        if (passing := self.tape.view.world.passes.get(name)) is not None:
+            self.tape.did.setdefault(self.call, []).append(np.array(passing.says(*given, **named)))
+        return found
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        tape = self.tape
+        acting = tape.view.acting(tape.role)
+        self.begin(2 * len(tape.obs) + 1)
+        tape.obs.append(np.array(obs))
+        tape.mask.append(None if mask is None else np.array(mask))
+        tape.acting.append(None if acting is None else np.array(acting))
+        action = self.policy.act(obs, mask)
+        tape.did.setdefault(self.call, []).insert(0, np.array(action))
+        return np.asarray(action)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        tape = self.tape
+        for kept, value in ((tape.action, action), (tape.reward, reward), (tape.done, done)):
+            kept.append(np.array(value))
+        self.begin(2 * len(tape.reward))
+        self.policy.update(obs, action, reward, done)
+
+
+def _recorded(policy: Any, start: Start, seed: int, draws: int) -> Tape:
+    seed_process(draws)
+    recorder = Recorder(policy, draws)
+    with numpy_draws_from(recorder.rng):
+        rollout = start(recorder, seed)
+        while not rollout.env.done.all():
+            rollout.play()
+    recorder.tape.left = pickle.dumps(process_numbers())
+    return recorder.tape
+
+
+# Playing again.
+
+
+class Feed:
+    """What a policy is shown when it plays again: one agent's rows of the first tape in some replicas, and else those of the second.
+
+    Args:
+        kept: the agent of each replica whose rows stay, int64[B]; -1: none.
+    """
+
+    def __init__(self, first: Tape, second: Tape, kept: Array) -> None:
+        self.first, self.second, self.kept = first, second, kept
+        self.turns, self.replaced = len(first.obs), kept < 0
+        self.last = len(second.obs) - 1
+        self._earned: dict[tuple[int, bytes], list[Any]] | None = None
+        agents = first.view.roles[first.role].num_agents
+        self.own = np.arange(agents) == kept[:, None]  # bool[B, N]
+        whole = first.acting[0] is None
+        self.rows = [self.own if acting is None else acting == kept[:, None] for acting in first.acting]
+        self.acting = [None] * self.turns if whole else self._others_act()
+        self.obs, self.action, self.reward = (
+            self._mixed(getattr(first, name), getattr(second, name)) for name in ("obs", "action", "reward")
+        )
+        self.mask = [None] * self.turns if first.mask[0] is None else self._mixed(first.mask, second.mask)
+        self.done = [
+            np.where(self.replaced, second.done[min(turn, self.last)], first.done[turn]) for turn in range(self.turns)
+        ]
+
+    def _others_act(self) -> list[Array]:
+        """Whose rows they are where agents act in turns: in place of others, those who acted in the second run, but never the kept one."""
+        second = np.stack(self.second.acting)  # type: ignore[arg-type]
+        self.source: list[tuple[Array, Array]] = []
+        free = [np.argwhere(second[:, b] != agent) for b, agent in enumerate(self.kept)]
+        used, acting = np.zeros(len(free), np.int64), []
+        for turn in range(self.turns):
+            now = self.first.acting[turn].copy()  # type: ignore[union-attr]
+            source = np.zeros((2, *now.shape), np.int64)
+            for b, row in np.argwhere(~self.rows[turn]):
+                source[:, b, row] = free[b][used[b] % len(free[b])]
+                used[b] += 1
+                now[b, row] = second[source[0, b, row], b, source[1, b, row]]
+            self.source.append((source[0], source[1]))
+            acting.append(now)
+        return acting
+
+    def _mixed(self, ours: Sequence[Any], theirs: Sequence[Any]) -> list[Array]:
+        found = []
+        one, other = np.stack(ours), np.stack(theirs)
+        if self.acting[0] is not None:
+            replica = np.arange(len(self.kept))[:, None]
+            for turn in range(self.turns):
+                time, row = self.source[turn]
+                at = self.rows[turn].reshape(*self.rows[turn].shape, *[1] * (one.ndim - 3))
+                found.append(np.where(at, one[turn], other[time, replica, row]))
+            return found
+        public = _alike(one) & _alike(other) if one.shape[2] > 1 else np.zeros(one.shape[3:], np.bool_)
+        axes = [1] * (one.ndim - 3)
+        stays = self.own.reshape(*self.own.shape, *axes) | (public & ~self.replaced.reshape(-1, 1, *axes))
+        return [np.where(stays, one[turn], other[min(turn, self.last)]) for turn in range(self.turns)]
+
+    def earned(self, turn: int, action: Array, luck: np.random.Generator) -> tuple[Array, Array]:
+        """What agents did and earned: those that were kept as recorded, others `action`, and what that earned at some time in their run."""
+        if self._earned is None:
+            self._earned = {}
+            for did, reward in zip(self.second.action, self.second.reward, strict=True):
+                for b, row in np.ndindex(reward.shape):
+                    self._earned.setdefault((b, did[b, row].tobytes()), []).append(reward[b, row])
+        told, reward = self.action[turn].copy(), self.reward[turn].copy()
+        for b, row in np.argwhere(~self.rows[turn]):
+            told[b, row] = action[b, row]
+            known = self._earned.get((b, told[b, row].tobytes()))
+            if known:
+                reward[b, row] = known[int(luck.random() * len(known))]
+        return told, reward
+
+    def of(self, call: int, name: str, place: int) -> tuple[Any, Any]:
+        """What functions of the world gave in both runs; None where they were not called as often."""
+        turn = (call - 1) // 2
+        other = call if turn <= self.last else 2 * self.last + 2 - call % 2
+        found = (self.first.heard.get((call, name), []), self.second.heard.get((other, name), []))
+        one, two = (results[place] if place < len(results) else None for results in found)
+        return one, two
+
+    def example(self, name: str) -> Any:
+        """What a function has once given, whatever that was."""
+        heard = {**self.first.heard, **self.second.heard}
+        return next((results[0] for (_, one), results in heard.items() if one == name), None)
+
+
+def _alike(values: Array) -> Array:
+    """Of [T, B, N, ...], the columns that all agents of a replica have in common."""
+    return np.asarray((values == values[:, :, :1]).all((0, 1, 2)))
+
+
+class Player:
+    """Shows a policy a feed, and keeps what it does."""
+
+    def __init__(self, policy: Any, feed: Feed, seed: int) -> None:
+        self.policy, self.feed, self.rng = policy, feed, generator(seed)
+        self.call, self.turn = 0, -1
+        self.places: dict[str, int] = {}
+        self.did: dict[int, list[Array]] = {}
+        self.left, self.luck = b"", np.random.Generator(np.random.Philox(seed))
+        self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
+
+    def play(self, turns: int | None = None) -> None:
+        """All turns; or so many, in which agents whose rows were replaced are told what they did and what that may earn."""
+        feed, view = self.feed, self.feed.first.view
+        functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
+        self.begin(0)
+        self.policy.reset(view.standing_in(lambda role: self.acting(), functions), self.rng, feed.first.role)
+        lend(self.policy, self.rng)
+        for turn in range(min(feed.turns, turns or feed.turns)):
+            self.turn = turn
+            self.begin(2 * turn + 1)
+            mask = feed.mask[turn]
+            action = self.policy.act(feed.obs[turn].copy(), None if mask is None else mask.copy())
+            self.did.setdefault(self.call, []).insert(0, np.array(action))
+            self.begin(2 * turn + 2)
+            told = [feed.obs[turn], feed.action[turn], feed.reward[turn], feed.done[turn]]
+            if turns is not None:
+                told[1:3] = feed.earned(turn, np.asarray(action), self.luck)
+            self.policy.update(*(one.copy() for one in told))
+
+    def begin(self, call: int) -> None:
+        self.call, self.places = call, {}
+        self.rng.at(call)
+
+    def acting(self) -> Array | None:
+        """After the last turn nobody can tell who would have been next."""
+        if self.call and self.call % 2 == 0:
+            return self.feed.acting[min(self.turn + 1, self.feed.turns - 1)]
+        return self.feed.acting[max(self.turn, 0)]
+
+    def heard(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """What was delivered in the two runs; a function of its arguments alone is asked."""
+        passing = self.feed.first.view.world.passes.get(name)
+        if passing is None and (given or named):
+            return function(*given, **named)
+        place = self.places[name] = self.places.get(name, -1) + 1
+        one, two = self.feed.of(self.call, name, place)
+        if passing is not None:
+            said = np.array(passing.says(*given, **named))
+            self.did.setdefault(self.call, []).append(said)
+            pattern = self.feed.example(name) if one is None and two is None else one if two is None else two
+            pattern = function(*given, **named) if pattern is None else pattern
+            nothing = _each(np.zeros_like, pattern)
+            one, two = (nothing if x is None else x for x in (one, two))
+            shapes = [x.shape for x in _arrays((given, named)) if x.ndim > 2]
+            return self._merged(one, two, passing, shapes[0] if shapes else None)
+        if one is None or two is None:
+            one = two = one if two is None else two
+        if one is None:
+            return function()
+        if (id(one), id(two)) not in self._known:
+            self._known[id(one), id(two)] = self._merged(one, two, None, None), one, two
+        return self._known[id(one), id(two)][0]
+
+    def _merged(self, one: Any, two: Any, passing: Passing | None, shape: tuple[int, ...] | None) -> Any:
+        """Arrays [B, ...] by replica, or by rows [B, N, ...] if each is delivered to its agent alone."""
+        if isinstance(one, tuple):
+            return tuple(self._merged(x, y, passing, shape) for x, y in zip(one, two, strict=True))
+        if not isinstance(one, np.ndarray) or one.ndim == 0 or len(one) != len(self.feed.kept):
+            return one
+        if shape is not None and one.ndim == len(shape):
+            one, two = (_fitted(x, shape) for x in (one, two))
+        stays = self.feed.own if passing is not None and passing.to == "agent" else ~self.feed.replaced
+        return np.where(stays.reshape(*stays.shape, *[1] * (one.ndim - stays.ndim)), one, two)
+
+
+def _played(policy: Any, feed: Feed, seed: int, turns: int | None = None) -> Player:
+    seed_process(seed)
+    player = Player(policy, feed, seed)
+    with numpy_draws_from(player.rng):
+        player.play(turns)
+    player.left = pickle.dumps(process_numbers())
+    return player
+
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    """Of each array in tuples."""
+    if isinstance(value, tuple):
+        return tuple(_each(function, one) for one in value)
+    return function(value) if isinstance(value, np.ndarray) else value
+
+
+def _arrays(value: Any) -> Iterator[Array]:
+    """The arrays in arguments."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _arrays(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _arrays(one)
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from _arrays([getattr(value, name) for name in value.__dataclass_fields__])
+
+
+def _fitted(values: Array, shape: tuple[int, ...]) -> Array:
+    """Cut to a shape, or filled up with zeros: tables grow with what is in them."""
+    found = np.zeros((*values.shape[:2], *shape[2:]), values.dtype)
+    part = tuple(slice(min(have, want)) for have, want in zip(values.shape, found.shape, strict=True))
+    found[part] = values[part]
+    return found
+
+
+# Comparing.
+
+
+def _own(feed: Feed, call: int, values: Array, place: int) -> Array:
+    """Rows of the kept agents [agents, ...] in what was done in a call; actions come first and are by row, the rest by agent."""
+    rows = feed.rows[(call - 1) // 2] if call % 2 and place == 0 else feed.own
+    return values[rows]
+
+
+def _first_difference(feed: Feed, before: Tape, now: Player) -> int:
+    """The first turn, counted from 1, in which the kept agents do something else; 0 if there is none."""
+    for call in sorted(before.did.keys() | now.did.keys()):
+        was, does = before.did.get(call, []), now.did.get(call, [])
+        for place in range(max(len(was), len(does))):
+            pair = [_own(feed, call, one[place], place) if place < len(one) else None for one in (was, does)]
+            if not _same(*pair):
+                return max(1, (call + 1) // 2)
+    return 0
+
+
+def _same(one: Array | None, two: Array | None) -> bool:
+    """Whether arrays are equal; what nobody said counts as zeros, as does what lies beyond the end of a table."""
+    if one is None or two is None:
+        return not np.any(one if two is None else two)
+    if one.shape != two.shape:
+        wide = tuple(map(max, one.shape, two.shape))
+        one, two = (np.pad(x, [(0, w - s) for w, s in zip(wide, x.shape, strict=True)]) for x in (one, two))
+    return bool(np.array_equal(one, two))
+
+
+def _laws_differ(policy: Any, before: Feed, after: Feed, turn: int, seed: int) -> bool:
+    """Whether the kept agents' actions are shown to have another law, until some time after the `turn` in which they first differed.
+
+    Each turn of each agent is a test of whether an action is as frequent in both samples (hypergeometric law), and so is each agent's
+    number of times that it took an action (Kolmogorov-Smirnov); together they find a difference with a probability of at most half of
+    `ALARM` where there is none. What agents earn whose rows were replaced depends on what they do: it is what somebody earned by the same
+    action in the run that the rows are from, so that whoever learns from their rewards learns something.
+    """
+    from scipy import stats
+
+    order = np.random.default_rng(seed).permutation(2 * SEEDS)  # a policy may remember runs
+    seen: list[dict[tuple[int, int], Array]] = [{} for _ in order]
+    for place in order.tolist():
+        feed = before if place < SEEDS else after
+        seen[place] = _columns(
+            feed, _played(policy, feed, 1_000_000 + 2 * SEEDS * seed + place, max(2 * turn, SOON)).did
+        )
+    shared = [key for key in seen[0] if all(key in one for one in seen)]
+    # [samples, columns], and whose and what each column is.
+    tables, owners = [], []
+    for key in shared:
+        width = min(one[key].shape[1] for one in seen)
+        tables.append(np.stack([one[key][:, :width].ravel() for one in seen]))
+        owners += [(agent, key[1], part) for agent in range(len(seen[0][key])) for part in range(width)]
+    if not tables:
+        return False
+    codes = _codes(np.concatenate(tables, 1))
+    draws = stats.hypergeom(2 * SEEDS, np.arange(2 * SEEDS + 1)[:, None], SEEDS)
+    hits = np.arange(SEEDS + 1)
+    chance = np.minimum(1.0, 2 * np.minimum(draws.cdf(hits), draws.sf(hits - 1)))
+    smallest, tests = 1.0, 0
+    whose, groups = np.unique(np.array([hash(owner) for owner in owners]), return_inverse=True)
+    for category in np.unique(codes):
+        has = codes == category
+        smallest = min(smallest, chance[has.sum(0), has[:SEEDS].sum(0)].min())
+        tests += has.shape[1]
+        for group in range(len(whose)):
+            count = has[:, groups == group].sum(1)
+            if np.ptp(count):
+                smallest = min(smallest, stats.ks_2samp(count[:SEEDS], count[SEEDS:], method="exact").pvalue)
+            tests += 1
+    return bool(smallest * tests <= ALARM / 2)
+
+
+def _columns(feed: Feed, did: Mapping[int, list[Array]]) -> dict[tuple[int, int], Array]:
+    """What the kept agents did: {(call, what): numbers [agents, parts]}."""
+    found = {}
+    for call, done in did.items():
+        for place, values in enumerate(done):
+            own = _own(feed, call, values, place)
+            if len(own):
+                found[call, place] = own.reshape(len(own), -1)[:, :SAID].astype(np.float64)
+    return found
+
+
+def _codes(values: Array) -> Array:
+    """Categories of numbers [samples, columns]: themselves if there are few, and else by the quartiles of each column."""
+    few = np.unique(values)
+    if len(few) <= CATEGORIES:
+        return np.searchsorted(few, values)
+    quartiles = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
+    return np.asarray((values[None] > quartiles[:, None]).sum(0))

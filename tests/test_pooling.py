@@ -1,0 +1,542 @@
+"""Agents that share a mind are found, whatever way they take, and are marked everywhere; those with minds of their own pass.
+
+An agent that passes by equal numbers is never marked by chance. Where laws are compared (`LAWS_COMPARED`), a check finds a difference that
+is not there with a probability of at most 1e-4; all here together with one below 1e-3, and their seeds are fixed.
+"""
+
+import json
+import random
+import re
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from sb3_contrib import RecurrentPPO
+from test_fast_forms import GOSSIP, MARKET
+from test_public_view import OWN, SETTINGS, play
+from test_submission import KEPT, submission
+
+import taciturn
+from taciturn import registry
+from taciturn.agents import bring
+from taciturn.bench.comparisons import kinds
+from taciturn.bench.results import Cell
+from taciturn.bench.scores import YOURS, designed_best, ranked
+from taciturn.bench.store import Store
+from taciturn.bench.submission import merged, packed, unpacked
+from taciturn.bench.tasks import TASKS
+from taciturn.cli import main
+from taciturn.envs import federated_bandit_v0, gossip_bandit_v0
+from taciturn.envs.core import Array, PublicView
+from taciturn.policies import (
+    UCB1,
+    CentralisedOracle,
+    IsolatedThompson,
+    Policy,
+    TargetQuality,
+    ThompsonSampling,
+    Truthful,
+)
+from taciturn.policies.external.rows import Predictor
+from taciturn.policies.external.separate import Separate
+from taciturn.testing.policies import Play, each_agent_has_a_mind_of_its_own
+from taciturn.wrappers import Exponential, NoPrivacy
+from taciturn.wrappers.sb3 import RowsVecEnv
+
+ARMS: dict[str, Any] = {"num_agents": 4, "num_arms": 4, "horizon": 150}
+TICKS = GOSSIP | {"num_agents": 10, "horizon": 12.0}
+# Where each has something to tell that the others do not know.
+APART: dict[str, Any] = MARKET | {"theta": 4, "belief_concentration": 30.0, "cost_spread": 0.5}
+POOLED = {"CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge"}
+
+
+def own_play(name: str) -> Play:
+    """Where a policy of the package is checked: with something on each channel of the recommender, so that answers come through it."""
+    one = play(name)
+    if one.world == "recommender_v0" and name != "DUCB":
+        one.privacy = dict.fromkeys(("statistics", "counts", "selection"), NoPrivacy())
+    if one.world == "federated_bandit_v0":
+        one.params["horizon"] = min(one.params["horizon"], 150)
+    if one.world == "elicitation_v0":
+        given = {"parts": [(TargetQuality(), 1.0), (Truthful(), 1.0)]} if name == "Mixture" else OWN.get(name)
+        return Play(name, one.world, APART, given=given, beside=one.beside)
+    return one
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_policies_of_the_package_say_whether_they_pool(name: str) -> None:
+    one = own_play(name)
+    made = one.make()
+    assert made.pools == (name in POOLED), "tables mark those that pool"
+    if not made.needs_truth:
+        assert bool(one.pooling()) == made.pools
+        each_agent_has_a_mind_of_its_own(one)
+
+
+@pytest.mark.parametrize("name", ["TPriDO", "NeuralBandit"])
+def test_what_is_selected_through_the_channel_is_heard_by_its_agent_alone(name: str) -> None:
+    one = own_play(name)
+    one.privacy = {"selection": Exponential(2.0), "statistics": NoPrivacy(), "counts": NoPrivacy()}
+    assert not one.pooling()
+
+
+# Attacks.
+
+
+class UndeclaredOracle(CentralisedOracle):
+    """`CentralisedOracle` as somebody else would have written it."""
+
+    pools = False
+
+
+class SharedTable(IsolatedThompson):
+    """All agents of a replica count in one table, through `update`, and act from it."""
+
+    def agents(self) -> Array:
+        return np.zeros_like(super().agents())
+
+
+class Counting(Policy):
+    """Thompson sampling by plain NumPy, with a table for each agent, and with a generator of its own."""
+
+    def begin(self, view: PublicView) -> None:
+        self.own: Any = np.random.default_rng(5)
+        self.good = np.ones((view.num_envs, view.roles[self.role].num_agents, view.params.num_arms))
+        self.bad = self.good.copy()
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self.arm = self.own.beta(self.good, self.bad).argmax(-1)
+        return self.arm
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        b, i = np.indices(self.arm.shape)
+        self.good[b, i, self.arm] += reward
+        self.bad[b, i, self.arm] += 1 - reward
+
+
+def told_to_all(self: Any, obs: Array, action: Array, reward: Array, done: Array) -> None:
+    """`update` of a policy whose agents all count what each of them has earned."""
+    b, i = np.indices(self.arm.shape)
+    for table, new in ((self.good, reward), (self.bad, 1 - reward)):
+        added = np.zeros(table.shape)
+        np.add.at(added, (b, i, self.arm), new)
+        table += added.sum(1, keepdims=True)
+
+
+class PoolsRewards(Counting):
+    update = told_to_all
+
+
+class PoolsLate(UCB1):
+    """Own means until the last slot, in which all pull the arm that is best by everybody's means."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        arms = super().act(obs, mask)
+        if obs[0, 0, self._layout.slices["time"]] < self._horizon - 1:
+            return arms
+        return np.broadcast_to(obs[..., self._layout.slices["means"]].mean(1).argmax(-1)[:, None], arms.shape)
+
+
+class PoolsReplicas(UCB1):
+    """Each agent has the means of the agents of its number in all replicas: a hundred lives instead of one."""
+
+    def choose(self, counts: Array, means: Array) -> Array:
+        return super().choose(counts, np.broadcast_to(means.mean(0), means.shape))
+
+
+class PoolsRuns(Policy):
+    """The only agent of each run waits for as many updates as there are in other runs."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return (obs[..., 0] <= obs[..., 0].mean()).astype(np.int64)
+
+
+class OneBrain(UCB1):
+    """Only the last agent knows what the first one does."""
+
+    def choose(self, counts: Array, means: Array) -> Array:
+        arms = super().choose(counts, means)
+        arms[:, -1] = arms[:, 0]
+        return arms
+
+
+class DrawsForSome(Counting):
+    """Draws for those that explore come first, so that the numbers of a row depend on the others; still, nobody knows more."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        explores = self.own.random(self.good.shape[:2]) < 0.1 + 0.1 * (self.good.sum(-1) > 8)
+        self.arm = np.zeros(explores.shape, np.int64)
+        self.arm[explores] = self.own.integers(0, self.good.shape[2], explores.sum())
+        greedy = ~explores
+        self.arm[greedy] = self.own.beta(self.good[greedy], self.bad[greedy]).argmax(-1)
+        return self.arm
+
+
+class DrawsElsewhere(Counting):
+    """Random numbers of Python, whose sampler rejects more or less often; still, nobody knows more."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self.own = None
+        drawn = [random.betavariate(a, b) for a, b in zip(self.good.ravel(), self.bad.ravel(), strict=True)]
+        self.arm = np.reshape(drawn, self.good.shape).argmax(-1)
+        return self.arm
+
+
+class PoolsElsewhere(DrawsElsewhere):
+    update = told_to_all
+
+
+class PoolsForSome(DrawsForSome):
+    update = told_to_all
+
+
+class Alone(Policy):
+    """Thompson sampling as one writes it for one agent."""
+
+    one_agent = True
+
+    def begin(self, view: PublicView) -> None:
+        assert (view.num_envs, view.roles[self.role].num_agents) == (1, 1)
+        self.good, self.bad = np.ones(view.params.num_arms), np.ones(view.params.num_arms)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Any:
+        assert obs.shape[:2] == (1, 1)
+        self.arm = int(self.rng.beta(self.good, self.bad).argmax())
+        return self.arm
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        assert (action.shape[:2], reward.shape, done.shape) == ((1, 1), (1, 1), (1,))
+        self.good[self.arm] += reward[0, 0]
+        self.bad[self.arm] += 1 - reward[0, 0]
+
+
+class Together(Alone):
+    """Copies that hold a table in common, which belongs to their class."""
+
+    table: ClassVar[dict[str, Array]] = {}
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self.table.update(good=self.good, bad=self.bad)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Any:
+        self.good, self.bad = self.table["good"], self.table["bad"]
+        return super().act(obs, mask)
+
+
+class Reader(CentralisedOracle):
+    """Reads the table of the agents beside it when it chooses, and says that it needs the truth."""
+
+    pools, needs_truth = False, True
+
+
+ATTACKS = [
+    (UndeclaredOracle, "federated_bandit_v0"), (SharedTable, "gossip_bandit_v0"), (PoolsRewards, "federated_bandit_v0"),
+    (PoolsLate, "federated_bandit_v0"), (PoolsReplicas, "federated_bandit_v0"), (OneBrain, "federated_bandit_v0"),
+    (Together, "federated_bandit_v0"), (PoolsRuns, "round_stopping_v0"),
+]  # fmt: skip
+LAWS_COMPARED = [(PoolsElsewhere, True), (PoolsForSome, True), (DrawsElsewhere, False), (DrawsForSome, False)]
+WORLDS = {
+    "federated_bandit_v0": ARMS,
+    "gossip_bandit_v0": TICKS,
+    "round_stopping_v0": {"num_clients": 6, "horizon": 20.0},
+}
+
+
+@pytest.mark.parametrize(("policy", "world"), ATTACKS)
+def test_attacks_are_found(policy: Any, world: str) -> None:
+    one = Play(policy, world, WORLDS[world])
+    assert re.fullmatch(
+        r"what one does in turn \d+ depends on what only others, or those of other runs, saw or earned", one.pooling()
+    )
+    with pytest.raises(AssertionError, match="what one does in turn"):
+        each_agent_has_a_mind_of_its_own(one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("policy", "pools"), LAWS_COMPARED)
+def test_laws_are_compared_where_random_numbers_are_shared(policy: Any, pools: bool) -> None:
+    assert bool(Play(policy, "federated_bandit_v0", ARMS).pooling()) == pools
+
+
+@pytest.mark.parametrize("policy", [Counting, Alone, ThompsonSampling])
+def test_minds_of_their_own_pass(policy: Any) -> None:
+    assert not Play(policy, "federated_bandit_v0", ARMS).pooling()
+
+
+def test_late_means_late() -> None:
+    found = Play(PoolsLate, "federated_bandit_v0", ARMS).pooling()
+    assert f"turn {ARMS['horizon']} " in found
+
+
+def test_a_check_draws_nothing_that_others_draw() -> None:
+    before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+    policy = Counting()
+    policy.kept = kept = np.random.default_rng(1)  # type: ignore[attr-defined]
+    state = kept.bit_generator.state
+    world = federated_bandit_v0.population(2, **ARMS)
+    metrics = taciturn.simulate(world, DrawsElsewhere(), seed=0).metrics["regret"]
+    random.setstate(before[0])
+    one = Play(Counting, "federated_bandit_v0", ARMS)
+    one.make = lambda: policy  # type: ignore[method-assign]
+    one.pooling()
+    assert policy.kept is kept  # type: ignore[attr-defined]
+    assert kept.bit_generator.state == state
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # type: ignore[index]  # noqa: NPY002
+    assert taciturn.simulate(world, DrawsElsewhere(), seed=0).metrics["regret"].tolist() == metrics.tolist()
+
+
+@pytest.mark.parametrize("world", ["federated_bandit_v0", "gossip_bandit_v0"])
+def test_a_recurrent_model_has_a_memory_for_each_agent(world: str) -> None:
+    """In the gossip bandit rows are other agents' at every tick, and the state follows its agent; a state by row is found."""
+    population = (federated_bandit_v0 if world == "federated_bandit_v0" else gossip_bandit_v0).population(
+        2, **WORLDS[world]
+    )
+    model = RecurrentPPO(
+        "MlpLstmPolicy", RowsVecEnv(population, seed=0), n_steps=8, batch_size=16, seed=0, device="cpu"
+    )
+    weight: Any = model.policy.action_net.weight
+    weight.data *= 300  # so that what it remembers decides what it does
+
+    def pooling(agent: Any) -> str:
+        one = Play("Random", world, WORLDS[world])
+        one.make = lambda: agent  # type: ignore[method-assign]
+        return one.pooling()
+
+    drawn = Predictor(model, deterministic=False)
+    assert not pooling(Predictor(model))
+    assert not pooling(drawn)
+
+    class ByRow(Predictor):
+        def places(self) -> None:
+            return None
+
+        def choose(self, rows: Array, masks: Array | None) -> Array:
+            self._fresh = self._fresh[: len(rows)]
+            return super().choose(rows, masks)
+
+    assert bool(pooling(ByRow(model, deterministic=False))) == (world == "gossip_bandit_v0")
+
+
+# A copy for each agent.
+
+
+def test_a_copy_for_each_agent_is_an_agent_alone() -> None:
+    """With memories and random numbers of their own; the same as Thompson sampling in law, and the same run again."""
+    world = federated_bandit_v0.population(40, **ARMS)
+    agent = bring(Alone)
+    assert (type(agent), repr(agent)) == (Separate, "Separate(Alone())")
+    first, again = (taciturn.simulate(world, agent, seed=3).metrics["regret"] for _ in range(2))
+    assert first.tolist() == again.tolist()
+    tables = [copy.good for copy in agent._copies.ravel()]
+    assert len(tables) == 160
+    assert len({table.tobytes() for table in tables}) > 140
+    agent.reset(world, np.random.default_rng(0))
+    assert len({copy.rng.random() for copy in agent._copies.ravel()}) == 160
+    plain = taciturn.simulate(world, ThompsonSampling(), seed=4, fast=False).metrics["regret"]
+    # Student's statistic beyond 4 has a probability below 1e-4 with 78 degrees of freedom.
+    assert abs(first.mean() - plain.mean()) < 4.1 * np.hypot(first.std(), plain.std()) / 39**0.5
+    assert isinstance(bring("test_pooling:Alone"), Separate)
+    assert isinstance(bring(Alone()), Separate)
+
+
+def test_a_copy_follows_its_agent_where_agents_act_one_at_a_time() -> None:
+    class Ticks(Policy):
+        one_agent = True
+
+        def begin(self, view: PublicView) -> None:
+            self.plan, self.seen = view.roles[self.role].action_space.shape or (), 0
+            assert view.acting(self.role) is None
+
+        def act(self, obs: Array, mask: Array | None = None) -> Array:
+            self.seen += 1
+            return np.zeros(self.plan, np.int64)
+
+    agent, world = bring(Ticks), gossip_bandit_v0.population(2, **TICKS)
+    run = taciturn.simulate(world, agent, seed=0)
+    seen = np.array([[copy.seen for copy in row] for row in agent._copies])
+    assert (seen.sum(1) >= run.metrics["ticks"]).all()
+    assert len(np.unique(seen)) > 3
+
+
+def test_any_policy_can_be_played_as_copies() -> None:
+    def act(rows: Array) -> Array:
+        return (rows[:, 0] < 3).astype(np.int64)
+
+    world = registry.make_world("round_stopping").population(3, num_clients=6, horizon=20.0)
+    plain, copies = (
+        taciturn.simulate(world, bring(act, separate=one), seed=0).metrics["rate"] for one in (False, True)
+    )
+    assert plain.tolist() == copies.tolist()
+    with pytest.raises(ValueError, match="separate must be one of False, True, not 'yes'"):
+        bring(act, separate="yes")
+
+    class Twice(Policy):
+        def act(self, obs: Array, mask: Array | None = None) -> Array:
+            return np.zeros(2, np.int64)
+
+    with pytest.raises(ValueError, match=r"one action of shape \[\] for its only agent, not \[2\]"):
+        taciturn.simulate(world, bring(Twice, separate=True), seed=0)
+
+
+def test_a_copy_knows_its_own_replica_of_the_catalogue_and_no_hook_of_all() -> None:
+    class Looks(Policy):
+        one_agent = True
+
+        def begin(self, view: PublicView) -> None:
+            self.items = view.catalogue()[0]
+            assert self.items.shape == (1, 40, 5)
+            for name in ("consult", "select"):
+                with pytest.raises(AttributeError, match="is not public"):
+                    getattr(view, name)
+
+        def act(self, obs: Array, mask: Array | None = None) -> Any:
+            assert mask is not None
+            return mask.argmax(-1)
+
+    world = registry.make_world("recommender").population(2, num_agents=3, num_items=40, horizon=5)
+    agent = bring(Looks)
+    taciturn.simulate(world, agent, seed=0)
+    assert not np.array_equal(agent._copies[0, 0].items, agent._copies[1, 0].items)
+
+
+# Where it is told.
+
+
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["taciturn", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.mark.parametrize(
+    ("policy", "task", "pooled"),
+    [
+        ("CentralisedOracle", "FederatedBandit-v0/standard", True),
+        ("test_pooling:UndeclaredOracle", "FederatedBandit-v0/brief", True),
+        ("test_pooling:SharedTable", "GossipBandit-v0/standard", True),
+        ("test_pooling:Reader", "FederatedBandit-v0/standard", True),
+        ("IsolatedThompson", "GossipBandit-v0/standard", False),
+        ("test_pooling:Alone", "FederatedBandit-v0/standard", False),
+    ],
+)
+def test_a_task_is_played_and_marked(
+    policy: str, task: str, pooled: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = call(capsys, monkeypatch, "run", f"taciturn/{task}", "--policy", policy, "--runs", "2")
+    assert code == 0
+    assert "score" in out
+    assert ("(pooled), 2 runs" in out, "pooled, and never ranked: its agents share a mind" in out) == (pooled, pooled)
+    if policy == "CentralisedOracle":
+        for other in ("federated_bandit", f"taciturn/{task}"):
+            code, out, _ = call(
+                capsys, monkeypatch, "run", other, "--policy", policy, "--runs", "1", "--json",
+                *(() if "/" in other else ("--set", "horizon=20")),
+            )  # fmt: skip
+            assert json.loads(out)["pooled"] is True
+        _, out, _ = call(capsys, monkeypatch, "list", "policies")
+        assert re.search(r"CentralisedOracle .*Its agents share a mind\.", out)
+
+
+def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every task that the agent plays, before it is played."""
+    asked = []
+    found = kinds.shared_mind
+
+    def shared_mind(agent: Any, config: Any, seed: int, variant: Any) -> str:
+        asked.append(variant.what)
+        return found(agent, config, seed, variant)
+
+    monkeypatch.setattr(kinds, "shared_mind", shared_mind)
+    small = {"num_agents": 3, "num_arms": 5, "horizon": 40}
+    for policy, pooled in (("test_pooling:UndeclaredOracle", 1.0), ("test_pooling:Alone", 0.0), ("UCB1", 0.0)):
+        one = {
+            "env": "federated_bandit_v0",
+            "env_params": small,
+            "policy": policy,
+            "policy_params": {},
+            "kind": YOURS,
+            "replicas": 2,
+        }
+        asked.clear()
+        assert kinds.KindsOfAgents().run(Cell("agents", one, 0)).metrics["pooled"] == pooled
+        assert len(asked) == sum(task.env == "federated_bandit_v0" for task in TASKS.values())
+
+
+def test_what_pools_only_where_there_is_a_crowd_is_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
+    class InCrowds(UCB1):
+        def choose(self, counts: Array, means: Array) -> Array:
+            return super().choose(counts, means if counts.shape[1] < 20 else np.broadcast_to(means[:, :1], means.shape))
+
+    monkeypatch.setattr(kinds, "bring", lambda _, **given: InCrowds())
+    one = {
+        "env": "federated_bandit_v0",
+        "env_params": {"num_agents": 3, "num_arms": 5, "horizon": 40},
+        "policy": "in:Crowds",
+    }
+    metrics = (
+        kinds.KindsOfAgents().run(Cell("agents", one | {"policy_params": {}, "kind": YOURS, "replicas": 2}, 0)).metrics
+    )
+    assert metrics["pooled"] == 1.0
+
+
+def test_who_pools_is_never_ranked() -> None:
+    """Among kept results, submissions with the highest score: one that pooled, one with one seed that did, and one without an outcome."""
+    seeds = list(range(10))
+    found = {
+        name: submission(seeds, 0.5, policy=name, pooled=outcome)
+        for name, outcome in (("Pools", 1.0), ("PoolsOnce", [0.0] * 9 + [1.0]), ("Unknown", None), ("Alone", 0.0))
+    }
+    study, results = kinds.KindsOfAgents(), merged([unpacked(KEPT), *found.values()])
+    board = study.leaderboard(results)
+    rows = {
+        row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0].startswith("round_stopping")
+    }
+    marked = ("Pools (pooled)", "PoolsOnce (pooled)", "Unknown (not checked for pooling)", "Alone")
+    assert [rows[name]["rank"] for name in marked] == ["–", "–", "–", "1"]
+    assert all(float(rows[name]["score"]) > 100 for name in marked), "it is played, and its score is told"
+    assert sorted(int(row["rank"]) for row in rows.values() if row["rank"] != "–") == list(range(1, len(rows) - 2))
+    (best,) = [row[1] for row in study.answer(results).rows if row[0].startswith("round_stopping")]
+    assert best == "Alone (yours)"
+    without = merged([unpacked(KEPT), *(found[name] for name in ("Pools", "PoolsOnce", "Unknown"))])
+    assert study.answer(without).rows == study.answer(unpacked(KEPT).results).rows
+    assert study.answers(without) == study.answers(unpacked(KEPT).results)
+
+
+def test_a_policy_of_the_package_that_pools_is_marked_in_its_world() -> None:
+    results = unpacked(KEPT).results
+    board = kinds.KindsOfAgents().leaderboard(results)
+    assert [row[1] for row in board.rows if row[2].startswith("DTPriDO")] == ["–"]
+    panel = results.select(env="recommender_v0")
+    best = designed_best(panel, "regret")
+    assert best is not None
+    assert best.config["policy"] == "TPriDO"
+    assert {group.config["policy"] for group in panel} - {group.config["policy"] for group in ranked(panel)} == {
+        "DTPriDO"
+    }
+
+
+def test_submissions_carry_the_outcome(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.json").write_text(packed(submission([0, 1], 0.5, pooled=1.0)), encoding="utf-8")
+    (group,) = unpacked(tmp_path / "mine.json").results
+    assert group.metrics["pooled"].tolist() == [1.0, 1.0]
+    joined = merged([submission([0], 0.5, pooled=0.0), submission([1], 0.5, pooled=None)])
+    assert not ranked(joined), "what one seed lacks, the whole lacks"
+    code, out, _ = call(capsys, monkeypatch, "leaderboard", str(KEPT), str(tmp_path / "mine.json"))
+    assert code == 0
+    assert re.search(r"– +Mine \(pooled\)", out)
+    monkeypatch.setattr(
+        Store, "manifest", lambda self: dict.fromkeys(("commit", "taciturn", "python", "libraries", "platform", "finished"), "")
+        | {"command": "taciturn bench"},
+    )  # fmt: skip
+    monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.5, pooled=None).results)
+    code, _, err = call(capsys, monkeypatch, "submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
+    assert code == 1
+    assert "must hold agents that were checked for pooling, and Mine was not: run bench again" in err
+    assert not (tmp_path / "out.json").exists()

@@ -168,6 +168,12 @@ class CanaryRuns:
         return self.env.channels[next(iter(self.pair))].num_senders
 
     @property
+    def idealised(self) -> bool:
+        """Whether any mechanism on the channels draws its noise in floating point."""
+        laws = [config.mechanism for config in self.channel_configs.values() if config.mechanism is not None]
+        return any(getattr(law, "mechanism", law).idealised for law in laws)
+
+    @property
     def memoryless(self) -> bool:
         """Whether each message is perturbed independently, so that log-likelihood ratios add up."""
         laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]

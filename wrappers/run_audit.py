@@ -128,6 +128,12 @@ class ChangedRuns:
         self.claimed = max(self.claimed, self._claim(population))
         return np.concatenate([transcript.features(self._directions[name]) for name, transcript in heard.items()], 1)
 
+    @property
+    def idealised(self) -> bool:
+        """Whether any mechanism on the channels draws its noise in floating point."""
+        laws = [config.mechanism for config in self.channel_configs.values() if config.mechanism is not None]
+        return any(getattr(law, "mechanism", law).idealised for law in laws)
+
     def _play(
         self, world: int, count: int, seed: int, configs: dict[str, ChannelConfig]
     ) -> tuple[Population[Any], dict[str, Transcript]]:

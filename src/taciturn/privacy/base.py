@@ -108,11 +108,14 @@ class Mechanism(metaclass=NamesUnknown):
     Class attributes:
         payloads: the payloads of the channels that it fits.
         per_stream: whether it is charged once for a whole stream, so that it fits only streams of which each event enters one increment.
+        idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov 2012). The claim is
+            then about real numbers, and audits leave these bits unread unless they are told to read them.
         norm: in which it measures the sensitivity, 1 or 2, or inf for the largest change of any number.
     """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset(get_args(Payload))
     per_stream: ClassVar[bool] = False
+    idealised: bool = False
     norm: ClassVar[float] = math.inf
     kind: ClassVar[str]
     payload_dims: ClassVar[int] = 0  # number of trailing axes of x that form one message

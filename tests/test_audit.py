@@ -443,7 +443,9 @@ def test_a_generator_that_begins_again_at_each_reset_is_caught(world: Any) -> No
     assert found.claimed == 0.5
     alone = audited(env, OPINIONS, method="black", **more)
     expected = "violated" if world is Replayed else "consistent"
-    assert alone.verdict == expected, "noise that is the same in all runs repeats; that of a next run, one run cannot tell"
+    assert alone.verdict == expected, (
+        "noise that is the same in all runs repeats; that of a next run, one run cannot tell"
+    )
 
 
 @pytest.mark.parametrize("law", [mechanisms.Laplace, Common])
@@ -502,7 +504,7 @@ def test_two_attackers_share_the_error_probability() -> None:
     singles = [audit(mechanism, pair, 5_000, 0.95, method=part.method).certified for part in found.parts]
     assert [part.certified for part in found.parts] == pytest.approx(singles)
     assert (found.certified, found.confidence) == (max(singles), 0.9)
-    assert len(found.table().splitlines()) == 1 + 3 + 1
+    assert len(found.table().splitlines()) == 1 + 3 + 1 + 1, "the last line says that the lowest bits were not read"
     wide = audit(Noise(1.0, 1.0), (np.zeros(65), np.eye(65)[0]), 100)
     assert (wide.method, wide.parts) == ("white", ())
 
@@ -804,8 +806,8 @@ def results() -> list[AuditResult]:
 def test_table_says_it_all() -> None:
     found = results()
     text = audit_table(found)
-    assert len(text.splitlines()) == 1 + 7 + 2, (
-        "two audits with a row for each method and one for both, and one of a single method"
+    assert len(text.splitlines()) == 1 + 7 + 2 + 1, (
+        "two audits with a row for each method and one for both, and one of a single method; three notes"
     )
     assert [" violated" in line for line in text.splitlines()[1:8]] == [False] * 3 + [True] * 3 + [False]
     assert "at delta = 0.01" in text

@@ -6,12 +6,15 @@ them. With `change` it is what one agent privately observes: the world decides w
 channels, with who sent and when. The statistics are those of `taciturn.privacy.auditing`.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from taciturn.privacy.audit_result import AuditMethod, AuditResult, audit_table, plot_audits
 from taciturn.privacy.auditing import Ratio, audit_transcripts, calls, trials_for
 from taciturn.privacy.channels import Unit
+from taciturn.privacy.composition import Method
 from taciturn.wrappers.canary import CanaryRuns
 from taciturn.wrappers.channels import population_of
 from taciturn.wrappers.run_audit import ChangedRuns
@@ -45,6 +48,7 @@ def audit(
     unit: Unit = "user",
     references: bool = False,
     bits: bool | None = None,
+    composition: Method = "rdp",
 ) -> AuditResult:
     """Certify a lower bound on the epsilon of a mechanism, of runs of an environment, or of any function that makes transcripts.
 
@@ -61,7 +65,8 @@ def audit(
         method: `white` scores a transcript by its log-likelihood ratio, `black` by the best of several attackers that learn from
             transcripts (`taciturn.privacy.attackers`), and `both` does both to the same transcripts, with half of the error probability
             each: the better certificate counts. `one-run` makes a single transcript in which every agent is a canary with a coin of its
-            own: a function then receives x as [trials, ...] and returns each agent's part of the transcript, [trials, ...]. Default:
+            own: a function then receives x as [trials, ...] and returns each agent's part of the transcript, [trials, ...]. One run
+            with Gaussian noise certifies by the Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default:
             `both` if there is a log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
         claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this delta. For an
             environment: the ledger's total for the agent, over all channels to the observer of the audited channels (over all channels, if
@@ -89,6 +94,7 @@ def audit(
             these depends on the secret, so that the claim is the same.
         bits: whether attackers read the lowest bits of floating-point numbers. Default: unless the mechanism, or one that stands on an
             audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, as `fast` samplers of noise do).
+        composition: the method by which the ledger totals an environment's claim (`Ledger.total`); `pld` is the tightest.
 
     Returns:
         An `AuditResult`.
@@ -109,11 +115,13 @@ def audit(
             raise ValueError(
                 f"change must be None with a pair or references, at event level or with method {method!r}, not {change!r}"
             )
-        runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta)
+        runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta, composition)
         method, batch, name = "black", RUNS // 10 if batch is None else batch, name or f"{runs.env.name}: whole runs"
         mechanism, pair = runs, (0, 1)
     elif population_of(mechanism) is not None:
-        runs = CanaryRuns(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta, references)
+        runs = CanaryRuns(
+            mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta, references, composition
+        )
         if references and method not in (None, "black"):
             raise ValueError(f"method must be 'black' with references, not {method!r}")
         if method == "one-run" and trials != runs.senders:
@@ -129,4 +137,6 @@ def audit(
         log_likelihood_ratio=log_likelihood_ratio, held_out=held_out, batch=batch, name=name, progress=progress,
         references=references, bits=bits,
     )  # fmt: skip
+    if runs is not None:
+        found = replace(found, spent=runs.spent, moved=getattr(runs, "moved", math.nan))
     return found if runs is None or claimed is not None else found.against(runs.claimed)

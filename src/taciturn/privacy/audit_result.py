@@ -31,7 +31,8 @@ class AuditResult:
         claimed: the claimed epsilon; inf if there is no claim.
         certified: lower confidence bound on the true epsilon, at level `confidence`.
         cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 - confidence))): ln(n / ln 20)
-            at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each.
+            at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each. For one run with Gaussian noise: what its `guesses` would
+            certify if all were correct.
         trials: number of transcripts, or of agents in the one run.
         certifying: number of trials that the certificate rests on; the others chose the threshold.
         confidence: of the certificate.
@@ -44,6 +45,10 @@ class AuditResult:
         attack: which attacker's guesses these are: `likelihood ratio`, or one of `taciturn.privacy.attackers`.
         bits: whether attackers read the lowest bits of floating-point numbers. By default they do not where a mechanism says that its
             sampler is an idealisation (`Mechanism.idealised`), and the certificate then says nothing about these bits.
+        expected: of `white`: the epsilon at `delta` of the best test, estimated from the likelihood ratios; not a bound. NaN elsewhere.
+        spent: of an environment: the mean over runs of the total of which `claimed` is the largest. NaN elsewhere.
+        moved: of whole runs: by how much the agent's private data move its messages, before any noise, as a share of what the noise is
+            made for: the mean over messages, from pilot runs. NaN if that is not known.
         parts: of `both`: the results of `white` and `black`, each at its own confidence.
     """
 
@@ -63,6 +68,9 @@ class AuditResult:
     told_apart: bool = True
     attack: str = ""
     bits: bool = True
+    expected: float = math.nan
+    spent: float = math.nan
+    moved: float = math.nan
     parts: "tuple[AuditResult, ...]" = ()
 
     @property

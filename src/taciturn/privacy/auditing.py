@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from taciturn.privacy import checks
+from taciturn.privacy import checks, one_run
 from taciturn.privacy.attackers import LARGEST_SCORE, Scorer, attackers, lowest_share
 from taciturn.privacy.audit_result import AuditMethod, AuditResult
 from taciturn.validation import Array, Bools, choice, integer, number
@@ -27,6 +27,7 @@ __all__ = ["Ratio", "audit_transcripts", "certify", "certify_one_run", "threshol
 Make = Callable[[Any, np.random.Generator, int, bool], Any]  # (x, rng, count, whether to repeat x `count` times)
 Ratio = Callable[[Array, Any, Any], Any]
 
+RATIO = "likelihood ratio"
 LUCK = 0.01
 MOST_AT_ONCE = 100_000
 FEWEST_AT_ONCE = 100
@@ -61,7 +62,9 @@ def audit_transcripts(
     are that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of correct guesses in one run, too, is
     dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta: from independent trials an upper quantile of
     Binomial(trials, delta) is subtracted from the correct guesses, and one run is judged by the p-value of Steinke, Nasr & Jagielski, which
-    has power only if delta is well below (1 - confidence) / trials.
+    has power only if delta is well below (1 - confidence) / trials. With Gaussian noise the bound on one run is that of Mahloujifar,
+    Melis & Chaudhuri (2025) for the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values
+    of mu, and is shown as an epsilon at delta. It needs no held-out canaries.
     """
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     confidence = number("confidence", confidence, above=0, below=1)
@@ -98,6 +101,12 @@ def audit_transcripts(
         run = make(np.stack([np.asarray(x) for x in pair])[second.astype(np.int64)], noise, trials, False)
         order = coins.permutation(trials)
         run, second = _transcripts(run, trials)[order], second[order]
+        if ratio is not None and delta > 0 and getattr(mechanism, "kind", None) == "gaussian":
+            name = name or type(mechanism).__name__
+            blank = AuditResult(
+                name, method, float(claimed), 0.0, 0.0, trials, trials, confidence, 0, 0, (0.0, 0.0), delta, seed
+            )
+            return _gaussian_run(blank, likelihood_scorer(ratio, *pair)(run), second)
 
     def batches(start: int, stop: int) -> Iterator[Array]:
         for first in range(start, stop, batch):
@@ -116,10 +125,10 @@ def audit_transcripts(
     parts: Iterator[Array] = chain([first], known)
     if method != "white" and (ratio is None or method != "one-run"):
         parts = iter([np.concatenate(list(parts))])
-    white = None if ratio is None or method == "black" else {"likelihood ratio": likelihood_scorer(ratio, *pair)}
+    white = None if ratio is None or method == "black" else {RATIO: likelihood_scorer(ratio, *pair)}
     seen: list[
         tuple[dict[str, Scorer], Array, Bools]
-    ] = []  # attackers, their scores of held-out trials, and who made these
+    ] = []  # attackers, scores of held-out trials, and which world made these
     if white is not None and len(ways) == 1:
         seen.append((white, *_scored(white, parts, second[:held])))
     else:
@@ -149,7 +158,9 @@ def audit_transcripts(
         numbers = (trials, certifying, 1 - alpha, guesses, correct, (rule.low, rule.high), delta, seed)
         apart = bool((np.append(known_scores, values) != values[0]).any())
         found = AuditResult(name, way, float(claimed), certified, cap, *numbers, told_apart=apart, attack=attack)
-        results.append(replace(found, bits=bits))
+        every = np.append(known_scores, values), np.append(second[held - known_scores.size : held], labels)
+        expected = optimum(*every, delta) if attack == RATIO else math.nan
+        results.append(replace(found, bits=bits, expected=expected))
     if len(results) == 1:
         return replace(results[0], confidence=confidence)
     top = max(results, key=lambda result: result.certified)
@@ -161,6 +172,38 @@ def _scored(scorers: Mapping[str, Scorer], parts: Iterable[Array], labels: Bools
     """Each scorer's scores of all parts of the transcripts, [scorers, trials], and the labels."""
     scores = zip(*([scorer(part) for scorer in scorers.values()] for part in parts), strict=True)
     return np.stack([np.concatenate(each) for each in scores]), labels
+
+
+def _gaussian_run(blank: AuditResult, scores: Array, second: Bools) -> AuditResult:
+    """The certificate of one run with Gaussian noise, from guesses on the canaries with the largest absolute scores."""
+    canaries, alpha = scores.size, 1 - blank.confidence
+    guesses = one_run.guesses_for(canaries)
+    chosen = np.argsort(-np.abs(scores), kind="stable")[:guesses]
+    correct = int(((scores[chosen] > 0) == second[chosen]).sum())
+    certified, cap = (
+        one_run.epsilon_of(one_run.certify_gaussian_run(right, guesses, canaries, alpha), blank.delta)
+        for right in (correct, guesses)
+    )
+    edge = float(np.abs(scores[chosen]).min())
+    return replace(
+        blank, certified=certified, cap=cap, guesses=guesses, correct=correct, threshold=(-edge, edge), attack=RATIO, bits=False,
+        told_apart=bool(np.ptp(scores) > 0),
+    )  # fmt: skip
+
+
+def optimum(scores: Array, second: Bools, delta: float) -> float:
+    """The epsilon at delta of the best test, estimated from log-likelihood ratios: the least for which E[(1 - e^(epsilon - loss))+] is at
+    most delta in both worlds. It is an estimate, not a bound: at delta = 0 it is the largest loss that occurred."""
+
+    def worse(epsilon: float) -> bool:
+        losses = scores[second], -scores[~second]
+        return any(-np.expm1(np.minimum(epsilon - loss, 0.0)).mean() > delta for loss in losses if loss.size)
+
+    low, high = 0.0, float(np.abs(scores).max(initial=0.0))
+    while high - low > 1e-6 * max(high, 1.0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if worse(middle) else (low, middle)
+    return high
 
 
 def calls(trials: int, most: int) -> int:

@@ -68,7 +68,7 @@ def best_tests(levels: tuple[float, ...]) -> list[Config]:
     found = []
     for level in levels:
         found.append(
-            row("gossip_bandit_v0", {"PPCL": {}}, f"{BITS}:{level}", {**GOSSIP, "horizon": 8.0}) | {"limit": 16}
+            row("gossip_bandit_v0", {"PPCL": {}}, f"{BITS}:{level}", {**GOSSIP, "horizon": 8.0}) | {"limit": 8}
         )
         found.append(row("social_bandit_v0", {"PrivateSocialLearning": {"beta": 0.95}}, f"{BITS}:{level}", society))
     laws = [f"Gaussian:{level},delta=1e-6" for level in (4, 8)]

@@ -34,7 +34,7 @@ LARGE_DELTA = (
     0.03  # at which some thousand runs can tell the best test's epsilon; the ledger's bound holds at every delta
 )
 CANARIES = 20_000
-BLANK: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 100.0}
+BLANK: Config = {"num_clients": 5, "clip_norm": 0.1, "compute_probability": 0.2, "horizon": 5.0}
 
 
 def row(env: str, policies: Config, mechanism: str | None, params: Config, *change: Any) -> Config:
@@ -78,7 +78,7 @@ def best_tests(levels: tuple[float, ...]) -> list[Config]:
 
 def one_runs() -> list[Config]:
     """A single session of federated training in which each client is a canary."""
-    blank = {**BLANK, "num_clients": CANARIES, "horizon": 1000.0}
+    blank = {**BLANK, "num_clients": CANARIES, "horizon": 600.0}  # one client uploads at a time
     laws = [f"Gaussian:{level},delta=1e-6" for level in (1, 4, 8)]
     waiting = {"FixedCount": {"k": CANARIES}}
     return [row("federated_training_v0", waiting, law, blank) | {"attack": "one run", "limit": 2} for law in laws]
@@ -156,6 +156,7 @@ class Leakage(Study):
             site = Site(bare, given["policy"], channel)
             given |= {"pair": {channel: adjacent_messages(site, mechanism)}, "composition": "pld"}
             given |= {"method": "one-run"} if attack == "one run" else {"method": "white", "held_out": 0.1}
+            given |= {"batch": max(trials // 2, 1)}  # a step of many runs takes hardly longer than one of few
         found = audit(
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )

@@ -25,7 +25,7 @@ SHOP: Config = {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 2
 MARKET: Config = {"num_individuals": 6, "horizon": 3}
 TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
 QUICK, FULL = 1_000, 5_000
-MESSAGES = 6  # times as many runs where messages are given, which are quick
+MESSAGES = 16  # times as many runs where messages are given, which are quick
 CONFIDENCE = 0.999
 ENOUGH = 0.8  # of a total: what a bound on it should certify
 EDGE = 1000.0  # infinite totals are drawn here
@@ -155,8 +155,8 @@ class Leakage(Study):
         else:
             site = Site(bare, given["policy"], channel)
             given |= {"pair": {channel: adjacent_messages(site, mechanism)}, "composition": "pld"}
-            given |= {"method": "one-run"} if attack == "one run" else {"method": "white", "held_out": 0.1}
-            given |= {"batch": max(trials // 2, 1)}  # a step of many runs takes hardly longer than one of few
+            given |= {"method": "one-run"} if attack == "one run" else {"method": "white", "held_out": 0.2}
+            given |= {"batch": min(trials, 20_000)}  # a step of many runs takes hardly longer than one of few
         found = audit(
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )

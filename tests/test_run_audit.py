@@ -161,9 +161,10 @@ def test_a_total_holds_only_if_the_attack_could_have_refuted_it(
         "policies": {"PPCL": {}},
         "privacy": None,
     }
-    metrics = {name: np.array([x]) for name, x in (("certified", certified), ("total", total), ("cap", cap))}
+    known = {"certified": certified, "total": total, "cap": cap, "expected": np.inf, "spent": total, "moved": 1.0}
+    metrics = {name: np.array([x]) for name, x in known.items()}
     (table,) = load_studies()["leakage"].tables(Results([Group(config, np.arange(1), metrics, {}, np.ones(1))])) or []
-    assert [row[-1] for row in table.rows] == [verdict]
+    assert [row[-2] for row in table.rows] == [verdict]
 
 
 @pytest.mark.filterwarnings("error")

@@ -6,12 +6,15 @@ them. With `change` it is what one agent privately observes: the world decides w
 channels, with who sent and when. The statistics are those of `taciturn.privacy.auditing`.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from taciturn.privacy.audit_result import AuditMethod, AuditResult, audit_table, plot_audits
 from taciturn.privacy.auditing import Ratio, audit_transcripts, calls, trials_for
 from taciturn.privacy.channels import Unit
+from taciturn.privacy.composition import Method
 from taciturn.wrappers.canary import CanaryRuns
 from taciturn.wrappers.channels import population_of
 from taciturn.wrappers.run_audit import ChangedRuns
@@ -19,12 +22,13 @@ from taciturn.wrappers.run_audit import ChangedRuns
 __all__ = ["AuditResult", "audit", "audit_table", "plot_audits", "trials_for"]
 
 RUNS = 10_000
+MESSAGES = 200_000
 
 
 def audit(
     mechanism: Any,
     pair: tuple[Any, Any] | Mapping[str, tuple[Any, Any]] | None = None,
-    trials: int = 10_000,
+    trials: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     method: AuditMethod | None = None,
@@ -43,6 +47,8 @@ def audit(
     agent: int = 0,
     unit: Unit = "user",
     references: bool = False,
+    bits: bool | None = None,
+    composition: Method = "rdp",
 ) -> AuditResult:
     """Certify a lower bound on the epsilon of a mechanism, of runs of an environment, or of any function that makes transcripts.
 
@@ -52,14 +58,16 @@ def audit(
             [trials, ...] of the world x.
         pair: the two adjacent worlds (x0, x1). For a mechanism, two messages; for an environment, `{channel: (x0, x1)}`, two messages of
             an agent on each channel to be audited; for a function, any two values that it accepts.
-        trials: number of transcripts, each from a world chosen by a fair coin; in `one-run`, the number of agents.
+        trials: number of transcripts, each from a world chosen by a fair coin; in `one-run`, the number of agents. Default: 200,000, so
+            that what happens once in a thousand times can refute a claim of 1; 10,000 for runs of an environment.
         confidence: probability that the certificate holds.
         seed: of the coins, and of the Generator that the mechanism or function receives.
-        method: `white` scores a transcript by its log-likelihood ratio, `black` by a logistic regression on its features, and `both` does
-            both to the same transcripts, with half of the error probability each: the better certificate counts. `one-run` makes a single
-            transcript in which every agent is a canary with a coin of its own: a function then receives x as [trials, ...] and returns
-            each agent's part of the transcript, [trials, ...]. Default: `both` if there is a log-likelihood ratio (`white` for transcripts
-            of more than 64 numbers), else `black`.
+        method: `white` scores a transcript by its log-likelihood ratio, `black` by the best of several attackers that learn from
+            transcripts (`taciturn.privacy.attackers`), and `both` does both to the same transcripts, with half of the error probability
+            each: the better certificate counts. `one-run` makes a single transcript in which every agent is a canary with a coin of its
+            own: a function then receives x as [trials, ...] and returns each agent's part of the transcript, [trials, ...]. One run
+            with Gaussian noise certifies by the Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default:
+            `both` if there is a log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
         claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this delta. For an
             environment: the ledger's total for the agent, over all channels to the observer of the audited channels (over all channels, if
             these have several observers), in the run where it is largest.
@@ -68,8 +76,8 @@ def audit(
         log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too. Default: the mechanism's
             own, if it has one.
         held_out: share of the trials that choose the threshold.
-        batch: number of transcripts made at once. Default: all for a function, else so few that a mechanism may change between calls: 1/256
-            of the trials, but from 100 to 100,000 for a mechanism and from 1,000 to 10,000 for an environment.
+        batch: number of transcripts made at once. Default: at most 10,000 for a function, else so few that a mechanism may change between
+            calls: 1/256 of the trials, but from 100 to 100,000 for a mechanism and from 1,000 to 10,000 for an environment.
         name: the name in tables.
         progress: called with the number of trials scored so far.
         policy: who acts in an environment, a policy or `{role: policy}`.
@@ -84,6 +92,9 @@ def audit(
             transcript then also holds what becomes of x0 in the next call of a mechanism or function, and in another row of the same
             call of a mechanism; in an environment, as the message of another agent, and of the same agent in a run after a reset. None of
             these depends on the secret, so that the claim is the same.
+        bits: whether attackers read the lowest bits of floating-point numbers. Default: unless the mechanism, or one that stands on an
+            audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, as `fast` samplers of noise do).
+        composition: the method by which the ledger totals an environment's claim (`Ledger.total`); `pld` is the tightest.
 
     Returns:
         An `AuditResult`.
@@ -97,16 +108,20 @@ def audit(
     noise that is used for two messages; `black` with `unit="event"` and `references` can.
     """
     runs: CanaryRuns | ChangedRuns | None = None
+    if trials is None:
+        trials = MESSAGES if population_of(mechanism) is None else RUNS
     if change is not None:
         if pair is not None or unit != "user" or method not in (None, "black") or references:
             raise ValueError(
                 f"change must be None with a pair or references, at event level or with method {method!r}, not {change!r}"
             )
-        runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta)
+        runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta, composition)
         method, batch, name = "black", RUNS // 10 if batch is None else batch, name or f"{runs.env.name}: whole runs"
         mechanism, pair = runs, (0, 1)
     elif population_of(mechanism) is not None:
-        runs = CanaryRuns(mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta, references)
+        runs = CanaryRuns(
+            mechanism, pair, policy, steps, agent, unit, 0.0 if delta is None else delta, references, composition
+        )
         if references and method not in (None, "black"):
             raise ValueError(f"method must be 'black' with references, not {method!r}")
         if method == "one-run" and trials != runs.senders:
@@ -120,6 +135,8 @@ def audit(
     found = audit_transcripts(
         mechanism, pair, trials, confidence, seed, method, claimed=claimed, delta=delta, sensitivity=sensitivity,
         log_likelihood_ratio=log_likelihood_ratio, held_out=held_out, batch=batch, name=name, progress=progress,
-        references=references,
+        references=references, bits=bits,
     )  # fmt: skip
+    if runs is not None:
+        found = replace(found, spent=runs.spent, moved=getattr(runs, "moved", math.nan))
     return found if runs is None or claimed is not None else found.against(runs.claimed)

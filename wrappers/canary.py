@@ -21,6 +21,7 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.channel import Fault
 from taciturn.privacy.channels import Payload, Unit
+from taciturn.privacy.composition import Method
 from taciturn.privacy.ledger import Ledger
 from taciturn.validation import Bools
 from taciturn.wrappers.channels import added_configs, population_of
@@ -106,7 +107,7 @@ class CanaryRuns:
     transcript has room for as many messages as arrived in the first runs: a 1 and the numbers of the message, or zeros where none arrived.
 
     Args:
-        env, pair, policy, steps, agent, unit, references: those of `audit`; ValueError if they cannot be played.
+        env, pair, policy, steps, agent, unit, references, composition: those of `audit`; ValueError if they cannot be played.
         delta: of the claim.
 
     Attributes:
@@ -114,7 +115,7 @@ class CanaryRuns:
         channel_configs: what is installed on its channels.
         policies: who acts, `{role: policy}`.
         pair: `{channel: [2, ...]}`, the messages of the two worlds.
-        claimed: the largest claim so far; inf if no channel had a mechanism.
+        totals: the claims so far, [B] of each batch of runs.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class CanaryRuns:
         unit: Any,
         delta: float,
         references: bool = False,
+        composition: Method = "rdp",
     ) -> None:
         population = population_of(env)
         assert population is not None
@@ -148,7 +150,8 @@ class CanaryRuns:
         if len(roles) > 1:
             raise ValueError(f"pair must be about channels of one kind of sender, not {' and '.join(sorted(roles))}")
         self.agent = integer("agent", agent, at_least=0, at_most=self.senders - 1)
-        self.claimed, self.references = 0.0, references
+        self.references, self.composition = references, composition
+        self.totals: list[Array] = []
         self._layout: dict[str, tuple[int, tuple[int, ...], Any]] = {}
 
     def _messages(self, name: str, two: Any) -> Array:
@@ -168,10 +171,23 @@ class CanaryRuns:
         return self.env.channels[next(iter(self.pair))].num_senders
 
     @property
+    def idealised(self) -> bool:
+        """Whether any mechanism on the channels draws its noise in floating point."""
+        laws = [config.mechanism for config in self.channel_configs.values() if config.mechanism is not None]
+        return any(getattr(law, "mechanism", law).idealised for law in laws)
+
+    @property
     def memoryless(self) -> bool:
         """Whether each message is perturbed independently, so that log-likelihood ratios add up."""
         laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
         return all(law is not None and not law.stateful for law in laws)
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of all mechanisms on the audited channels; None if they are of several kinds or missing."""
+        laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
+        kinds = {None if law is None else law.kind for law in laws}
+        return kinds.pop() if len(kinds) == 1 else None
 
     def __call__(self, world: Any, rng: Generator, count: int) -> Array:
         everybody = np.ndim(world) > 0
@@ -182,7 +198,7 @@ class CanaryRuns:
             worlds = np.hstack([worlds, np.zeros_like(worlds)])
         channel_configs, canaries = self._installed(worlds, agents)
         population = play(self.env, len(worlds), channel_configs, self.policies, int(rng.integers(2**63)), self.steps)
-        self.claimed = max(self.claimed, self._claim(population, agents if everybody else agents[:1]))
+        self.totals.append(self._claims(population, agents if everybody else agents[:1]))
         if everybody:
             return np.concatenate([self._columns(name, canary) for name, canary in canaries.items()], 1)
         columns = [self._columns(name, c, place) for name, c in canaries.items() for place in range(len(agents))]
@@ -198,21 +214,31 @@ class CanaryRuns:
         faults = {name: ChannelConfig(faults=(canary,)) for name, canary in canaries.items()}
         return join(self.channel_configs, faults), canaries
 
-    def _claim(self, population: Population[Any], agents: Array) -> float:
-        """The largest total of any of the agents; at event level, the cost of one message on each channel."""
+    @property
+    def claimed(self) -> float:
+        """The largest total in any run so far; inf if no channel had a mechanism."""
+        return max((float(total.max()) for total in self.totals), default=0.0)
+
+    @property
+    def spent(self) -> float:
+        """The mean over runs of the largest total of any agent."""
+        return float(np.concatenate(self.totals).mean()) if self.totals else math.nan
+
+    def _claims(self, population: Population[Any], agents: Array) -> Array:
+        """The largest total of any of the agents in each run, [B]; at event level, the cost of one message on each channel."""
         ledger = population.ledger
         if ledger is None:
-            return math.inf
+            return np.full(1, math.inf)
         channels = [population.channels[name] for name in self.pair]
         if self.unit == "user":
             observers = {channel.observer for channel in channels}
             observer = observers.pop() if len(observers) == 1 else None
-            total = ledger.total(self.delta, role=channels[0].sender, observer=observer)
-            return float(total[:, agents].max())
+            total = ledger.total(self.delta, method=self.composition, role=channels[0].sender, observer=observer)
+            return np.asarray(total[:, agents].max(1))
         once = Ledger(1, 1, channels)
         for name in self.pair:
             once.charge(name, ledger.per_message[name], np.ones(1, np.int64))
-        return float(once.total(self.delta).max())
+        return np.asarray(once.total(self.delta, method=self.composition).max(1))
 
     def _columns(self, name: str, canary: Canary, place: int | None = None, when: str = "") -> Array:
         """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]: that of the canary at `place`, or of all."""

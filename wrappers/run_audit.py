@@ -4,6 +4,7 @@ The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here 
 which messages are sent, when, and by whom. What is certified stands beside the ledger's total for that agent, at user level.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, Seat, as_policies, begin, integer, join
 from taciturn.envs.core.channel import Fault
+from taciturn.privacy.composition import Method
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.wrappers.channels import added_configs, population_of
 
@@ -20,6 +22,23 @@ __all__ = ["ChangedRuns", "Transcript"]
 SENDS = 16  # whether the agent spoke is a feature of its own for this many sends
 WIDE = 16  # longer messages are projected on the line between the two worlds
 PILOT = 32  # noiseless runs that find this line
+
+
+@dataclass(frozen=True)
+class Noted(NoPrivacy):
+    """Leaves messages as they are, and notes the largest sensitivity that the world states."""
+
+    closed_counts: ClassVar[bool] = False
+    stated: list[float] = field(default_factory=list, compare=False)
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        if sensitivity is not None:
+            self.stated.append(float(np.max(sensitivity, initial=0.0)))
+        return super().perturb(x, rng, sensitivity)
+
+    def share(self, distances: Array) -> Array:
+        """Distances between messages as a share of the sensitivity, at most 1; where none is stated, 1 for messages that differ."""
+        return np.minimum(distances / max(self.stated), 1.0) if self.stated else (distances > 0).astype(np.float64)
 
 
 class Transcript(Fault):
@@ -31,12 +50,14 @@ class Transcript(Fault):
         last: the last send with a message of the agent, counted from 1, float64[B].
         first: the first message of the agent, float64[B, D].
         sums: the sums of its messages, and of the others', float64[B, 2, D].
+        own: in pilot runs, all of its messages, [B, D] each.
     """
 
     order: ClassVar[int] = 6
 
     def __init__(self, agent: int) -> None:
         self.agent, self.sends = agent, 0
+        self.own: list[Array] = []
 
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
@@ -48,6 +69,8 @@ class Transcript(Fault):
             self.spoke, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, 2, 1))
             self.first, self.sums = np.zeros((len(y), size)), np.zeros((len(y), 2, size))
         mine = messages[:, self.agent]
+        if len(y) <= PILOT:
+            self.own.append(mine)
         self.first = np.where(((self.number[:, 0] == 0) & own)[:, None], mine, self.first)
         self.sums[:, 0] += mine
         self.sums[:, 1] += messages.sum(1) - mine
@@ -84,7 +107,8 @@ class ChangedRuns:
         steps: turns to play; None: until the end.
         agent: whose data differs, by its place among the senders.
         delta: of the claim.
-        claimed: the largest total of the agent so far, at user level, over all channels on which its role sends; inf if one is bare.
+        composition: how the ledger composes messages for the claim.
+        moved: by how much private data move the agent's messages, as a share of what noise is made for: see `AuditResult`.
     """
 
     env: Population[Any]
@@ -94,11 +118,15 @@ class ChangedRuns:
     steps: int | None
     agent: int
     delta: float
-    claimed: float = 0.0
+    composition: Method = "rdp"
+    moved: float = math.nan
+    _totals: list[Array] = field(default_factory=list)
     _directions: dict[str, Array | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, env: Any, policy: Any, change: Any, steps: int | None, agent: int, delta: float) -> "ChangedRuns":
+    def of(
+        cls, env: Any, policy: Any, change: Any, steps: int | None, agent: int, delta: float, composition: Method
+    ) -> "ChangedRuns":
         """Check the arguments of `audit`; ValueError if they cannot be played."""
         population = population_of(env)
         if population is None:
@@ -119,14 +147,20 @@ class ChangedRuns:
         integer("agent", agent, at_least=0, at_most=most)
         if steps is not None:
             steps = integer("steps", steps, at_least=1)
-        return cls(population, configs, policies, (change[0], change[1]), steps, agent, delta)
+        return cls(population, configs, policies, (change[0], change[1]), steps, agent, delta, composition)
 
     def __call__(self, world: int, rng: np.random.Generator, count: int) -> Array:
         if not self._directions:
             self._find_directions(rng)
         population, heard = self._play(world, count, int(rng.integers(2**63)), self.channel_configs)
-        self.claimed = max(self.claimed, self._claim(population))
+        self._totals.append(self._claims(population))
         return np.concatenate([transcript.features(self._directions[name]) for name, transcript in heard.items()], 1)
+
+    @property
+    def idealised(self) -> bool:
+        """Whether any mechanism on the channels draws its noise in floating point."""
+        laws = [config.mechanism for config in self.channel_configs.values() if config.mechanism is not None]
+        return any(getattr(law, "mechanism", law).idealised for law in laws)
 
     def _play(
         self, world: int, count: int, seed: int, configs: dict[str, ChannelConfig]
@@ -155,16 +189,34 @@ class ChangedRuns:
     def _find_directions(self, rng: np.random.Generator) -> None:
         """For long messages, the line between their means in the two worlds, which an attacker who knows the data can compute."""
         seed = int(rng.integers(2**63))
-        bare = {name: ChannelConfig(NoPrivacy()) for name, one in self.env.channels.items() if not one.chosen}
+        noted = {name: Noted() for name, one in self.env.channels.items() if not one.chosen}
+        bare = {name: ChannelConfig(law) for name, law in noted.items()}
         first, second = (self._play(world, PILOT, seed, bare)[1] for world in (0, 1))
+        moved = []
         for name, transcript in first.items():
             difference = (second[name].means() - transcript.means()).mean(0)
             wide = difference.size > WIDE
             self._directions[name] = difference / (np.linalg.norm(difference) or 1.0) if wide else None
+            if name in noted:
+                norm = 2 if self.env.channels[name].payload == "vector" else 1
+                pairs = zip(transcript.own, second[name].own, strict=False)
+                moved += [noted[name].share(np.linalg.norm(one - two, norm, axis=1)) for one, two in pairs]
+        self.moved = float(np.concatenate(moved).mean()) if moved else math.nan
 
-    def _claim(self, population: Population[Any]) -> float:
+    @property
+    def claimed(self) -> float:
+        """The largest total of the agent so far, at user level, over all channels on which its role sends; inf if one is bare."""
+        return max((float(total.max()) for total in self._totals), default=0.0)
+
+    @property
+    def spent(self) -> float:
+        """The mean of these totals over runs."""
+        return float(np.concatenate(self._totals).mean()) if self._totals else math.nan
+
+    def _claims(self, population: Population[Any]) -> Array:
         if population.ledger is None:
-            return np.inf
+            return np.full(1, np.inf)
         totals: Callable[..., Array] = population.ledger.total
         roles = {channel.sender for channel in population.channels.values()}
-        return float(max(totals(self.delta, unit="user", role=role)[:, self.agent].max() for role in roles))
+        given: dict[str, Any] = {"method": self.composition, "unit": "user"}
+        return np.max([totals(self.delta, role=role, **given)[:, self.agent] for role in roles], 0)

@@ -31,7 +31,8 @@ class AuditResult:
         claimed: the claimed epsilon; inf if there is no claim.
         certified: lower confidence bound on the true epsilon, at level `confidence`.
         cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 - confidence))): ln(n / ln 20)
-            at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each.
+            at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each. For one run with Gaussian noise: what its `guesses` would
+            certify if all were correct.
         trials: number of transcripts, or of agents in the one run.
         certifying: number of trials that the certificate rests on; the others chose the threshold.
         confidence: of the certificate.
@@ -41,6 +42,13 @@ class AuditResult:
         delta: the certificate refutes (epsilon, delta)-DP for every epsilon below `certified`.
         seed: of the audit.
         told_apart: whether any two trials had different scores; if not, the audit had no power to refute anything.
+        attack: which attacker's guesses these are: `likelihood ratio`, or one of `taciturn.privacy.attackers`.
+        bits: whether attackers read the lowest bits of floating-point numbers. By default they do not where a mechanism says that its
+            sampler is an idealisation (`Mechanism.idealised`), and the certificate then says nothing about these bits.
+        expected: of `white`: the epsilon at `delta` of the best test, estimated from the likelihood ratios; not a bound. NaN elsewhere.
+        spent: of an environment: the mean over runs of the total of which `claimed` is the largest. NaN elsewhere.
+        moved: of whole runs: by how much the agent's private data move its messages, before any noise, as a share of what the noise is
+            made for: the mean over messages, from pilot runs. NaN if that is not known.
         parts: of `both`: the results of `white` and `black`, each at its own confidence.
     """
 
@@ -58,6 +66,11 @@ class AuditResult:
     delta: float
     seed: int
     told_apart: bool = True
+    attack: str = ""
+    bits: bool = True
+    expected: float = math.nan
+    spent: float = math.nan
+    moved: float = math.nan
     parts: "tuple[AuditResult, ...]" = ()
 
     @property
@@ -94,15 +107,29 @@ class AuditResult:
 
 def audit_table(results: Sequence[AuditResult]) -> str:
     """Results as text, one line each, and one more for each of their parts."""
-    head = ("mechanism", "method", "claimed", "certified", "of claim", "cap", "trials", "n", "guesses", "correct")
+    head = (
+        "mechanism",
+        "method",
+        "attack",
+        "claimed",
+        "certified",
+        "of claim",
+        "cap",
+        "trials",
+        "n",
+        "guesses",
+        "correct",
+    )
     rows: list[tuple[str, ...]] = [head]
     lined = [one for result in results for one in (result, *result.parts)]
     for r in lined:
         share = "-" if math.isnan(r.share) else f"{r.share:.0%}"
         counts = (f"{count:,}" for count in (r.trials, r.certifying, r.guesses, r.correct))
-        rows.append((r.name, r.method, f"{r.claimed:.4g}", f"{r.certified:.4g}", share, f"{r.cap:.3g}", *counts))
+        rows.append(
+            (r.name, r.method, r.attack, f"{r.claimed:.4g}", f"{r.certified:.4g}", share, f"{r.cap:.3g}", *counts)
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = "<<" + ">" * (len(head) - 2)
+    sides = "<<<" + ">" * (len(head) - 3)
     lines = ["  ".join(f"{text:{s}{w}}" for text, s, w in zip(row, sides, widths, strict=True)) for row in rows]
     verdicts = ["verdict", *(r.verdict for r in lined)]
     notes = dict.fromkeys(
@@ -110,6 +137,11 @@ def audit_table(results: Sequence[AuditResult]) -> str:
         f"cap: the bound that n correct guesses would certify, ln(n / ln {1 / (1 - (r.parts or (r,))[0].confidence):.6g})"
         for r in results
     )
+    unread = ", ".join(dict.fromkeys(r.name for r in results if not r.bits))
+    if unread:
+        notes[
+            f"{unread}: the lowest bits of floating-point noise were not read, since its sampler is an idealisation"
+        ] = None
     return "\n".join([*(f"{line}  {verdict}" for line, verdict in zip(lines, verdicts, strict=True)), *notes])
 
 

@@ -2,38 +2,38 @@
 
 Under pure epsilon-DP, if a fair coin chooses the world, the odds of a correct guess are at most e^epsilon given any transcript, and so also
 over any set of transcripts on which the auditor chooses to guess (the hypothesis test of Kairouz, Oh & Viswanath 2015). A one-sided lower
-confidence bound p on the share of correct guesses therefore certifies epsilon >= logit(p). The abstention rule, and the classifier of a
-black-box audit, are chosen on a held-out part of the trials and the certificate is computed on the rest: no trial serves twice. An audit
-can refute a claim; it cannot prove one.
+confidence bound p on the share of correct guesses therefore certifies epsilon >= logit(p). The abstention rule is chosen on a held-out part
+of the trials, and the certificate is computed on the rest. A black-box audit fits its attackers (`taciturn.privacy.attackers`) to one half
+of the held-out part, and selects one of them, with its rule, on the other half: no trial serves twice. An audit can refute a claim; it
+cannot prove one.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from statistics import NormalDist
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from taciturn.privacy import checks
+from taciturn.privacy import checks, one_run
+from taciturn.privacy.attackers import LARGEST_SCORE, Scorer, attackers, lowest_share
 from taciturn.privacy.audit_result import AuditMethod, AuditResult
-from taciturn.validation import Array, Floats, choice, integer, number
+from taciturn.validation import Array, Bools, choice, integer, number
 
 __all__ = ["Ratio", "audit_transcripts", "certify", "certify_one_run", "thresholds", "trials_for"]
 
 Make = Callable[[Any, np.random.Generator, int, bool], Any]  # (x, rng, count, whether to repeat x `count` times)
-Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
 Ratio = Callable[[Array, Any, Any], Any]
 
+RATIO = "likelihood ratio"
+LUCK = 0.01
 MOST_AT_ONCE = 100_000
 FEWEST_AT_ONCE = 100
+MOST_OF_A_FUNCTION = 10_000
 LEAST_CALLS = 256
 MOST_TRIALS = 10**9
-LARGEST_SCORE = 1e6
-MOST_TO_FIT = 100_000
-MOST_OUTCOMES = 64
-MOST_FOR_PRODUCTS = 8
 MOST_FOR_BOTH = 64  # entries of a transcript that a classifier reads without being asked to
 
 
@@ -54,6 +54,7 @@ def audit_transcripts(
     name: str | None = None,
     progress: Callable[[int], None] | None = None,
     references: bool = False,
+    bits: bool | None = None,
 ) -> AuditResult:
     """Certify a lower bound on the epsilon of a mechanism, or of a function that makes transcripts: see `taciturn.wrappers.audit`.
 
@@ -61,7 +62,9 @@ def audit_transcripts(
     are that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of correct guesses in one run, too, is
     dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta: from independent trials an upper quantile of
     Binomial(trials, delta) is subtracted from the correct guesses, and one run is judged by the p-value of Steinke, Nasr & Jagielski, which
-    has power only if delta is well below (1 - confidence) / trials.
+    has power only if delta is well below (1 - confidence) / trials. With Gaussian noise the bound on one run is that of Mahloujifar,
+    Melis & Chaudhuri (2025) for the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values
+    of mu, and is shown as an epsilon at delta. It needs no held-out canaries.
     """
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     confidence = number("confidence", confidence, above=0, below=1)
@@ -75,6 +78,8 @@ def audit_transcripts(
         number("claimed", claimed, at_least=0)
     if isinstance(pair, Mapping) or len(pair) != 2:
         raise ValueError(f"pair must be two adjacent worlds (x0, x1), not {pair!r}")
+    if bits is None:
+        bits = not getattr(getattr(mechanism, "mechanism", mechanism), "idealised", False)
     make, ratio = _parts(mechanism, sensitivity)
     if references:
         if method not in (None, "black"):
@@ -85,7 +90,7 @@ def audit_transcripts(
     if method in ("white", "both") and ratio is None:
         raise ValueError(f"method must be 'black' or 'one-run' where there is no log_likelihood_ratio, not {method!r}")
     if batch is None:
-        batch = calls(trials, MOST_AT_ONCE) if hasattr(mechanism, "perturb") else trials
+        batch = calls(trials, MOST_AT_ONCE) if hasattr(mechanism, "perturb") else min(trials, MOST_OF_A_FUNCTION)
     integer("batch", batch, at_least=1)
     held = min(max(round(held_out * trials), 2), trials - 2)
     certifying, alpha = trials - held, 1 - confidence
@@ -96,6 +101,12 @@ def audit_transcripts(
         run = make(np.stack([np.asarray(x) for x in pair])[second.astype(np.int64)], noise, trials, False)
         order = coins.permutation(trials)
         run, second = _transcripts(run, trials)[order], second[order]
+        if ratio is not None and delta > 0 and getattr(mechanism, "kind", None) == "gaussian":
+            name = name or type(mechanism).__name__
+            blank = AuditResult(
+                name, method, float(claimed), 0.0, 0.0, trials, trials, confidence, 0, 0, (0.0, 0.0), delta, seed
+            )
+            return _gaussian_run(blank, likelihood_scorer(ratio, *pair)(run), second)
 
     def batches(start: int, stop: int) -> Iterator[Array]:
         for first in range(start, stop, batch):
@@ -110,44 +121,89 @@ def audit_transcripts(
         small = first[0].size <= MOST_FOR_BOTH
         method = "black" if ratio is None else "both" if small else "white"
     ways: tuple[AuditMethod, ...] = ("white", "black") if method == "both" else (method,)
-    scorers: list[Scorer] = []
-    if ratio is not None and method != "black":
-        scorers.append(likelihood_scorer(ratio, *pair))
-    parts: Iterator[Array] = chain([first], known)
-    if len(scorers) < len(ways):
-        whole = np.concatenate(list(parts))
-        scorers.append(fitted_scorer(whole, second[:held]))
-        parts = iter([whole])
-    scores = [np.concatenate(each) for each in zip(*([s(y) for s in scorers] for y in parts), strict=True)]
-
     alpha /= len(ways)
-    free = delta * held * (2 / alpha if method == "one-run" else 1)
-    rules = []
-    for values in scores:
-        ones, zeros = values[second[:held]], values[~second[:held]]
-        turn = -1.0 if (zeros > 0).sum() * ones.size > (ones > 0).sum() * zeros.size else 1.0
-        rules.append((turn, *thresholds(turn * zeros, turn * ones, alpha, free)))
-    certain = [
-        np.concatenate(each) for each in zip(*([s(y) for s in scorers] for y in batches(held, trials)), strict=True)
-    ]
+    parts: Iterator[Array] = chain([first], known)
+    if method != "white" and (ratio is None or method != "one-run"):
+        parts = iter([np.concatenate(list(parts))])
+    white = None if ratio is None or method == "black" else {RATIO: likelihood_scorer(ratio, *pair)}
+    seen: list[
+        tuple[dict[str, Scorer], Array, Bools]
+    ] = []  # attackers, scores of held-out trials, and which world made these
+    if white is not None and len(ways) == 1:
+        seen.append((white, *_scored(white, parts, second[:held])))
+    else:
+        whole, half = next(parts), held // 2
+        if white is not None:
+            seen.append((white, *_scored(white, [whole], second[:held])))
+        black = attackers(whole[:half], second[:half], bits)
+        seen.append((black, *_scored(black, [whole[half:]], second[half:held])))
+    chosen = []
+    for named, values, labels in seen:
+        free = delta * labels.size * (2 / alpha if method == "one-run" else 1)
+        rules = [_rule(scores, labels, alpha, free, certifying / labels.size) for scores in values]
+        best = max(range(len(rules)), key=lambda place: rules[place].promised)
+        chosen.append((list(named)[best], list(named.values())[best], rules[best], values[best]))
 
+    scorers = {str(place): scorer for place, (_, scorer, *_) in enumerate(chosen)}
+    certain, labels = _scored(scorers, batches(held, trials), second[held:])
     certificate = certify_one_run if method == "one-run" else certify
     cap = math.log(certifying / -math.log(alpha))
     name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     results = []
-    for way, seen, values, (turn, low, high) in zip(ways, scores, certain, rules, strict=True):
-        says_second, says_first = turn * values >= high, turn * values <= low
-        correct = int((says_second & second[held:]).sum() + (says_first & ~second[held:]).sum())
+    for way, (attack, _, rule, known_scores), values in zip(ways, chosen, certain, strict=True):
+        says_second, says_first = rule.turn * values >= rule.high, rule.turn * values <= rule.low
+        correct = int((says_second & labels).sum() + (says_first & ~labels).sum())
         guesses = int(says_second.sum() + says_first.sum())
         certified = certificate(correct, guesses, certifying, alpha, delta)
-        numbers = (trials, certifying, 1 - alpha, guesses, correct, (low, high), delta, seed)
-        apart = bool((np.append(seen, values) != values[0]).any())
-        results.append(AuditResult(name, way, float(claimed), certified, cap, *numbers, told_apart=apart))
+        numbers = (trials, certifying, 1 - alpha, guesses, correct, (rule.low, rule.high), delta, seed)
+        apart = bool((np.append(known_scores, values) != values[0]).any())
+        found = AuditResult(name, way, float(claimed), certified, cap, *numbers, told_apart=apart, attack=attack)
+        every = np.append(known_scores, values), np.append(second[held - known_scores.size : held], labels)
+        expected = optimum(*every, delta) if attack == RATIO else math.nan
+        results.append(replace(found, bits=bits, expected=expected))
     if len(results) == 1:
         return replace(results[0], confidence=confidence)
-    best = max(results, key=lambda result: result.certified)
+    top = max(results, key=lambda result: result.certified)
     apart = any(result.told_apart for result in results)
-    return replace(best, method="both", confidence=confidence, told_apart=apart, parts=tuple(results))
+    return replace(top, method="both", confidence=confidence, told_apart=apart, parts=tuple(results))
+
+
+def _scored(scorers: Mapping[str, Scorer], parts: Iterable[Array], labels: Bools) -> tuple[Array, Bools]:
+    """Each scorer's scores of all parts of the transcripts, [scorers, trials], and the labels."""
+    scores = zip(*([scorer(part) for scorer in scorers.values()] for part in parts), strict=True)
+    return np.stack([np.concatenate(each) for each in scores]), labels
+
+
+def _gaussian_run(blank: AuditResult, scores: Array, second: Bools) -> AuditResult:
+    """The certificate of one run with Gaussian noise, from guesses on the canaries with the largest absolute scores."""
+    canaries, alpha = scores.size, 1 - blank.confidence
+    guesses = one_run.guesses_for(canaries)
+    chosen = np.argsort(-np.abs(scores), kind="stable")[:guesses]
+    correct = int(((scores[chosen] > 0) == second[chosen]).sum())
+    certified, cap = (
+        one_run.epsilon_of(one_run.certify_gaussian_run(right, guesses, canaries, alpha), blank.delta)
+        for right in (correct, guesses)
+    )
+    edge = float(np.abs(scores[chosen]).min())
+    return replace(
+        blank, certified=certified, cap=cap, guesses=guesses, correct=correct, threshold=(-edge, edge), attack=RATIO, bits=False,
+        told_apart=bool(np.ptp(scores) > 0),
+    )  # fmt: skip
+
+
+def optimum(scores: Array, second: Bools, delta: float) -> float:
+    """The epsilon at delta of the best test, estimated from log-likelihood ratios: the least for which E[(1 - e^(epsilon - loss))+] is at
+    most delta in both worlds. It is an estimate, not a bound: at delta = 0 it is the largest loss that occurred."""
+
+    def worse(epsilon: float) -> bool:
+        losses = scores[second], -scores[~second]
+        return any(-np.expm1(np.minimum(epsilon - loss, 0.0)).mean() > delta for loss in losses if loss.size)
+
+    low, high = 0.0, float(np.abs(scores).max(initial=0.0))
+    while high - low > 1e-6 * max(high, 1.0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if worse(middle) else (low, middle)
+    return high
 
 
 def calls(trials: int, most: int) -> int:
@@ -231,11 +287,28 @@ def _mixed(make: Make, pair: tuple[Any, Any], rng: np.random.Generator, second: 
     return y
 
 
-def thresholds(zeros: Array, ones: Array, alpha: float, free: float) -> tuple[float, float]:
-    """The abstention rule (low, high) that promises the largest certificate, given scores of transcripts from the two worlds.
+class Rule(NamedTuple):
+    """When to guess: the second world where turn * score >= high, the first where it is <= low."""
 
-    A rule is judged by the certificate at a lower confidence bound, with error 1e-3, on its share of correct guesses, so that luck in a few
-    scores counts little. With delta > 0, `free` correct guesses are subtracted first.
+    turn: float
+    low: float
+    high: float
+    promised: float  # the share of correct guesses that the certificate is expected to rest on
+
+
+def _rule(scores: Array, second: Bools, alpha: float, free: float, more: float) -> Rule:
+    """The best rule on these scores; scores may be the wrong way round."""
+    ones, zeros = scores[second], scores[~second]
+    turn = -1.0 if (zeros > 0).sum() * ones.size > (ones > 0).sum() * zeros.size else 1.0
+    return Rule(turn, *thresholds(turn * zeros, turn * ones, alpha, free, more))
+
+
+def thresholds(zeros: Array, ones: Array, alpha: float, free: float, more: float = 1.0) -> tuple[float, float, float]:
+    """The abstention rule (low, high) that promises the largest certificate, given scores of transcripts from the two worlds; and the
+    share of correct guesses that it promises.
+
+    A rule is judged by the certificate from `more` times as many trials, at a lower confidence bound, with error `LUCK`, on its share of
+    correct guesses, so that luck in a few scores counts little. With delta > 0, `free` correct guesses are subtracted first.
     """
     ordered = np.sort(np.concatenate([zeros, ones]))
     ranks = np.unique(np.geomspace(1, ordered.size, 64).astype(np.int64))
@@ -246,17 +319,10 @@ def thresholds(zeros: Array, ones: Array, alpha: float, free: float) -> tuple[fl
     wrong = (zeros.size - np.searchsorted(zeros, highs))[:, None] + np.searchsorted(ones, lows, "right")
     paid = np.maximum(right - free, 0.0)
     guesses = paid + wrong
-    expected = _lowest_share(_lowest_share(paid, guesses, 1e-3) * guesses, guesses, alpha)
+    expected = lowest_share(lowest_share(paid, guesses, LUCK) * more * guesses, more * guesses, alpha)
     value = np.where(highs[:, None] > lows, expected, -1.0)
     high, low = np.unravel_index(np.argmax(value), value.shape)
-    return float(lows[low]), float(highs[high])
-
-
-def _lowest_share(correct: Any, guesses: Any, alpha: float) -> Any:
-    """Lower confidence bound on the probability of a correct guess, at level 1 - alpha (Clopper & Pearson 1934)."""
-    from scipy.special import betaincinv
-
-    return np.where(correct > 0, betaincinv(np.maximum(correct, 1e-9), guesses - correct + 1, alpha), 0.0)
+    return float(lows[low]), float(highs[high]), float(value[high, low])
 
 
 def certify(correct: int, guesses: int, trials: int, alpha: float, delta: float) -> float:
@@ -270,7 +336,7 @@ def certify(correct: int, guesses: int, trials: int, alpha: float, delta: float)
 
         free = int(binom.isf(alpha / 10, trials, delta))
         correct, guesses, alpha = max(correct - free, 0), max(guesses - free, 0), 0.9 * alpha
-    share = float(_lowest_share(correct, guesses, alpha))
+    share = float(lowest_share(correct, guesses, alpha))
     return max(math.log(share) - math.log1p(-share), 0.0) if share > 0 else 0.0
 
 
@@ -305,66 +371,3 @@ def likelihood_scorer(ratio: Ratio, x0: Any, x1: Any) -> Scorer:
         return np.round(np.clip(values, -LARGEST_SCORE, LARGEST_SCORE), 10)
 
     return score
-
-
-def fitted_scorer(transcripts: Array, second: Array) -> Scorer:
-    """Logit of a logistic regression on features of the transcripts.
-
-    If at most 64 different transcripts occur, there is one indicator feature for each. Otherwise the features are the entries and their
-    squares, and with at most 8 entries also their products, which reveal two messages that share their noise.
-    """
-    flat = _flat(transcripts)
-    shift, scale = flat.mean(0), flat.std(0)
-    scale[scale == 0] = 1
-    signature = np.random.default_rng(0).standard_normal(flat.shape[1])
-    known = np.unique(_codes(flat[:MOST_TO_FIT], signature))
-    upper = np.triu_indices(flat.shape[1])
-
-    def features(y: Array) -> Array:
-        flat = _flat(y)
-        if known.size <= MOST_OUTCOMES:
-            return (_codes(flat, signature)[:, None] == known).astype(np.float64)
-        z = (flat - shift) / scale
-        more = z[:, upper[0]] * z[:, upper[1]] if z.shape[1] <= MOST_FOR_PRODUCTS else z**2
-        return np.hstack([z, more, np.ones((len(z), 1))])
-
-    weights = _logistic(features(transcripts[:MOST_TO_FIT]), second[:MOST_TO_FIT])
-
-    def score(y: Array) -> Array:
-        return np.round(np.clip(features(y) @ weights, -LARGEST_SCORE, LARGEST_SCORE), 10)
-
-    return score
-
-
-def _flat(transcripts: Array) -> Array:
-    flat = np.asarray(transcripts, np.float64).reshape(len(transcripts), -1)
-    if not np.isfinite(flat).all():
-        raise ValueError("a transcript must hold finite numbers only")
-    return flat
-
-
-def _codes(flat: Array, signature: Any) -> Array:
-    """A number for each row, equal for equal rows."""
-    return np.round((flat * signature).sum(1), 9)
-
-
-def _logistic(X: Array, second: Array, ridge: float = 1e-2) -> Array:
-    """Weights [D] of a ridge logistic regression, by Newton's method with step halving."""
-
-    def loss(w: Array) -> float:
-        logits = X @ w
-        return float((np.logaddexp(0, logits) - second * logits).sum() + ridge / 2 * (w @ w))
-
-    weights = np.zeros(X.shape[1])
-    now = loss(weights)
-    for _ in range(50):
-        p = 0.5 * (1 + np.tanh(X @ weights / 2))
-        gradient = X.T @ (p - second) + ridge * weights
-        curvature = (X.T * (p * (1 - p))) @ X + ridge * np.eye(weights.size)
-        step = np.linalg.solve(curvature, gradient)
-        length = next((0.5**k for k in range(30) if loss(weights - 0.5**k * step) < now), 0.0)
-        weights = weights - length * step
-        before, now = now, loss(weights)
-        if before - now < 1e-6:
-            break
-    return weights

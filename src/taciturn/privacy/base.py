@@ -110,12 +110,15 @@ class Mechanism(metaclass=NamesUnknown):
         per_stream: whether it is charged once for a whole stream, so that it fits only streams of which each event enters one increment.
         changes_tell: whether it repeats an answer until the private value changes. That it stops to do so reveals the change, so that
             totals are infinite, unless a budget fits no second answer.
+        idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov 2012). The claim is
+            then about real numbers, and audits leave these bits unread unless they are told to read them.
         norm: in which it measures the sensitivity, 1 or 2, or inf for the largest change of any number.
     """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset(get_args(Payload))
     per_stream: ClassVar[bool] = False
     changes_tell: ClassVar[bool] = False
+    idealised: bool = False
     norm: ClassVar[float] = math.inf
     kind: ClassVar[str]
     payload_dims: ClassVar[int] = 0  # number of trailing axes of x that form one message

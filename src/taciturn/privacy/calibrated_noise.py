@@ -38,6 +38,10 @@ class Calibrated(Mechanism):
         self._set(epsilon=checks.level("epsilon", self.epsilon))
         self._check()
 
+    @property
+    def idealised(self) -> bool:  # type: ignore[override]
+        return self.sampler == "fast" and self.kind != "exponential"  # a selection has no lowest bits
+
     def _check(self) -> None:
         """Check `sensitivity` and `sampler`."""
         if self.sensitivity is not None:

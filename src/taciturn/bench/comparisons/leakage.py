@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from taciturn.auditing import parse_mechanism
+from taciturn.auditing import Site, adjacent_messages, parse_mechanism
 from taciturn.bench.figures import COLORS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import number
 from taciturn.envs.core import ChannelConfig
+from taciturn.envs.federated_training.datasets import Dataset
 from taciturn.registry import make_policy, make_world
-from taciturn.wrappers import Budget, audit
+from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel
 
 BITS = "BitwiseRandomizedResponse"
@@ -24,9 +25,16 @@ SHOP: Config = {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 2
 MARKET: Config = {"num_individuals": 6, "horizon": 3}
 TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
 QUICK, FULL = 1_000, 5_000
+MESSAGES = 16  # times as many runs where messages are given, which are quick
 CONFIDENCE = 0.999
+ENOUGH = 0.8  # of a total: what a bound on it should certify
 EDGE = 1000.0  # infinite totals are drawn here
 DELTA = 1e-5
+LARGE_DELTA = (
+    0.03  # at which some thousand runs can tell the best test's epsilon; the ledger's bound holds at every delta
+)
+CANARIES = 20_000
+BLANK: Config = {"num_clients": 5, "clip_norm": 0.1, "compute_probability": 0.2, "horizon": 5.0}
 
 
 def row(env: str, policies: Config, mechanism: str | None, params: Config, *change: Any) -> Config:
@@ -51,6 +59,29 @@ def budgeted(total: float) -> list[Config]:
         row("elicitation_v0", {"Wintall": {}, "TargetQuality": {}}, None, MARKET) | {"budget": pure},
         row("federated_training_v0", {"FixedCount": {"k": 5}}, "Gaussian:1,delta=1e-6", TRAINING) | {"budget": renyi},
     ]
+
+
+def best_tests(levels: tuple[float, ...]) -> list[Config]:
+    """Where the optimal test is known: one agent sends one of two given messages as often as it may, and the mechanisms' own laws say how
+    likely the whole transcript is in either world. Each agent sends the same number of messages in every run."""
+    society = {**SOCIAL, "without_preference": "zeros"}
+    found = []
+    for level in levels:
+        found.append(
+            row("gossip_bandit_v0", {"PPCL": {}}, f"{BITS}:{level}", {**GOSSIP, "horizon": 8.0}) | {"limit": 8}
+        )
+        found.append(row("social_bandit_v0", {"PrivateSocialLearning": {"beta": 0.95}}, f"{BITS}:{level}", society))
+    laws = [f"Gaussian:{level},delta=1e-6" for level in (4, 8)]
+    found += [row("federated_training_v0", {"FixedCount": {"k": 5}}, law, BLANK) | {"limit": 2} for law in laws]
+    return [one | {"attack": "messages"} for one in found]
+
+
+def one_runs() -> list[Config]:
+    """A single session of federated training in which each client is a canary."""
+    blank = {**BLANK, "num_clients": CANARIES, "horizon": 600.0}  # one client uploads at a time
+    laws = [f"Gaussian:{level},delta=1e-6" for level in (1, 4, 8)]
+    waiting = {"FixedCount": {"k": CANARIES}}
+    return [row("federated_training_v0", waiting, law, blank) | {"attack": "one run", "limit": 2} for law in laws]
 
 
 def rows(levels: tuple[float, ...]) -> list[Config]:
@@ -83,7 +114,11 @@ class Leakage(Study):
         "on the other half its share of correct guesses certifies a lower bound on epsilon, with confidence 99.9% in each row. The total "
         "is the ledger's for that agent at user level, over all channels, in the run in which it is largest. A bound above the total would "
         "refute it. A bound far below it says only that this attack is weak, or that the composition theorem is. In some rows a budget "
-        "silences agents before they would spend more than it, and the attacker sees when."
+        "silences agents before they would spend more than it, and the attacker sees when. Beside these attacks stand those whose test is "
+        "the best there is: the messages of one agent are given, and the attacker scores the whole transcript by the likelihood ratio of "
+        "the mechanisms' own laws. They are made at a delta at which so many runs can tell, and against the exact total at that delta "
+        "(privacy loss distributions). One run of federated training is attacked with every client as a canary, whose update points one "
+        "way or the other; its bound is that of Mahloujifar, Melis & Chaudhuri (2025) for Gaussian noise."
     )
     score = Score("certified", higher_is_better=False, label="certified epsilon of the whole run")
     facets: ClassVar[tuple[str, ...]] = ("env",)
@@ -92,46 +127,79 @@ class Leakage(Study):
     def cells(self, quick: bool) -> list[Cell]:
         trials, levels, totals = (QUICK, (0.1,), (1.0,)) if quick else (FULL, (0.01, 0.1, 1.0), (1.0, 3.0))
         found = [*rows(levels), *(one for total in totals for one in budgeted(total))]
-        return self.sweep(({**one, "trials": trials} for one in found), [0])
+        made = [one | {"attack": "data", "trials": trials} for one in found]
+        made += [one | {"trials": MESSAGES * trials} for one in best_tests((0.25,) if quick else (0.25, 0.5))]
+        made += [one | {"trials": CANARIES} for one in one_runs()]
+        return self.sweep(made, [0])
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        setting, trials = cell.config, cell.config["trials"]
-        env = make_world(setting["env"]).population(1, **setting["env_params"])
+        setting, trials, attack = cell.config, cell.config["trials"], cell.config["attack"]
+        params = dict(setting["env_params"])
+        if attack != "data" and setting["env"] == "federated_training_v0":
+            params["data"] = blank(params["num_clients"])  # canaries replace what clients would learn
+        bare = make_world(setting["env"]).population(1, **params)
         mechanism = None if setting["privacy"] is None else parse_mechanism(setting["privacy"])
         budget = Budget(**setting["budget"]) if "budget" in setting else None
-        env = on_channel(env, next(iter(env.channels)), ChannelConfig(mechanism, budget))
+        faults = (MessageLimit(setting["limit"]),) if "limit" in setting else ()
+        channel = next(iter(bare.channels))
+        env = on_channel(bare, channel, ChannelConfig(mechanism, budget, faults))
         made = [make_policy(name, **given) for name, given in setting["policies"].items()]
-        change = setting["change"]
-        if setting["env"] == "federated_training_v0":
-            change = [rows_of_class(env, kind) for kind in change]
-            trials //= 5  # the agent trains a model in each
+        given: dict[str, Any] = {"policy": dict(zip(env.roles, made, strict=True)), "confidence": CONFIDENCE}
+        given |= {"seed": cell.seed, "delta": LARGE_DELTA if attack == "messages" else DELTA}
+        if attack == "data":
+            change = setting["change"]
+            if setting["env"] == "federated_training_v0":
+                change = [rows_of_class(env, kind) for kind in change]
+                trials //= 5  # the agent trains a model in each
+            given["change"] = tuple(change)
+        else:
+            site = Site(bare, given["policy"], channel)
+            given |= {"pair": {channel: adjacent_messages(site, mechanism)}, "composition": "pld"}
+            given |= {"method": "one-run"} if attack == "one run" else {"method": "white", "held_out": 0.2}
+            given |= {"batch": min(trials, 20_000)}  # a step of many runs takes hardly longer than one of few
         found = audit(
-            env,
-            policy=dict(zip(env.roles, made, strict=True)),
-            change=tuple(change),
-            trials=trials,
-            confidence=CONFIDENCE,
-            seed=cell.seed,
-            delta=DELTA,
-            progress=None if progress is None else lambda done: progress(done / trials),
+            env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )
-        return Result({"certified": found.certified, "total": found.claimed, "cap": found.cap, "trials": float(trials)})
+        kept = {"certified": found.certified, "total": found.claimed, "cap": found.cap, "trials": float(trials)}
+        # What is not known limits nothing.
+        known = {
+            "expected": (found.expected, np.inf),
+            "spent": (found.spent, found.claimed),
+            "moved": (found.moved, 1.0),
+        }
+        return Result(kept | {name: other if np.isnan(value) else value for name, (value, other) in known.items()})
 
     def tables(self, results: Results) -> list[Table]:
-        lines = []
-        for group in results:
-            certified, total, cap = (float(group.metrics[name][0]) for name in ("certified", "total", "cap"))
-            held = "holds" if total < cap else "no power"
-            verdict = "no total" if np.isinf(total) else "refuted" if certified > total else held
-            lines.append([*described(group), number(certified), number(total), number(cap), verdict])
-        columns = ("world", "policy", "mechanism", "certified", "total", "cap", "verdict")
-        note = (
-            f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would certify from as "
-            "many runs; a total that is not below it could not have been refuted (no power). Each row has confidence "
-            f"{CONFIDENCE:.1%}; all {len(lines)} hold together with confidence {1 - (1 - CONFIDENCE) * len(lines):.1%}."
-        )
-        words = frozenset({0, 1, 2, 6})
-        return [Table("Certified leakage beside the accounted total", columns, lines, note, words)]
+        found = []
+        for attack, (title, note) in ATTACKS.items():
+            groups = [group for group in results if group.config.get("attack", "data") == attack]
+            lines = []
+            for group in groups:
+                certified, total, cap = (float(group.metrics[name][0]) for name in ("certified", "total", "cap"))
+                held = "holds" if total < cap else "no power"
+                verdict = "no total" if np.isinf(total) else "refuted" if certified > total else held
+                share = "" if np.isinf(total) else f"{certified / total:.0%}" if total else "-"
+                known = (number(certified), number(total), share, number(cap), verdict, limit(group))
+                lines.append([*described(group), *known])
+            if lines:
+                heads = (
+                    "world",
+                    "policy",
+                    "mechanism",
+                    "certified",
+                    "total",
+                    "of total",
+                    "cap",
+                    "verdict",
+                    "what limits it",
+                )
+                words = frozenset({0, 1, 2, 7, 8})
+                found.append(Table(title, heads, lines, f"{note} {self.confidence(len(lines))}", words))
+        return found
+
+    def confidence(self, lines: int) -> str:
+        """What all bounds of a table say together."""
+        return f"Each row has confidence {CONFIDENCE:.1%}; all {lines} hold together with confidence {1 - (1 - CONFIDENCE) * lines:.1%}."
 
     def plots(self, results: Results) -> list[Plot]:
         groups = list(results)[::-1]
@@ -152,6 +220,56 @@ class Leakage(Study):
         return [Plot(f"{self.name}_bounds", figure, caption)]
 
 
+ATTACKS = {
+    "data": (
+        "Certified leakage beside the accounted total",
+        f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would certify from as "
+        "many runs; a total that is not below it could not have been refuted (no power).",
+    ),
+    "messages": (
+        "The best test of a transcript",
+        f"Epsilon of the whole run at delta = {LARGE_DELTA:g}, user level, with the total by privacy loss distributions. The agent sends "
+        "one of two messages throughout, as far apart as can be, and the attacker knows both.",
+    ),
+    "one run": (
+        "One run in which every client is a canary",
+        f"Epsilon at delta = {DELTA:g}, user level, from a single session with {CANARIES:,} clients. `cap`: what guesses that are all "
+        "right would certify.",
+    ),
+}
+
+
+def limit(group: Group) -> str:
+    """What keeps a certificate below 80% of the total, from what the audit measured."""
+    certified, total, cap, expected, spent, moved = (
+        float(group.metrics[name][0]) for name in ("certified", "total", "cap", "expected", "spent", "moved")
+    )
+    if np.isinf(total):
+        return "there is no finite total"
+    if certified >= ENOUGH * total:
+        return ""
+    reasons = []
+    if total >= cap:
+        reasons.append(f"so many trials certify {number(cap)} at most")
+    if group.config.get("attack") == "one run":
+        reasons.append("one run: canaries might all be revealed together, seldom")
+    if expected < ENOUGH * total:
+        reasons.append(f"the best test shows {number(expected)}: the total composes loosely")
+    if spent < ENOUGH * total:
+        reasons.append(f"the mean run spends {number(spent)}, the costliest {number(total)}")
+    if moved < ENOUGH:
+        reasons.append(f"private data move messages by {moved:.0%} of what noise is made for")
+    if not reasons:
+        reasons.append("the attack is not the best test" if np.isinf(expected) else "so many trials")
+    return "; ".join(reasons)
+
+
+def blank(clients: int) -> Dataset:
+    """As many samples as clients, of one pixel and two classes: sessions in which nothing is to be learned."""
+    labels = np.arange(clients) % 2
+    return Dataset(np.zeros((clients, 1)), labels, np.zeros((2, 1)), labels[:2])
+
+
 def described(group: Group) -> list[str]:
     """World, policy and mechanism in words."""
     policies = ", ".join(
@@ -161,6 +279,8 @@ def described(group: Group) -> list[str]:
     mechanism = str(group.config["privacy"] or "chosen by the agent")
     if "budget" in group.config:
         mechanism += f", budget {group.config['budget']['epsilon']:g}"
+    if "limit" in group.config:
+        mechanism += f", {group.config['limit']} messages"
     world = group.config["env"].removesuffix("_v0").replace("_", " ")
     silence = group.config["env_params"].get("without_preference")
     world += {"silent": " (silent without a preference)", "zeros": " (zeros without a preference)"}.get(silence, "")

@@ -1,0 +1,224 @@
+"""The attackers of a black-box audit: each gives transcripts a score, high for the second world, after it has seen labelled ones.
+
+`outcomes` counts how often each transcript occurs, `entries` looks at numbers as a whole, `tails` at where they fall, rare extremes
+included, `repeats` at values that occur again exactly, and `bits` at the floating-point form of numbers, whose lowest bits give away noise
+that was added to a double (Mironov 2012, "On significance of the least significant bits for differential privacy").
+`taciturn.privacy.auditing` selects one of them on transcripts that it was not fitted on, and certifies on others still, so that neither the
+fit nor the choice weakens the certificate.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from taciturn.validation import Array, Bools, Floats
+
+__all__ = ["LARGEST_SCORE", "Scorer", "attackers", "lowest_share"]
+
+Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
+
+LARGEST_SCORE = 1e6
+MOST_TO_FIT = 100_000
+MOST_OUTCOMES = 64
+MOST_FOR_PRODUCTS = 8
+MOST_FOR_CELLS = 64  # entries of a transcript that are looked at one by one
+MOST_FOR_BITS = 16
+TAIL = 0.02  # share of the transcripts at either end that is cut into small cells
+IN_TAIL = 10  # transcripts in such a cell
+IN_BODY = 32  # cells between the tails
+DOUBT = 0.05  # error probability of the bound on a cell's odds: cells with few transcripts get scores near 0
+
+
+def lowest_share(correct: Any, guesses: Any, alpha: float) -> Any:
+    """Lower confidence bound on the probability of a correct guess, at level 1 - alpha (Clopper & Pearson 1934)."""
+    from scipy.special import betaincinv
+
+    return np.where(correct > 0, betaincinv(np.maximum(correct, 1e-9), guesses - correct + 1, alpha), 0.0)
+
+
+def attackers(transcripts: Array, second: Bools, bits: bool) -> dict[str, Scorer]:
+    """`{name: scorer}`, fitted to transcripts [trials, ...] of which `second` bool[trials] marks those of the second world.
+
+    They are `entries`, and `outcomes` if at most 64 different transcripts occur; else, for transcripts of at most 64 numbers, `tails`,
+    `repeats` and, if `bits`, `bits`.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    seen, second = _flat(transcripts[:MOST_TO_FIT]), second[:MOST_TO_FIT]
+    signature = np.random.default_rng(0).standard_normal(seen.shape[1:])
+    outcomes = np.unique(_codes(seen, signature))
+    found = {"entries": _entries(seen, second)}
+    if outcomes.size <= MOST_OUTCOMES:
+        found["outcomes"] = _outcomes(seen, second, lambda flat: _codes(flat, signature))
+    elif seen.shape[1] <= MOST_FOR_CELLS:
+        found["tails"] = _strongest(seen, second, (_places, _intervals))
+        found["repeats"] = _strongest(seen, second, (lambda flat: _repeatable(flat, signature), _values))
+        if bits:
+            found["bits"] = _strongest(seen, second, (_forms, _values), (_mantissas, _either))
+    return found
+
+
+def _flat(transcripts: Array) -> Array:
+    flat = np.asarray(transcripts, np.float64).reshape(len(transcripts), -1)
+    if not np.isfinite(flat).all():
+        raise ValueError("a transcript must hold finite numbers only")
+    return flat
+
+
+def _codes(flat: Array, signature: Array) -> Array:
+    """A number for each row, equal for equal rows."""
+    return np.asarray(np.round((flat * signature).sum(1), 9))
+
+
+def _clipped(scores: Array) -> Array:
+    """Rounded, so that transcripts that say the same have equal scores."""
+    return np.round(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE), 10)
+
+
+def _outcomes(seen: Array, second: Bools, code: Callable[[Array], Array]) -> Scorer:
+    """The log-odds of each outcome, with half a transcript added to either world; 0 for outcomes that were not seen."""
+    cell = _values(np.repeat(code(seen), 2))
+    ones, zeros = (np.bincount(cell(code(seen[which])), minlength=MOST_OUTCOMES + 1) for which in (second, ~second))
+    odds = np.log((ones + 0.5) / (zeros + 0.5))
+    return lambda transcripts: _clipped(odds[cell(code(_flat(transcripts)))])
+
+
+def _entries(seen: Array, second: Bools) -> Scorer:
+    """Logit of a logistic regression on the entries, their squares and, of at most 8 entries, all products, which reveal two messages that
+    share their noise."""
+    shift, scale = seen.mean(0), seen.std(0)
+    scale[scale == 0] = 1
+    upper = np.triu_indices(seen.shape[1])
+
+    def features(flat: Array) -> Array:
+        z = (flat - shift) / scale
+        more = z[:, upper[0]] * z[:, upper[1]] if z.shape[1] <= MOST_FOR_PRODUCTS else z**2
+        return np.hstack([z, more, np.ones((len(z), 1))])
+
+    weights = _logistic(features(seen), second)
+    return lambda transcripts: _clipped(features(_flat(transcripts)) @ weights)
+
+
+Look = Callable[[Array], list[Array]]  # numbers to look at, one for each transcript: [trials, entries] -> [trials] each
+Divide = Callable[[Array], Callable[[Array], Array]]  # seen numbers -> which cell a number falls in, from 1; 0: none
+
+
+def _strongest(seen: Array, second: Bools, *ways: tuple[Look, Divide]) -> Scorer:
+    """Of all the cells that a transcript falls in, the log-odds of the one that says most.
+
+    A cell's log-odds are bounded from the seen transcripts in it, so that what was seen seldom says little.
+    """
+    cells = []
+    for look, divide in ways:
+        for numbers in look(seen):
+            cell = divide(numbers)
+            place = cell(numbers)
+            size = int(place.max(initial=0)) + 2  # beyond the largest number seen lies one cell more
+            ones, zeros = (np.bincount(place[which], minlength=size) for which in (second, ~second))
+            share = np.maximum(lowest_share(np.maximum(ones, zeros), ones + zeros, DOUBT), 0.5)
+            odds = np.where(ones > zeros, 1.0, -1.0) * (np.log(share) - np.log1p(-share))
+            odds[0] = 0.0
+            cells.append((cell, odds))
+
+    def score(transcripts: Array) -> Array:
+        flat = _flat(transcripts)
+        best = np.zeros(len(flat))
+        for numbers, (cell, odds) in zip((n for look, _ in ways for n in look(flat)), cells, strict=True):
+            if odds.any():
+                each = odds[cell(numbers)]
+                best = np.where(np.abs(each) > np.abs(best), each, best)
+        return _clipped(best)
+
+    return score
+
+
+def _intervals(numbers: Array) -> Callable[[Array], Array]:
+    """Cells between quantiles: small ones at both ends, and a few in between."""
+    ordered, n = np.sort(numbers), len(numbers)
+    tail = np.arange(0, int(TAIL * n), IN_TAIL)
+    ranks = np.concatenate([tail, np.linspace(TAIL * n, (1 - TAIL) * n, IN_BODY).astype(np.int64), n - 1 - tail])
+    edges = np.unique(ordered[np.clip(ranks, 0, n - 1)])
+    return lambda values: 1 + np.searchsorted(edges, values)
+
+
+def _values(numbers: Array) -> Callable[[Array], Array]:
+    """A cell for each value that occurs more than once."""
+    values, counts = np.unique(numbers, return_counts=True)
+    known = values[counts > 1]
+
+    def cell(found: Array) -> Array:
+        if not known.size:
+            return np.zeros(len(found), np.int64)
+        place = np.minimum(np.searchsorted(known, found), known.size - 1)
+        return np.where(known[place] == found, place + 1, 0)
+
+    return cell
+
+
+def _pairs(flat: Array) -> list[Array]:
+    """Differences between entries, of which there are at most 8, rounded beyond what floating-point addition loses."""
+    n = flat.shape[1]
+    return [np.round(flat[:, i] - flat[:, j], 9) for i in range(n) for j in range(i)] if n <= MOST_FOR_PRODUCTS else []
+
+
+def _places(flat: Array) -> list[Array]:
+    """The entries, their differences, their sum and the largest of them."""
+    several = [flat.sum(1), np.abs(flat).max(1)] if flat.shape[1] > 1 else []
+    return [*flat.T, *_pairs(flat), *several]
+
+
+def _repeatable(flat: Array, signature: Array) -> list[Array]:
+    """The entries, their parts after the point, their differences, and whole transcripts."""
+    whole = [_codes(flat, signature)] if flat.shape[1] > 1 else []
+    return [*flat.T, *np.round(flat % 1, 9).T, *_pairs(flat), *whole]
+
+
+def _parts(flat: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Of each of the first entries: (whole, exponent, whether it is negative), with |entry| = whole 2^(exponent - 53)."""
+    for entry in flat.T[:MOST_FOR_BITS]:
+        mantissa, exponent = np.frexp(entry)
+        yield np.ldexp(np.abs(mantissa), 53).astype(np.int64), exponent, entry < 0
+
+
+def _forms(flat: Array) -> list[Array]:
+    """Of each entry: the power of two that its lowest bit stands for, alone and with sign and exponent."""
+    looks: list[Array] = []
+    for whole, exponent, negative in _parts(flat):
+        _, places = np.frexp((whole & -whole).astype(np.float64))
+        lowest = np.where(whole == 0, 0, exponent + places)
+        looks += [lowest, lowest + 2**13 * exponent + 2**26 * negative]
+    return looks
+
+
+def _mantissas(flat: Array) -> list[Array]:
+    """Each bit of the mantissa of each entry."""
+    return [(whole >> place) & 1 for whole, _, _ in _parts(flat) for place in range(52)]
+
+
+def _either(numbers: Array) -> Callable[[Array], Array]:
+    """A cell for 0 and one for 1."""
+    return lambda bits: 1 + bits
+
+
+def _logistic(X: Array, second: Array, ridge: float = 1e-2) -> Array:
+    """Weights [D] of a ridge logistic regression, by Newton's method with step halving."""
+
+    def loss(w: Array) -> float:
+        logits = X @ w
+        return float((np.logaddexp(0, logits) - second * logits).sum() + ridge / 2 * (w @ w))
+
+    weights = np.zeros(X.shape[1])
+    now = loss(weights)
+    for _ in range(50):
+        p = 0.5 * (1 + np.tanh(X @ weights / 2))
+        gradient = X.T @ (p - second) + ridge * weights
+        curvature = (X.T * (p * (1 - p))) @ X + ridge * np.eye(weights.size)
+        step = np.linalg.solve(curvature, gradient)
+        length = next((0.5**k for k in range(30) if loss(weights - 0.5**k * step) < now), 0.0)
+        weights = weights - length * step
+        before, now = now, loss(weights)
+        if before - now < 1e-6:
+            break
+    return weights

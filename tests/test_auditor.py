@@ -1,0 +1,269 @@
+"""What the auditor finds: the catalogue of `benchmarks/auditor.py`, one run with many canaries, and the best test's epsilon.
+
+Right mechanisms are audited with confidence 0.99999, ten of them: one is accused with probability 1e-4 at most. Seeds are fixed.
+"""
+
+import math
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.stats import binom
+
+from taciturn.auditing import Site
+from taciturn.bench.catalogue import load_studies
+from taciturn.bench.comparisons import leakage
+from taciturn.bench.results import Group
+from taciturn.envs import federated_training_v0, gossip_bandit_v0
+from taciturn.envs.core import Array
+from taciturn.policies import PPCL, FixedCount
+from taciturn.privacy.attackers import attackers
+from taciturn.privacy.auditing import certify_one_run, optimum
+from taciturn.privacy.composition import gaussian_delta
+from taciturn.privacy.one_run import certify_gaussian_run, epsilon_of, gaussian_inverse, guesses_for, unlikely
+from taciturn.wrappers import (
+    BitwiseRandomizedResponse,
+    Gaussian,
+    Laplace,
+    Memoized,
+    Privatize,
+    audit,
+)
+
+CATALOGUE = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks/auditor.py"))
+BROKEN = {broken.mistake: broken for broken in CATALOGUE["BROKEN"]}
+QUICK = {
+    "the truth plus 1,000, once in 1,000": "repeats",
+    "no noise, once in 1,000": "repeats",
+    "noise that begins again at each call": "repeats",
+    "the secret in the lowest bit of a double": "bits",
+    "low bits of floating-point noise": "bits",
+    "no tails": "entries",
+    "an answer that changes": "",
+}
+
+
+def test_the_catalogue_is_complete() -> None:
+    assert len(BROKEN) == len(CATALOGUE["BROKEN"]) == 17
+    assert set(QUICK) <= set(BROKEN)
+
+
+@pytest.mark.parametrize("mistake", QUICK)
+def test_what_was_missed_is_caught_at_the_default_trials(mistake: str) -> None:
+    found = audit(BROKEN[mistake], BROKEN[mistake].pair, confidence=0.99)
+    assert found.verdict == "violated"
+    assert QUICK[mistake] in ("", found.attack)
+
+
+@pytest.mark.parametrize("place", range(len(CATALOGUE["RIGHT"])))
+def test_right_mechanisms_are_not_accused(place: int) -> None:
+    _, mechanism, pair = CATALOGUE["RIGHT"][place]
+    found = audit(mechanism, pair, 40_000, 0.99999, sensitivity=1.0)
+    assert found.verdict == "consistent"
+
+
+def test_samplers_that_are_idealisations() -> None:
+    """NumPy's noise breaks its claim in the lowest bits, which are read if one asks; noise on a grid has nothing there."""
+    fast, exact = (Laplace(1.0, sensitivity=1.0, sampler=sampler) for sampler in ("fast", "exact"))
+    unread, read, grid = (
+        audit(m, (0.0, 1.0), 40_000, 0.999, bits=b) for m, b in ((fast, None), (fast, True), (exact, None))
+    )
+    assert (unread.verdict, read.verdict, grid.verdict) == ("consistent", "violated", "consistent")
+    assert (unread.bits, read.bits, grid.bits) == (False, True, True)
+    assert "lowest bits of floating-point noise were not read" in unread.table()
+    assert "lowest bits" not in read.table() + grid.table()
+    assert read.attack == "bits"
+    assert read.certified > 5
+
+
+def test_environments_say_that_noise_on_their_channels_is_an_idealisation() -> None:
+    env = federated_training_v0.population(num_clients=2, clip_norm=1.0, horizon=2.0)
+    edge = np.full(650, 650**-0.5)
+    for sampler in ("fast", "exact"):
+        private = Privatize(env, "update", Laplace(300.0, sampler=sampler))
+        found = audit(private, {"update": (-edge, edge)}, 20, policy=FixedCount(2))
+        assert found.bits == (sampler == "exact")
+
+
+def test_a_selection_and_memoised_answers_have_no_lowest_bits() -> None:
+    assert audit(Memoized(BitwiseRandomizedResponse(1.0)), ([1, 0], [0, 1]), 1_000).bits
+    assert not audit(Memoized(Laplace(1.0, sensitivity=1.0)), (0.0, 1.0), 1_000).bits
+
+
+def test_the_choice_among_attackers_is_made_on_transcripts_that_none_was_fitted_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An attacker that knows by heart what it was fitted on, and nothing else, is not chosen; and worlds that are the same give a false
+    alarm at 95% in at most `binom.isf(1e-4, 200, 0.05)` = 23 of 200 audits."""
+
+    def with_memory(transcripts: Array, second: Array, bits: bool) -> Any:
+        known = dict(zip(transcripts.ravel().tolist(), np.where(second, 1.0, -1.0), strict=True))
+        by_heart = {"by heart": lambda y: np.array([known.get(value, 0.0) for value in y.ravel().tolist()])}
+        return by_heart | attackers(transcripts, second, bits)
+
+    monkeypatch.setattr("taciturn.privacy.auditing.attackers", with_memory)
+    told = audit(lambda x, rng, trials: rng.integers(0, 2**40, trials) + x * 2.0**39, (0, 1), 2_000, claimed=0.1)
+    assert told.attack != "by heart"
+    assert told.verdict == "violated"
+    same = [audit(lambda x, rng, trials: rng.normal(size=trials), (0, 1), 400, seed=s, claimed=0) for s in range(200)]
+    assert sum(one.verdict == "violated" for one in same) <= binom.isf(1e-4, 200, 0.05)
+
+
+def pure_inverse(epsilon: float, delta: float) -> Any:
+    """Of g(x) = min(e^epsilon x + delta, 1 - e^-epsilon (1 - delta - x), 1): (epsilon, delta)-DP."""
+    return lambda y: max(0.0, (y - delta) * math.exp(-epsilon), 1 - delta - math.exp(epsilon) * (1 - y))
+
+
+@pytest.mark.parametrize(("guesses", "canaries"), [(6, 6), (12, 30), (25, 25)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (1.0, 0.01), (2.0, 1e-3)])
+def test_one_run_against_a_linear_programme(guesses: int, canaries: int, epsilon: float, delta: float) -> None:
+    """The largest probability of so many correct guesses, over all laws of their number that meet the theorem's inequalities."""
+    j = np.arange(guesses + 1)
+    lines = ((math.exp(epsilon), delta), (math.exp(-epsilon), 1 - math.exp(-epsilon) * (1 - delta)), (0.0, 1.0))
+    above, bound = [], []
+    for c in range(1, guesses + 1):
+        right, wrong = np.where(j >= c, j, 0) / canaries, np.where(j >= c - 1, guesses - j, 0) / canaries
+        for slope, offset in lines:
+            above.append(right - slope * wrong)
+            bound.append(offset)
+    for correct in range(guesses // 2 + 1, guesses + 1):
+        tail = -(j >= correct).astype(float)
+        most = 1 - float(linprog(1 + tail, above, bound, np.ones((1, j.size)), [1.0], method="highs").fun or 0.0)
+        if 1e-6 < most < 0.5:
+            assert unlikely(correct, guesses, canaries, most * 1.001, pure_inverse(epsilon, delta))
+            assert not unlikely(correct, guesses, canaries, most * 0.999, pure_inverse(epsilon, delta))
+
+
+def test_the_gaussian_curve() -> None:
+    """delta of mu-GDP at epsilon is the largest g(x) - e^epsilon x (Dong, Roth & Su 2022), and the inverse undoes g."""
+    from scipy.special import ndtr, ndtri
+
+    x = np.linspace(1e-6, 1 - 1e-6, 100_001)
+    for mu, epsilon in ((0.5, 0.3), (1.5, 2.0)):
+        largest = (ndtr(ndtri(x) + mu) - math.exp(epsilon) * x).max()
+        assert largest == pytest.approx(float(gaussian_delta(np.array(mu), np.array(epsilon))), rel=1e-6)
+        assert epsilon_of(mu, largest) == pytest.approx(epsilon, rel=1e-4)
+        inverse = gaussian_inverse(mu)
+        assert [inverse(float(ndtr(ndtri(y) + mu))) for y in (0.01, 0.3, 0.9)] == pytest.approx([0.01, 0.3, 0.9])
+    assert epsilon_of(0.0, 1e-5) == 0.0
+
+
+def seldom_but_together(mu: float, epsilon: float) -> float:
+    """The probability with which a run may tell all canaries by randomised response at `epsilon`, and nothing otherwise, and be mu-GDP:
+    the curve of such runs touches the Gaussian one in its kink."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtr, ndtri
+
+    wrong = 1 / (1 + math.exp(epsilon))
+    return float(brentq(lambda p: ndtr(ndtri(p * wrong) + mu) - p * (1 - wrong), 1e-12, 1 - 1e-12))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_one_run_never_certifies_more_than_the_noise_gives(together: bool) -> None:
+    """400 runs at 95%, with noise of their own for all canaries, or with the most that canaries may have in common: at most
+    `binom.isf(1e-4, 400, 0.05)` = 37 certify too much."""
+    mu, canaries, over = 0.8, 400, 0
+    guesses = guesses_for(canaries)
+    told = seldom_but_together(mu, 1.5)
+    assert 0.03 < told < 0.3, "it happens"
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        coins = rng.integers(0, 2, canaries) * 2 - 1
+        scores: Array = coins * mu**2 / 2 + rng.normal(0, mu, canaries)
+        if together:
+            right = rng.random(canaries) < 1 / (1 + math.exp(-1.5 if rng.random() < told else 0.0))
+            scores = np.where(right, coins, -coins).astype(np.float64)
+        chosen = np.argsort(-np.abs(scores), kind="stable")[:guesses]
+        correct = int((np.sign(scores[chosen]) == coins[chosen]).sum())
+        over += certify_gaussian_run(correct, guesses, canaries, 0.05) > mu
+    assert over <= binom.isf(1e-4, 400, 0.05)
+
+
+def clients(num_clients: int, mechanism: Any, **more: Any) -> Any:
+    data = leakage.blank(num_clients)
+    env = federated_training_v0.population(1, num_clients=num_clients, clip_norm=0.1, horizon=30.0, data=data)
+    private = Privatize(env, "update", mechanism)
+    site = Site(env, FixedCount(num_clients), "update")
+    given: dict[str, Any] = {
+        "policy": site.policy,
+        "method": "one-run",
+        "delta": 1e-5,
+        "confidence": 0.999,
+        "composition": "pld",
+    }
+    edge = np.full(4, 0.05)
+    return audit(private, {"update": (-edge, edge)}, num_clients, **given | more)
+
+
+def test_one_run_of_federated_training() -> None:
+    """The bound for the Gaussian curve certifies more than that of Steinke, Nasr & Jagielski, and too little noise is caught."""
+    found = clients(5_000, Gaussian(4.0, 1e-6))
+    assert 0.25 * found.claimed < found.certified < found.claimed < found.cap
+    assert certify_one_run(found.correct, found.guesses, found.trials, 0.001, 1e-5) < 0.7 * found.certified
+    assert clients(5_000, TooLittle(1.0, 1e-6)).verdict == "violated"
+
+
+class TooLittle(Gaussian):
+    """A sixth of the noise that it claims."""
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        return super().perturb(x, rng, np.asarray(sensitivity) / 6)
+
+
+def test_the_epsilon_of_the_best_test() -> None:
+    rng = np.random.default_rng(0)
+    second = rng.integers(0, 2, 200_000) == 1
+    mu = 1.0
+    gauss = np.where(second, 0.5, -0.5) * mu**2 + rng.normal(0, mu, second.size)
+    assert optimum(gauss, second, 0.03) == pytest.approx(epsilon_of(mu, 0.03), rel=0.02)
+    bit = np.where(rng.random(second.size) < 1 / (1 + math.exp(-0.7)), 0.7, -0.7) * np.where(second, 1, -1)
+    assert optimum(bit, second, 0.0) == pytest.approx(0.7, abs=1e-5)
+
+
+KNOWN = {"certified": 1.0, "total": 3.0, "cap": 5.0, "expected": math.inf, "spent": 3.0, "moved": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "the attack is not the best test"),
+        ({"certified": 2.5}, ""),
+        ({"total": math.inf}, "there is no finite total"),
+        ({"cap": 2.9}, "so many trials certify 2.900 at most"),
+        ({"expected": 2.0}, "the best test shows 2: the total composes loosely"),
+        ({"expected": 2.9}, "so many trials"),
+        ({"spent": 1.0}, "the mean run spends 1, the costliest 3"),
+        ({"moved": 0.25}, "private data move messages by 25% of what noise is made for"),
+    ],
+)
+def test_what_limits_a_certificate(changes: dict[str, float], said: str) -> None:
+    metrics = {name: np.array([value]) for name, value in (KNOWN | changes).items()}
+    group = Group({"attack": "data"}, np.arange(1), metrics, {}, np.ones(1))
+    assert leakage.limit(group) == said
+
+
+@pytest.mark.parametrize("attack", leakage.ATTACKS)
+def test_each_attack_of_the_study_runs(attack: str) -> None:
+    study = load_studies()["leakage"]
+    cell = next(cell for cell in study.cells(True) if cell.config["attack"] == attack)
+    if attack == "messages":
+        cell.config["trials"] = 2_000
+    found = study.run(cell).metrics
+    assert found["certified"] <= found["total"]
+    assert set(KNOWN) <= set(found)
+    if attack == "messages":
+        assert found["expected"] == pytest.approx(found["total"], rel=0.15), (
+            "the total is exact, and so is the best test"
+        )
+
+
+def test_how_far_private_data_move_messages() -> None:
+    """Pilot runs without noise say it: not at all if the private data are the same."""
+    env = gossip_bandit_v0.population(1, num_agents=6, qualities=(0.8, 0.2), horizon=5.0)
+    private = Privatize(env, "preference", BitwiseRandomizedResponse(1.0))
+    apart, same = (audit(private, policy=PPCL(), change=change, trials=200) for change in ((0, 1), (1, 1)))
+    assert same.moved == 0 < apart.moved <= 1
+    assert apart.spent <= apart.claimed

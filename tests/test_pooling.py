@@ -523,19 +523,19 @@ def test_a_policy_of_the_package_that_pools_is_marked_in_its_world() -> None:
 def test_submissions_carry_the_outcome(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mine.json").write_text(packed(submission([0, 1], 0.5, pooled=1.0)), encoding="utf-8")
+    (tmp_path / "mine.json").write_text(packed(submission([0], 0.0125, pooled=1.0)), encoding="utf-8")
     (group,) = unpacked(tmp_path / "mine.json").results
-    assert group.metrics["pooled"].tolist() == [1.0, 1.0]
-    joined = merged([submission([0], 0.5, pooled=0.0), submission([1], 0.5, pooled=None)])
+    assert group.metrics["pooled"].tolist() == [1.0]
+    joined = merged([submission([0], 0.0125, pooled=0.0), submission([1], 0.0125, pooled=None)])
     assert not ranked(joined), "what one seed lacks, the whole lacks"
     code, out, _ = call(capsys, monkeypatch, "leaderboard", str(KEPT), str(tmp_path / "mine.json"))
     assert code == 0
     assert re.search(r"– +Mine \(pooled\)", out)
     monkeypatch.setattr(
         Store, "manifest", lambda self: dict.fromkeys(("commit", "taciturn", "python", "libraries", "platform", "finished"), "")
-        | {"command": "taciturn bench"},
+        | {"command": "taciturn bench", "quick": False},
     )  # fmt: skip
-    monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.5, pooled=None).results)
+    monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, pooled=None).results)
     code, _, err = call(capsys, monkeypatch, "submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
     assert code == 1
     assert "must hold agents that were checked for pooling, and Mine was not: run bench again" in err

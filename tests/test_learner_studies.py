@@ -217,7 +217,8 @@ def test_agents_that_cannot_take_part_are_refused() -> None:
         kinds.joined([studies["leakage"]], ["Random"])
     with pytest.raises(
         ValueError,
-        match=r"--agent json:dumps fits none of the worlds round_stopping_v0, .* in the first: ValueError: policy must be a function .* TypeError\('Object of type ndarray",
+        match=r"--agent json:dumps fits none of the worlds round_stopping_v0, .* in the first: "
+        r"ValueError: policy must be a function .* TypeError\('Object of type ndarray",
     ):
         kinds.joined([studies["agents"]], ["json:dumps"])
     with pytest.raises(ValueError, match=r"none at 'nowhere\.zip'"):

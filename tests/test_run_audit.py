@@ -16,6 +16,7 @@ from taciturn.registry import worlds
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
+    Laplace,
     LossyChannel,
     MessageLimit,
     Privatize,
@@ -70,6 +71,17 @@ def test_an_agent_that_always_answers_reveals_no_more_than_its_answers() -> None
     found = audit(env, policy=policies.PPCL(), change=(0, 1), trials=2000, confidence=CONFIDENCE)
     assert 0 < found.claimed < np.inf
     assert found.certified <= found.claimed
+
+
+def test_a_run_is_audited_against_all_that_its_agent_has_sent() -> None:
+    """Both worlds differ in all rewards of an agent, which enter several messages; each of them enters one."""
+    env = private(envs.federated_bandit_v0.population(1, num_agents=4, num_arms=3, horizon=300), Laplace(0.01))
+    run = taciturn.simulate(env, policies.CDPMAB(), seed=0)
+    event, user = (run.ledger.total(delta=0.0, method="basic", unit=unit).max() for unit in ("event", "user"))
+    found = audit(env, policy=policies.CDPMAB(), change=(0, 1), trials=100, confidence=CONFIDENCE, seed=0)
+    assert event == 0.01
+    assert found.claimed > 20 * event
+    assert found.claimed == pytest.approx(user, rel=0.5)
 
 
 def test_too_little_noise_is_caught_in_a_run() -> None:

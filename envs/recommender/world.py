@@ -490,7 +490,7 @@ class Recommender(Population[State]):
         channel = self.channels["selection"]
         bare = ~self._selected & channel.live[:, None]
         self._selected = np.zeros_like(self._selected)
-        if channel.config.mechanism is None:
+        if channel.config.mechanism is None or channel.config.mechanism.kind == "none":
             channel.send(cluster[:, :, None], None if bare.all() else bare)
         else:
             channel.expose(bare.astype(np.int64))

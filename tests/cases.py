@@ -88,6 +88,8 @@ MADE = [name for name, case in CASES.items() if case.has_id]
 class AlwaysAsks(Random):
     """Shows random items and always asks for statistics, in the recommender."""
 
+    public_schedule = True
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         items = super().act(obs, mask)
         half = self._space.n // 2  # type: ignore[attr-defined]

@@ -115,8 +115,8 @@ def recommender_graphs() -> str:
                 f"messages {sent.sum()}, times place {sent @ place}"
             )
             if run.ledger is not None:
-                spent = run.ledger.total(channel="statistics", delta=0.0, method="basic", unit="event")[0]
-                told += f"  epsilon {spent.sum():.0f}, times place {spent @ place:.0f}"
+                charged = run.ledger.messages("statistics")[0]
+                told += f"  charged {charged.sum()}, times place {charged @ place}"
             lines.append(told)
     return "".join(f"{line}\n" for line in lines)
 

@@ -943,9 +943,7 @@ def test_without_numba_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(__import__("sys").modules, "numba", None)
     gossip_ticks.compiled.cache_clear()
     try:
-        with pytest.raises(
-            ImportError, match=r"the compiled loop needs numba: run pip install numba"
-        ):
+        with pytest.raises(ImportError, match=r"the compiled loop needs numba: run pip install numba"):
             gossip_ticks.compiled()
     finally:
         gossip_ticks.compiled.cache_clear()

@@ -82,10 +82,7 @@ def run(
                 out = seen[i, agent]
                 observe(state, mine, params, agent, out)
                 for d in range(len(out)):
-                    if out[d] < bounds[0, d]:
-                        out[d] = bounds[0, d]
-                    elif out[d] > bounds[1, d]:
-                        out[d] = bounds[1, d]
+                    out[d] = max(bounds[0, d], min(bounds[1, d], out[d]))
         if what & TELL:
             told[i] = none[0]
             info = take(told, i)

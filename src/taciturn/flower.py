@@ -183,9 +183,9 @@ class Session(RoundStopping):
     def said(self, state: Any, arrays: Any, actions: Array, params: Any, rng: Array) -> None:
         arrivals, before = self.arrivals, state.slots
         state.before = state.clock
-        waits = actions[0] == WAIT and not arrivals.exhausted
         # Drawn whether it is needed or not, as in the world, so that a seed has the same luck there and here.
-        uploads = uniform(rng, UPLOADS) < params.upload_probability
+        uploads = actions[0] == WAIT and uniform(rng, UPLOADS) < params.upload_probability
+        waits = actions[0] == WAIT and not arrivals.exhausted
         if waits:
             arrivals.wait(uploads)
             state.received, state.queued, state.slots = len(arrivals.received), len(arrivals.queue), arrivals.slots

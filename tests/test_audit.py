@@ -866,7 +866,7 @@ def test_the_command_prints_one_document(capsys: pytest.CaptureFixture[str]) -> 
         ("Laplace:1,scale=2", "parameters of Laplace must be epsilon, sensitivity, sampler"),
         ("Laplace:1,epsilon=2", "each once"),
         ("NoPrivacy:1", "without a level"),
-        ("KaryRandomizedResponse:1", "must have num_values"),
+        ("KaryRandomizedResponse:1", "num_values must be given"),
     ],
 )
 def test_the_command_names_mistakes(spec: str, named: str) -> None:

@@ -946,9 +946,7 @@ def test_without_numba_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(__import__("sys").modules, "numba", None)
     gossip_ticks.compiled.cache_clear()
     try:
-        with pytest.raises(
-            ImportError, match=r"the compiled loop needs numba: run pip install '\.\[fast\]' in a clone of taciturn"
-        ):
+        with pytest.raises(ImportError, match=r"the compiled loop needs numba: run pip install numba"):
             gossip_ticks.compiled()
     finally:
         gossip_ticks.compiled.cache_clear()

@@ -77,7 +77,7 @@ def test_every_other_file_of_a_package_is_packaged() -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     folders = {file.parent for file in MODULES.values() if file.name == "__init__.py"}
     others = {file for folder in folders for file in folder.rglob("*") if file.is_file()}
-    others = {file for file in others if file.suffix not in (".py", ".pyc")}
+    others = {file for file in others if file.suffix != ".py" and file.parent.name != "__pycache__"}
     assert any(file.suffix == ".yml" for file in others)
     assert not [file for file in others if not any(file.match(pattern) for pattern in setup["package-data"]["*"])]
 

@@ -528,6 +528,7 @@ def test_submissions_carry_the_outcome(
     assert group.metrics["pooled"].tolist() == [1.0]
     joined = merged([submission([0], 0.0125, pooled=0.0), submission([1], 0.0125, pooled=None)])
     assert not ranked(joined), "what one seed lacks, the whole lacks"
+    monkeypatch.setenv("COLUMNS", "120")
     code, out, _ = call(capsys, monkeypatch, "leaderboard", str(KEPT), str(tmp_path / "mine.json"))
     assert code == 0
     assert re.search(r"– +Mine \(pooled\)", out)

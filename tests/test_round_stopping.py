@@ -16,9 +16,10 @@ from scipy import stats
 import taciturn
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Array
+from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.round_stopping import world as round_stopping
-from taciturn.envs.round_stopping.model import Completions, Hyperbolic, Model
-from taciturn.envs.round_stopping.world import STOP, WAIT, RoundStopping, State
+from taciturn.envs.round_stopping.model import Hyperbolic, Model
+from taciturn.envs.round_stopping.world import STOP, UPLOADS, WAIT, completions
 from taciturn.policies import Deadline, FixedCount, Fraction, OneStepLookAhead, OptimalStopping, Random, WaitForAll
 from taciturn.policies.families.round_stopping import StoppingRule
 
@@ -45,12 +46,13 @@ def slot_law(k: int, beta: int, model: Model) -> dict[tuple[int, int], float]:
 
 def slot_p_value(k: int, beta: int, model: Model, draws: int = 100_000) -> float:
     """That `draws` slots from (k, beta) have their joint law."""
-    rng = np.random.default_rng(1).spawn(2)
-    completions = Completions(model.num_clients, model.compute_probability)
-    after = round_stopping.geometric_slot(np.full(draws, k), np.full(draws, beta), model, completions, *rng)
-    law = slot_law(k, beta, model)
+    population = round_stopping_v0.population(draws, **round_stopping.parameters(model), objective="rate", horizon=1e3)
+    population.reset(seed=1)
+    population.column("received")[:], population.column("queued")[:] = k, beta
+    population.step(np.full((draws, 1), WAIT))
+    law, state = slot_law(k, beta, model), population.state
     counts = dict.fromkeys(law, 0)
-    pairs, times = np.unique(np.stack(after), axis=1, return_counts=True)
+    pairs, times = np.unique(np.stack([state.received, state.queued]), axis=1, return_counts=True)
     counts |= {(int(k), int(beta)): int(count) for k, beta, count in zip(*pairs, times, strict=True)}
     return fits(list(counts.values()), [law.get(pair, 0.0) for pair in counts])
 
@@ -59,79 +61,47 @@ SLOT_STATES = [(0, 0), (1, 2), (3, 0), (3, 5), (6, 1)]
 
 
 @pytest.mark.parametrize(("k", "beta"), SLOT_STATES)
-@pytest.mark.parametrize("p", [0.15, 0.6], ids=["tabulated", "numpy"])
+@pytest.mark.parametrize("p", [0.15, 0.6, 1.0])
 def test_a_slot(k: int, beta: int, p: float) -> None:
-    """False alarm: 1e-5 for each of ten."""
+    """False alarm: 1e-5 for each of fifteen."""
     assert slot_p_value(k, beta, Model(**FEW | {"compute_probability": p})) > 1e-5
 
 
-def early(received: Array, queued: Array, model: Model, completions: Completions, *rng: Any) -> tuple[Array, Array]:
+def early(state: Any, params: Any, rng: Any) -> None:
     """A mistake: what finishes in a slot is uploaded in it."""
-    finished = completions.draw(model.num_clients - received - queued, rng[1])
-    uploaded = (rng[0].random(received.shape) < model.upload_probability) & (queued + finished > 0)
-    return received + uploaded, queued + finished - uploaded
+    finished = completions(params.num_clients - state.received - state.queued, params, rng)
+    uploaded = uniform(rng, UPLOADS) < params.upload_probability and state.queued + finished > 0
+    state.received += uploaded
+    state.queued += finished - uploaded
+    state.slots += 1.0
 
 
-def idle_channel(
-    received: Array, queued: Array, model: Model, completions: Completions, *rng: Any
-) -> tuple[Array, Array]:
+def idle_channel(state: Any, params: Any, rng: Any) -> None:
     """A mistake: the channel is used although the queue was empty, for a client that is still computing."""
-    finished = completions.draw(model.num_clients - received - queued, rng[1])
-    total = np.minimum(received + queued + finished, model.num_clients)
-    uploaded = (rng[0].random(received.shape) < model.upload_probability) & (received < model.num_clients)
-    return received + uploaded, np.maximum(total - received - uploaded, 0)
+    finished = completions(params.num_clients - state.received - state.queued, params, rng)
+    total = min(state.received + state.queued + finished, params.num_clients)
+    uploaded = uniform(rng, UPLOADS) < params.upload_probability and state.received < params.num_clients
+    state.received += uploaded
+    state.queued = max(total - state.received, 0)
+    state.slots += 1.0
 
 
-def busy_clients(
-    received: Array, queued: Array, model: Model, completions: Completions, *rng: Any
-) -> tuple[Array, Array]:
+def busy_clients(state: Any, params: Any, rng: Any) -> None:
     """A mistake: who has computed, and queues, computes on."""
-    uploaded = (rng[0].random(received.shape) < model.upload_probability) & (queued > 0)
-    finished = completions.draw(model.num_clients - received, rng[1])
-    return received + uploaded, np.minimum(queued - uploaded + finished, model.num_clients - received - uploaded)
+    uploaded = uniform(rng, UPLOADS) < params.upload_probability and state.queued > 0
+    finished = completions(params.num_clients - state.received, params, rng)
+    state.received += uploaded
+    state.queued = min(state.queued - uploaded + finished, params.num_clients - state.received)
+    state.slots += 1.0
 
 
-WRONG_SLOTS: list[Callable[..., tuple[Array, Array]]] = [early, idle_channel, busy_clients]
+WRONG_SLOTS: list[Callable[..., None]] = [early, idle_channel, busy_clients]
 
 
 @pytest.mark.parametrize("mistake", WRONG_SLOTS, ids=lambda mistake: mistake.__name__)
 def test_a_wrong_slot_is_noticed(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(round_stopping, "geometric_slot", mistake)
+    monkeypatch.setattr(round_stopping, "slot", mistake)
     assert min(slot_p_value(k, beta, Model(**FEW)) for k, beta in SLOT_STATES) < 1e-12
-
-
-@pytest.mark.parametrize(
-    ("clients", "p", "tabulated"),
-    [(1, 1.0, True), (5, 0.3, True), (24, 0.08, True), (100, 0.002, True), (10_000, 1e-5, True), (100, 0.3, False)],
-)
-def test_completions(clients: int, p: float, tabulated: bool) -> None:
-    """Against SciPy's binomial, for several u. False alarm: 1e-5 for each of about twenty."""
-    completions, rng = Completions(clients, p), np.random.default_rng(0)
-    assert (completions.table is not None) == tabulated
-    for u in sorted({0, 1, clients // 3, clients}):
-        drawn = completions.draw(np.full(200_000, u), rng)
-        assert drawn.min() >= 0
-        assert drawn.max() <= u
-        assert fits(np.bincount(drawn, minlength=u + 1), stats.binom.pmf(np.arange(u + 1), u, p)) > 1e-5
-
-
-@pytest.mark.parametrize(("clients", "p"), [(5, 0.3), (24, 0.08), (100, 0.002), (1000, 0.0015)])
-def test_the_table_of_completions_is_the_distribution_function(clients: int, p: float) -> None:
-    table = Completions(clients, p).table
-    assert table is not None
-    d, u = np.indices(table.shape)
-    np.testing.assert_allclose(table, stats.binom.cdf(d, u, p), rtol=0, atol=1e-13)
-    assert (table[d >= u] == 1).all()
-
-
-def test_the_largest_uniform_number_finishes_no_more_than_there_are() -> None:
-    class Largest:
-        def random(self, shape: Any) -> Array:
-            return np.full(shape, 1 - 2.0**-53)
-
-    for clients, p in ((3, 0.3), (24, 0.08), (30, 0.06)):
-        u = np.arange(clients + 1)
-        assert (Completions(clients, p).draw(u, Largest()) <= u).all()  # type: ignore[arg-type]
 
 
 # Means over many rounds, against the exact evaluation.
@@ -183,42 +153,52 @@ def test_rate_of_long_sessions(name: str) -> None:
     assert max(map(abs, deviations(RULES[name], **SESSIONS))) < 3
 
 
-def one_less(self: RoundStopping, state: State, closes: Array) -> tuple[State, Array]:
+decide = round_stopping.decide
+
+
+def one_less(state: Any, stops: bool, params: Any) -> None:
     """A mistake: R(k-1)."""
-    return state, np.where(closes, self.params.rewards[np.maximum(state.received - 1, 0)], 0.0)
+    decide(state, stops, params)
+    if state.closes:
+        state.gain = params.rewards[max(state.received - 1, 0)]
 
 
-def no_broadcast(state: State, model: Model) -> Array:
+def no_broadcast(state: Any, params: Any) -> float:
     """A mistake: t0 forgotten."""
-    return state.earned / np.maximum(state.closed_slots * model.slot_time, 1e-9)
+    return float(state.earned / max(state.closed_slots * params.slot_time, 1e-9))
 
 
 @pytest.mark.parametrize("mistake", [early, idle_channel], ids=lambda mistake: mistake.__name__)
 def test_a_wrong_slot_shows_in_the_means(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(round_stopping, "geometric_slot", mistake)
+    monkeypatch.setattr(round_stopping, "slot", mistake)
     assert max(map(abs, deviations(OptimalStopping(), **SESSIONS))) > 6
 
 
 def test_wrong_books_show_in_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(RoundStopping, "aggregate", one_less)
+        patch.setattr(round_stopping, "decide", one_less)
         assert abs(deviations(OptimalStopping(), **SESSIONS)[1]) > 6
     with monkeypatch.context() as patch:
         patch.setattr(round_stopping, "rate", no_broadcast)
         assert abs(deviations(OptimalStopping(), **SESSIONS)[1]) > 6
 
 
+def mean_of_ratios(state: Any, params: Any) -> float:
+    """A mistake: it adds up rates of rounds, which `by_ratio` puts in place of their rewards."""
+    return float(state.earned / max(state.rounds, 1))
+
+
+def by_ratio(state: Any, stops: bool, params: Any) -> None:
+    decide(state, stops, params)
+    state.gain /= state.slots * params.slot_time + params.broadcast_time
+
+
 def test_a_mean_of_ratios_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    close = RoundStopping.close
-
-    def by_ratio(self: RoundStopping, state: State, closes: Array, reward: Array) -> State:
-        return close(self, state, closes, reward / (state.slots * self.params.slot_time + self.params.broadcast_time))
-
     setting = {**FEW, "replicas": 200, "horizon": 100.0}
     rule = FixedCount(1)
     assert max(map(abs, deviations(rule, **setting))) < 3
-    monkeypatch.setattr(RoundStopping, "close", by_ratio)
-    monkeypatch.setattr(round_stopping, "rate", lambda state, model: state.earned / np.maximum(state.rounds, 1))
+    monkeypatch.setattr(round_stopping, "decide", by_ratio)
+    monkeypatch.setattr(round_stopping, "rate", mean_of_ratios)
     assert abs(deviations(rule, **setting)[1]) > 6
 
 

@@ -17,7 +17,7 @@ from taciturn.envs import (
     round_stopping_v0,
     social_bandit_v0,
 )
-from taciturn.envs.core import Population, Streams
+from taciturn.envs.core import Population, Streams, counter_streams
 from taciturn.policies import Learner
 from taciturn.registry import policies
 
@@ -46,7 +46,8 @@ IDS = [f"{name}-{world.name}-{i}" for i, (name, _, world) in enumerate(CASES)]
 
 
 class Recorder:
-    """Notes the first three numbers of every generator that streams hand out, by what is going on (`phase`)."""
+    """Notes the first three numbers of every generator that streams hand out, and the keys of every source of a replica, by what is going
+    on (`phase`)."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.phase = "evaluation"
@@ -65,7 +66,16 @@ class Recorder:
                 self.first.setdefault(self.phase, set()).add(tuple(twin.random(3)))
             return rng
 
+        sources_of = counter_streams.sources_of
+
+        def note_sources(*arguments: Any) -> Any:
+            sources = sources_of(*arguments)
+            keys = sources[:, :, :2].reshape(-1, 2)  # which decide all their numbers
+            self.first.setdefault(self.phase, set()).update(map(tuple, keys.tolist()))
+            return sources
+
         patch.setattr(Streams, "__getitem__", note)
+        patch.setattr(counter_streams, "sources_of", note_sources)
 
 
 def record(patch: pytest.MonkeyPatch, name: str, settings: dict[str, Any], world: Any, seed: int) -> Recorder:

@@ -1,6 +1,7 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
+from taciturn.envs.core.compiled import NotCompiled, Replicas
 from taciturn.envs.core.controlled import Controlled, Played, Seat
 from taciturn.envs.core.population import (
     Acts,
@@ -23,7 +24,7 @@ from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
     "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout",
-    "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Role", "Rollout", "Seat", "SingleEnv", "Step", "Streams",
-    "Transition", "VectorView", "World", "as_policies", "begin", "choice", "integer", "join", "number", "picture", "select",
-    "updated", "vector",
+    "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Replicas", "Role", "Rollout",
+    "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView", "World", "as_policies", "begin", "choice",
+    "integer", "join", "number", "picture", "select", "updated", "vector",
 ]  # fmt: skip

@@ -291,6 +291,10 @@ class Population(ABC, Generic[S]):
 
     @property
     def state(self) -> S:
+        return self._begun()
+
+    def _begun(self) -> S:
+        """What `_state` holds, an object of its own at each moment; raises ResetNeeded before the first reset."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded(f"call reset() before using {self.name}")
         return self._state
@@ -468,7 +472,7 @@ class Population(ABC, Generic[S]):
                 )
             if self._turn != 0 and not where.all():
                 raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
-            before = self.state
+            self._begun()
         self._settle()
         if seed is not None or self.streams is None:
             self.streams = Streams(seed, self.purpose)
@@ -490,12 +494,16 @@ class Population(ABC, Generic[S]):
             self._turn = 0
             self.terminated = np.zeros(self.num_envs, np.bool_)
             self.truncated = np.zeros(self.num_envs, np.bool_)
-            self._state = self.initial()
+            where = None
         else:
             self.terminated = self.terminated & ~where
             self.truncated = self.truncated & ~where
-            self._state = select(where, self.initial(), before)
+        self._begin_state(where)
         return self.observe(), self._tell({}, np.ones(self.num_envs, np.bool_) if where is None else where.copy())()
+
+    def _begin_state(self, where: Array | None) -> None:
+        """Draw the initial state of the replicas `where` bool[B]; None: of all."""
+        self._state = self.initial() if where is None else select(where, self.initial(), self._begun())
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""
@@ -618,7 +626,7 @@ class Population(ABC, Generic[S]):
         frozen = self.terminated | self.truncated
         if frozen.any() and frozen.all():
             raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
-        return self.state, frozen
+        return self._begun(), frozen
 
     def _marked(self, where: Any) -> Array:
         where = array_of("where", where)
@@ -710,14 +718,14 @@ class Rollout:
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # What the last step returned, unless something else has happened since.
-        observation = self._shown[1] if self._shown[0] is env.state else env.observe()
+        observation = self._shown[1] if self._shown[0] is env._state else env.observe()
         seen = {turn[0]: observation} if single else observation
         actions = dict(given or {})
         for role in turn:
             if role not in actions:
                 actions[role] = policies[role].act(seen[role], env.action_mask(role))
         step = env.step(actions[turn[0]] if single else actions)
-        self._shown = (env.state, step.observation)
+        self._shown = (env._state, step.observation)
         for role in turn:
             if role in policies:
                 self._open[role] = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))

@@ -12,6 +12,7 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from taciturn.envs.core.compiled import Replicas
 from taciturn.envs.core.info import Info, latest, masked, overlaid
 from taciturn.envs.core.population import Population, Step
 from taciturn.envs.core.render import RENDER_MODES, Renderer
@@ -93,6 +94,10 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         return observation[0, 0], self._told(info)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
+        if isinstance(self.population, Replicas) and self.population.alone:
+            played = self.population.step_alone(action)
+            self._renderer.update()
+            return played
         step = self.population.step(array_of("action", action)[None, None])
         self._renderer.update()
         reward, terminated, truncated = step.reward[0, 0], step.terminated[0], step.truncated[0]

@@ -67,13 +67,13 @@ Version history
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, Transition, World, updated
+from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, World
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition, practice_data
 from taciturn.envs.federated_training.reward_curve import (
@@ -85,6 +85,8 @@ from taciturn.envs.federated_training.reward_curve import (
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
+from taciturn.envs.round_stopping.world import observe as observe_session
+from taciturn.envs.round_stopping.world import tell as tell_session
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, shown
 
 __all__ = [
@@ -127,18 +129,30 @@ class Params(round_stopping.Params):
 
 @dataclass(frozen=True)
 class State(round_stopping.State):
-    """B training sessions, and the model of each server."""
+    """A training session, and the model of its server; seen from outside, each field leads with [B]."""
 
-    samples: Ints  # int64[B, M, n]: each client's rows of the training set, padded with -1
-    parameters: Array  # float32[B, D]: the server's
-    loss: Floats  # float64[B]: held-out cross-entropy of `parameters`, in nats
-    accuracy: Floats  # float64[B]: held-out
+    samples: Ints  # [M, n]: each client's rows of the training set, padded with -1
+    parameters: Array  # float32[D]: the server's
+    loss: Floats  # held-out cross-entropy of `parameters`, in nats
+    accuracy: Floats  # held-out
+
+
+def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    observe_session(state, arrays, params, agent, out)
+    out[5] = state.loss
+
+
+def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    tell_session(state, arrays, params, info)
+    info.test_loss, info.test_accuracy = state.loss, state.accuracy
 
 
 class FederatedTraining(RoundStopping):
     __doc__ = __doc__
     name = "federated_training"
     params: Params
+    state_type: ClassVar[Any] = State
+    observe_one, tell = staticmethod(observe), staticmethod(tell)
 
     def __init__(self, params: Params, num_envs: int = 1) -> None:
         self.data = _load(params.data)
@@ -165,20 +179,27 @@ class FederatedTraining(RoundStopping):
         """Learners practise on held-out images: what they learned from the clients' would be in no ledger."""
         return replace(self.params, data=practice_data(self.data))
 
-    def initial(self) -> State:
+    def arrays(self) -> dict[str, Array]:
+        clients = self.params.num_clients
+        return super().arrays() | {
+            "samples": np.zeros((clients, -(-len(self.data.train_y) // clients)), np.int64),
+            "parameters": np.zeros(self.classifier.num_parameters, np.float32),
+        }
+
+    def begun(self, where: Bools) -> None:
         p, replicas = self.params, range(self.num_envs)
         samples = [
             partition(self.data.train_y, p.num_clients, self.stream("partition"), p.concentration) for _ in replicas
         ]
         parameters = np.stack([self.classifier.initial(self.stream("parameters")) for _ in replicas])
         loss, accuracy = self.classifier.evaluate(parameters, self.data.test_x, self.data.test_y)
-        fresh = super().initial()
-        session = {f.name: getattr(fresh, f.name) for f in fields(fresh)}
-        return State(
-            **session, samples=self.private(np.stack(samples)), parameters=parameters, loss=loss, accuracy=accuracy
-        )
+        drawn = {
+            "samples": self.private(np.stack(samples)), "parameters": parameters, "loss": loss, "accuracy": accuracy,
+        }  # fmt: skip
+        for name, values in drawn.items():
+            self.column(name)[where] = values[where]
 
-    def upload(self, state: State, who: Bools) -> tuple[Array, Bools]:
+    def upload(self, who: Bools) -> tuple[Array, Bools]:
         """Train the clients whose updates arrived in the current round of the replicas `who` bool[B], and send their updates.
 
         Returns:
@@ -186,11 +207,11 @@ class FederatedTraining(RoundStopping):
         """
         p, shape = self.params, (self.num_envs, self.params.num_clients)
         place = self.stream("arrivals").random(shape).argsort(-1).argsort(-1)
-        senders = (place < state.received[:, None]) & who[:, None]
+        senders = (place < self.column("received")[:, None]) & who[:, None]
         replica, client = np.nonzero(senders)
         trained = self.classifier.local_update(
-            state.parameters[replica], self.data.train_x, self.data.train_y,
-            epoch_order(state.samples[replica, client], p.epochs, self.stream("training")),
+            self.column("parameters")[replica], self.data.train_x, self.data.train_y,
+            epoch_order(self.column("samples")[replica, client], p.epochs, self.stream("training")),
             learning_rate=p.learning_rate, batch_size=p.batch_size,
         )  # fmt: skip
         if p.clip_norm is not None:
@@ -200,40 +221,29 @@ class FederatedTraining(RoundStopping):
         updates[replica, client] = trained
         return self.channels["update"].send(updates, senders, None if p.clip_norm is None else 2 * p.clip_norm, norm=2)
 
-    def aggregate(self, state: round_stopping.State, closes: Bools) -> tuple[State, Floats]:
-        assert isinstance(state, State)
-        who = closes & ~self.done & (state.received > 0)
+    def between(self, live: Bools) -> None:
+        """Train and aggregate in the rounds that close; a round earns what the held-out loss has fallen."""
+        gain = self.column("gain")
+        gain[live] = 0.0
+        who = live & self.column("closes") & (self.column("received") > 0)
         if not who.any():
-            return state, np.zeros(self.num_envs)
-        updates, delivered = self.upload(state, who)
-        sizes = (state.samples >= 0).sum(-1) if self.params.weighting == "samples" else 1
-        parameters, loss, accuracy = state.parameters.copy(), state.loss.copy(), state.accuracy.copy()
+            return
+        updates, delivered = self.upload(who)
+        parameters, loss, accuracy, samples = map(self.column, ("parameters", "loss", "accuracy", "samples"))
+        sizes = (samples >= 0).sum(-1) if self.params.weighting == "samples" else 1
         parameters[who] = federated_average(parameters[who], updates[who], (delivered * sizes)[who])
+        before = loss[who]
         loss[who], accuracy[who] = self.classifier.evaluate(parameters[who], self.data.test_x, self.data.test_y)
-        return updated(state, parameters=parameters, loss=loss, accuracy=accuracy), state.loss - loss
+        gain[who] = before - loss[who]
 
-    def transition(self, state: round_stopping.State, actions: dict[str, Array]) -> Transition[round_stopping.State]:
-        new, reward, terminated, truncated, info = super().transition(state, actions)
-        # Updates that arrived before the end of the session cut their round off were sent nevertheless.
-        cut = terminated & ~self.done & (new.received > 0)
+    def ended(self, where: Bools) -> None:
+        """Updates that arrived before the end of the session cut their round off were sent nevertheless."""
+        cut = where & (self.column("received") > 0)
         if cut.any():
-            assert isinstance(new, State)
-            self.upload(new, cut)
-        return new, reward, terminated, truncated, info
+            self.upload(cut)
 
     def empty_info(self) -> dict[str, Any]:
         return super().empty_info() | {"test_loss": 0.0, "test_accuracy": 0.0}
-
-    def step_info(
-        self, after: round_stopping.State, new: round_stopping.State, closes: Bools, earned: Floats, complete: Bools
-    ) -> dict[str, Any]:
-        assert isinstance(new, State)
-        info = super().step_info(after, new, closes, earned, complete)
-        return info | {"test_loss": new.loss, "test_accuracy": new.accuracy}
-
-    def fields(self, state: round_stopping.State) -> dict[str, Array]:
-        assert isinstance(state, State)
-        return super().fields(state) | {"test_loss": state.loss}
 
     @property
     def state(self) -> State:

@@ -282,7 +282,7 @@ def compiled() -> Any:
     try:
         import numba
     except ImportError as error:
-        raise ImportError("the compiled loop needs numba: run pip install '.[fast]' in a clone of taciturn") from error
+        raise ImportError("the compiled loop needs numba: run pip install numba") from error
     return numba.njit(_kernel)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from taciturn.validation import MOST_ARMS, Floats, Ints, integer, number, vector
 
-__all__ = ["Completions", "Evaluation", "Hyperbolic", "Model", "binomial_rows", "evaluate", "parameters", "some_finish"]
+__all__ = ["Evaluation", "Hyperbolic", "Model", "binomial_rows", "evaluate", "parameters", "some_finish"]
 
 
 @dataclass(frozen=True)
@@ -89,37 +89,6 @@ def some_finish(computing: Ints, probability: float) -> Floats:
     if probability == 1.0:
         return (computing > 0).astype(np.float64)
     return -np.expm1(computing * np.log1p(-probability))
-
-
-class Completions:
-    """A sampler of Binomial(u, p), the number of u computing clients that finish in a slot, for many u at once.
-
-    It inverts the distribution function, which is cheap because few finish in a slot; where many may, it uses NumPy's sampler.
-    """
-
-    def __init__(self, num_clients: int, probability: float) -> None:
-        self.probability = probability
-        self.table: Floats | None = None
-        # If the mean is below 2, more than 24 completions have a probability below 2^-53, the resolution of a uniform double.
-        if num_clients * probability < 2 and num_clients <= 100_000:
-            computing, width = np.arange(num_clients + 1), min(num_clients, 24)
-            rows = np.cumsum(binomial_rows(computing, probability, width), axis=1)
-            rows[np.arange(width + 1) >= computing[:, None]] = 1.0
-            self.table = np.ascontiguousarray(rows.T)
-
-    def draw(self, computing: Ints, rng: np.random.Generator) -> Ints:
-        """Completions int64[B] among `computing` int64[B] clients."""
-        if self.table is None:
-            return rng.binomial(computing, self.probability)
-        uniform = rng.random(computing.shape)
-        above = uniform >= self.table[0].take(computing)
-        finished, some = above.astype(np.int64), np.flatnonzero(above)
-        for row in self.table[1:]:
-            if not some.size:
-                break
-            some = some[uniform[some] >= row[computing[some]]]
-            finished[some] += 1
-        return finished
 
 
 class Evaluation(NamedTuple):

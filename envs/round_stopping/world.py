@@ -66,19 +66,20 @@ Version history
     v0: first version.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, Population, Role, Transition, World, updated
+from taciturn.envs.core import Layout, Replicas, Role, World
+from taciturn.envs.core.counter_streams import binomial, invert_binomial, pareto, uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping import drawing
 from taciturn.envs.round_stopping.model import (
-    Completions,
     Evaluation,
     Hyperbolic,
     Model,
@@ -94,6 +95,9 @@ __all__ = [
 ]  # fmt: skip
 
 STOP, WAIT = 0, 1
+UPLOADS, COMPUTING = 0, 1
+LEAST = 1e-7  # mass at 0 from which a binomial is found by one search
+CLOSED = ("updates", "slots", "duration", "round_reward", "complete")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,49 +140,185 @@ class Params(Model):
 
 @dataclass(frozen=True)
 class State:
-    """B training sessions."""
+    """A training session; seen from outside, each field leads with [B]."""
 
-    received: Ints  # int64[B]: k
-    queued: Ints  # int64[B]: beta
-    slots: Floats  # float64[B]: of this round
-    total_slots: Floats  # float64[B]: of all rounds
-    rounds: Ints  # int64[B]: closed
-    updates: Ints  # int64[B]: in closed rounds
-    closed_slots: Floats  # float64[B]: of closed rounds
-    earned: Floats  # float64[B]: reward of closed rounds
-    clock: Floats  # float64[B]: time so far
-    finish: Floats  # float64[B, M], sorted: when each client finishes computing, in slots of this round (Pareto; else [B, 0])
-    upload: Floats  # float64[B]: when the upload in progress ends (Pareto; inf if there is none)
-
-
-def geometric_slot(
-    received: Ints, queued: Ints, model: Model, completions: Completions, uploads: np.random.Generator,
-    computing: np.random.Generator,
-) -> tuple[Ints, Ints]:  # fmt: skip
-    """One slot of the Markov chain of section 3.1: (k, beta) after it, int64[B] each."""
-    uploaded = (uploads.random(received.shape) < model.upload_probability) & (queued > 0)
-    finished = completions.draw(model.num_clients - received - queued, computing)
-    return received + uploaded, queued - uploaded + finished
+    received: Ints  # k
+    queued: Ints  # beta
+    slots: Floats  # of this round
+    total_slots: Floats  # of all rounds
+    rounds: Ints  # closed
+    updates: Ints  # in closed rounds
+    closed_slots: Floats  # of closed rounds
+    earned: Floats  # reward of closed rounds
+    clock: Floats  # time so far
+    upload: Floats  # when the upload in progress ends, in slots of this round (Pareto; inf if there is none)
+    finish: Floats  # [M], sorted: when each client finishes computing, in slots of this round (Pareto; else [0])
+    ends: Bools  # of the last turn: whether the server stopped, or had all updates;
+    complete: Bools  # whether it had them all;
+    closes: Bools  # whether a round was closed,
+    gain: Floats  # its R(k),
+    closed_updates: Ints  # its updates,
+    round_slots: Floats  # and its slots
+    before: Floats  # the time when the turn began
 
 
-def pareto(law: tuple[float, float], size: int | tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Pareto variates with (shape, scale): P(X > x) = (scale / x)^shape for x >= scale (section 3.4.2)."""
-    shape, scale = law
-    return scale * (1.0 + rng.pareto(shape, size))
+class Constants(NamedTuple):
+    """What the functions of a session know as `params`."""
+
+    num_clients: int
+    broadcast_time: float
+    slot_time: float
+    upload_probability: float
+    compute_probability: float
+    rewards: Floats  # [M + 1]
+    nobody: Floats  # [M + 1]: (1 - p)^u, the probability that none of u clients finishes in a slot
+    horizon: float
+    price: float
+    session: bool  # not the Lagrangian objective
+    pareto: bool
+    transmission: tuple[float, float]
+    computing: tuple[float, float]
 
 
-def pareto_event(state: State, params: Params, uploads: np.random.Generator) -> tuple[Ints, Ints, Floats, Floats]:
-    """Wait for the next completion or upload: (k, beta, slots of the round, end of the upload in progress), each [B]."""
-    size, clients = state.finish.shape
+# One session, as `taciturn.envs.core.compiled.Replicas` says. `UPLOADS` and `COMPUTING` are its sources of random numbers.
+
+
+def completions(computing: int, params: Any, rng: Any) -> int:
+    """How many of the `computing` clients finish in a slot, Binomial(u, p)."""
+    none = params.nobody[computing]
+    if none < LEAST:
+        return binomial(computing, params.compute_probability, rng, COMPUTING)
+    return invert_binomial(uniform(rng, COMPUTING), computing, params.compute_probability, none)
+
+
+def slot(state: Any, params: Any, rng: Any) -> None:
+    """One slot of the Markov chain of section 3.1."""
+    uploaded = uniform(rng, UPLOADS) < params.upload_probability and state.queued > 0
+    finished = completions(params.num_clients - state.received - state.queued, params, rng)
+    if uploaded:
+        state.received += 1
+        state.queued -= 1
+    state.queued += finished
+    state.slots += 1.0
+
+
+def event(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Wait for the next completion or upload (section 3.4.2)."""
+    shape, scale = params.transmission
     done = state.received + state.queued
-    padded = np.minimum(done, clients - 1)
-    completion = np.where(done < clients, state.finish[np.arange(size), padded], np.inf)
+    completion = arrays.finish[done] if done < params.num_clients else math.inf
     computed = completion <= state.upload
-    now = np.minimum(completion, state.upload)
-    received, queued = state.received + ~computed, state.queued + np.where(computed, 1, -1)
-    start = np.where(computed, state.queued == 0, queued > 0)
-    under_way = np.where(queued == 0, np.inf, state.upload)
-    return received, queued, now, np.where(start, now + pareto(params.transmission, size, uploads), under_way)
+    state.slots = min(completion, state.upload)
+    if computed:
+        begins = state.queued == 0
+        state.queued += 1
+    else:
+        state.received += 1
+        state.queued -= 1
+        begins = state.queued > 0
+        state.upload = math.inf
+    if begins:
+        state.upload = state.slots + pareto(shape, scale, rng, UPLOADS)
+
+
+def new_round(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Nothing is received yet, and every client computes."""
+    state.received, state.queued, state.slots, state.upload = 0, 0, 0.0, math.inf
+    if params.pareto:
+        # Pareto times in ascending order, by those of uniform numbers in descending order (Bentley & Saxe 1980).
+        (shape, scale), largest = params.computing, 1.0
+        for client in range(params.num_clients):
+            largest *= (1.0 - uniform(rng, COMPUTING)) ** (1.0 / (params.num_clients - client))
+            arrays.finish[client] = scale * largest ** (-1.0 / shape)
+
+
+def time_of(state: Any, params: Any) -> float:
+    """The time that rounds and slots have taken."""
+    return float(state.rounds * params.broadcast_time + state.total_slots * params.slot_time)
+
+
+def limit(params: Any) -> float:
+    """The horizon, with room for the rounding of the clock."""
+    return float(params.horizon * (1.0 + 1e-12))
+
+
+def wait(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Let time pass: one slot, or until the next event."""
+    before = state.slots
+    if params.pareto:
+        event(state, arrays, params, rng)
+    else:
+        slot(state, params, rng)
+    state.total_slots += state.slots - before
+    state.clock = time_of(state, params)
+
+
+def decide(state: Any, stops: bool, params: Any) -> None:
+    """Whether the round ends, and closes within the session; and what it earns then."""
+    state.complete = state.received == params.num_clients
+    state.ends = stops or state.complete
+    state.closes = state.ends and (not params.session or state.clock + params.broadcast_time <= limit(params))
+    state.gain = params.rewards[state.received] if state.closes else 0.0
+
+
+def act(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """The server stops or waits."""
+    state.before = state.clock
+    if actions[0] == WAIT:
+        wait(state, arrays, params, rng)
+    decide(state, actions[0] != WAIT, params)
+
+
+def close(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Record a round that earns `gain`, and begin the next."""
+    state.closed_updates, state.round_slots = state.received, state.slots
+    state.rounds += 1
+    state.updates += state.received
+    state.closed_slots += state.slots
+    state.earned += state.gain
+    new_round(state, arrays, params, rng)
+    state.clock = time_of(state, params)
+
+
+def settle(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Close the round, if it closes, and pay for it; (terminated, truncated)."""
+    if state.closes:
+        close(state, arrays, params, rng)
+    if not params.session:
+        length = state.round_slots * params.slot_time + params.broadcast_time
+        reward[0] = state.gain - params.price * length if state.closes else 0.0
+        return state.closes, False
+    # The session ends when no further round can close within the horizon.
+    over = state.clock + min(params.slot_time, params.broadcast_time) > limit(params) or (
+        state.ends and not state.closes
+    )
+    if over:
+        state.clock = params.horizon
+    reward[0] = state.gain - params.price * (state.clock - state.before)
+    return over, False
+
+
+def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    out[0] = state.received
+    out[1] = state.queued
+    out[2] = params.num_clients - state.received - state.queued
+    out[3] = state.slots
+    out[4] = params.horizon - state.clock if params.session else 0.0
+
+
+def rate(state: Any, params: Any) -> float:
+    """Reward of the closed rounds divided by their duration; 0 before the first."""
+    if state.rounds == 0:
+        return 0.0
+    return float(state.earned / (state.rounds * params.broadcast_time + state.closed_slots * params.slot_time))
+
+
+def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    info.rate_so_far, info.messages = rate(state, params), state.updates + state.received
+    if state.closes:
+        info.updates, info.slots, info.round_reward = state.closed_updates, state.round_slots, state.gain
+        info.duration = state.round_slots * params.slot_time + params.broadcast_time
+        info.complete = state.complete
 
 
 def rate_of_best_count(params: Params) -> float:
@@ -197,19 +337,18 @@ def rate_of_best_count(params: Params) -> float:
     return max(0.0, float((params.rewards / (slots * params.slot_time + params.broadcast_time)).max()))
 
 
-def rate(state: State, model: Model) -> Floats:
-    """Reward of the closed rounds divided by their duration, [B]; 0 before the first."""
-    time = state.rounds * model.broadcast_time + state.closed_slots * model.slot_time
-    return state.earned / np.where(state.rounds > 0, time, 1.0)
-
-
-class RoundStopping(Population[State]):
+class RoundStopping(Replicas[State]):
     __doc__ = __doc__
     name = "round_stopping"
     params: Params
     clock_unit = "second"
     aliases: Mapping[str, str] = {"time_budget": "horizon"}
     hidden_state = frozenset({"finish", "upload"})
+    state_type: ClassVar[Any] = State
+    sources = ("uploads", "computing")
+    told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(CLOSED, "closes")
+    begin, said, heard = staticmethod(new_round), staticmethod(act), staticmethod(settle)
+    observe_one, tell = staticmethod(observe), staticmethod(tell)
 
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
@@ -220,115 +359,32 @@ class RoundStopping(Population[State]):
         up_to: dict[str, float] = dict.fromkeys(("received", "queued", "computing"), p.num_clients)
         up_to |= {"slots": p.horizon / p.slot_time, "time_left": p.horizon}
         layout = Layout(**{name: (1, 0, most) for name, most in up_to.items()})
-        self.completions = Completions(p.num_clients, p.compute_probability)
         return (Role("server", 1, layout, gymnasium.spaces.Discrete(2)),)
 
-    def initial(self) -> State:
-        whole, real = np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs)
-        return State(
-            received=whole, queued=whole, slots=real, total_slots=real, rounds=whole, updates=whole, closed_slots=real,
-            earned=real, clock=real, finish=self.new_finish(self.num_envs), upload=np.full(self.num_envs, np.inf),
-        )  # fmt: skip
-
-    def new_finish(self, size: int) -> Floats:
-        """When the clients of `size` new rounds finish computing: float64[size, M], sorted (Pareto; else [size, 0])."""
-        if self.params.time_law == "geometric":
-            return np.zeros((size, 0))
-        return np.sort(pareto(self.params.computing, (size, self.params.num_clients), self.stream("computing")), axis=1)
-
-    def wait(self, state: State, waits: Bools) -> State:
-        """Let time pass in the replicas `waits` bool[B]: one slot, or until the next event."""
+    def constants(self) -> Constants:
         p = self.params
-        if p.time_law == "geometric":
-            streams = self.stream("uploads"), self.stream("computing")
-            received, queued = geometric_slot(state.received, state.queued, p, self.completions, *streams)
-            slots, upload = state.slots + waits, state.upload
-        else:
-            received, queued, slots, upload = pareto_event(state, p, self.stream("uploads"))
-            slots, upload = np.where(waits, slots, state.slots), np.where(waits, upload, state.upload)
-        total = state.total_slots + (slots - state.slots)
-        return updated(
-            state, received=np.where(waits, received, state.received), queued=np.where(waits, queued, state.queued),
-            slots=slots, total_slots=total, upload=upload, clock=state.rounds * p.broadcast_time + total * p.slot_time,
+        with np.errstate(under="ignore"):
+            nobody = np.power(1.0 - p.compute_probability, np.arange(p.num_clients + 1.0))
+        pairs = [(float(shape), float(scale)) for shape, scale in (p.transmission, p.computing)]
+        return Constants(
+            p.num_clients, float(p.broadcast_time), float(p.slot_time), float(p.upload_probability),
+            float(p.compute_probability), p.rewards, nobody, float(p.horizon), float(p.price),
+            p.objective != "lagrangian", p.time_law == "pareto", *pairs,
         )  # fmt: skip
 
-    def aggregate(self, state: State, closes: Bools) -> tuple[State, Floats]:
-        """Aggregate the updates of the rounds that close, `closes` bool[B]: the state after it, and R(k), float64[B] (0 elsewhere)."""
-        return state, np.where(closes, self.params.rewards[state.received], 0.0)
-
-    def close(self, state: State, closes: Bools, reward: Floats) -> State:
-        """Record the rounds that close, `closes` bool[B], with their `reward` [B], and begin the next ones."""
-        p, who = self.params, np.flatnonzero(closes)
-
-        def put(array: Array, values: Any) -> Array:
-            array = array.copy()
-            array[who] = values
-            return array
-
-        rounds = state.rounds[who] + 1
-        return updated(
-            state, received=put(state.received, 0), queued=put(state.queued, 0), slots=put(state.slots, 0.0),
-            rounds=put(state.rounds, rounds), updates=put(state.updates, state.updates[who] + state.received[who]),
-            closed_slots=put(state.closed_slots, state.closed_slots[who] + state.slots[who]),
-            earned=state.earned + reward,
-            clock=put(state.clock, rounds * p.broadcast_time + state.total_slots[who] * p.slot_time),
-            finish=put(state.finish, self.new_finish(who.size)) if state.finish.size else state.finish,
-            upload=put(state.upload, np.inf),
-        )  # fmt: skip
-
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
-        p, limit = self.params, self.params.horizon * (1 + 1e-12)
-        waits = actions["server"][:, 0] == WAIT
-        after = self.wait(state, waits)
-        complete = after.received == p.num_clients
-        ends = ~waits | complete
-        session = p.objective != "lagrangian"
-        closes = ends & (after.clock + p.broadcast_time <= limit) if session else ends
-        earned, new = np.zeros(self.num_envs), after
-        if closes.any():
-            after, earned = self.aggregate(after, closes)
-            new = self.close(after, closes, earned)
-        if session:
-            # The session ends when no further round can close within the horizon.
-            terminated = (new.clock + min(p.slot_time, p.broadcast_time) > limit) | (ends & ~closes)
-            new = updated(new, clock=np.where(terminated, p.horizon, new.clock))
-            reward = earned - p.price * (new.clock - state.clock)
-        else:
-            reward = np.where(closes, earned - p.price * (after.slots * p.slot_time + p.broadcast_time), 0.0)
-            terminated = closes
-        info = partial(self.step_info, after, new, closes, earned, complete)
-        return new, {"server": reward[:, None]}, terminated, np.zeros(self.num_envs, np.bool_), info
+    def arrays(self) -> dict[str, Array]:
+        return {"finish": np.zeros(self.params.num_clients if self.params.time_law == "pareto" else 0)}
 
     def empty_info(self) -> dict[str, Any]:
-        closed = {"updates": 0, "slots": 0.0, "duration": 0.0, "round_reward": 0.0, "complete": False}
-        return {"rate_so_far": 0.0, "messages": 0} | closed
-
-    def step_info(self, after: State, new: State, closes: Bools, earned: Floats, complete: Bools) -> dict[str, Any]:
-        """The info of a step, [B] each; entries that describe a closed round are masked by `closes`."""
-        p = self.params
-        closed = {
-            "updates": after.received, "slots": after.slots, "duration": after.slots * p.slot_time + p.broadcast_time,
-            "round_reward": earned, "complete": complete,
-        }  # fmt: skip
-        info: dict[str, Any] = {"rate_so_far": rate(new, p), "messages": new.updates + new.received}
-        return info | closed | {f"_{key}": closes for key in closed}
-
-    def fields(self, state: State) -> dict[str, Array]:
-        """The fields of the server's observation, [B] each."""
-        p = self.params
-        return {
-            "received": state.received,
-            "queued": state.queued,
-            "computing": p.num_clients - state.received - state.queued,
-            "slots": state.slots,
-            "time_left": np.zeros(self.num_envs) if p.objective == "lagrangian" else p.horizon - state.clock,
-        }
-
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        return self.roles[role].layout.pack(**{name: value[:, None] for name, value in self.fields(state).items()})
+        return {"rate_so_far": 0.0, "messages": 0} | dict(zip(CLOSED, (0, 0.0, 0.0, 0.0, False), strict=True))
 
     def clock(self) -> Array:
         return self.state.clock
+
+    def rate(self) -> Floats:
+        """Reward of the closed rounds divided by their duration, [B]; 0 before the first."""
+        rate: Floats = self.told()["rate_so_far"]
+        return rate
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         s = self.state
@@ -336,7 +392,7 @@ class RoundStopping(Population[State]):
             "reward": lambda: s.earned,
             "rounds": lambda: s.rounds,
             "updates": lambda: s.updates + s.received,
-            "rate": lambda: rate(s, self.params),
+            "rate": self.rate,
         }
 
     def outcome(self) -> dict[str, Array]:
@@ -345,7 +401,7 @@ class RoundStopping(Population[State]):
         s, p = self.state, self.params
         rounds = np.where(s.rounds > 0, s.rounds, np.nan)
         return {
-            "rate": rate(s, p), "reward": s.earned.copy(), "rounds": s.rounds.astype(np.float64),
+            "rate": self.rate(), "reward": s.earned.copy(), "rounds": s.rounds.astype(np.float64),
             "mean_duration": (s.closed_slots * p.slot_time) / rounds + p.broadcast_time,
             "mean_updates": s.updates / rounds, "messages": (s.updates + s.received).astype(np.float64),
         }  # fmt: skip

@@ -280,7 +280,7 @@ def _walk_block_loop(place: Array, uniform: Array, indptr: Array, indices: Array
 
 @lru_cache(1)
 def walker() -> Callable[..., int]:
-    """`walk_block`, compiled if numba (extra `fast`) is installed; results are bit-identical."""
+    """`walk_block`, compiled if numba is installed; results are bit-identical."""
     try:
         import numba
     except ImportError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.round_stopping.model import parameters
-from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, State
+from taciturn.envs.round_stopping.world import STOP, WAIT, Params, RoundStopping, settle
 from taciturn.policies.base import Learner
 from taciturn.policies.families.round_stopping import StoppingRule
 from taciturn.policies.learned.training import (
@@ -32,16 +32,16 @@ def training_params(params: Params, broadcasts: float) -> Params:
     return Params(**parameters(params), **clocks, objective="rate", horizon=broadcasts * params.broadcast_time)
 
 
+def settle_per_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    over = settle(state, arrays, params, rng, reward)
+    reward[0] = state.gain - params.price * (state.clock - state.before)
+    return over
+
+
 class PaidPerSlot(RoundStopping):
     """The Lagrangian objective with time charged slot by slot instead of at the end: the same return, with less delay."""
 
-    def transition(self, state: State, actions: dict[str, Array]) -> Any:
-        new, _, terminated, truncated, told = super().transition(state, actions)
-        info = told() if callable(told) else told
-        closes, price = info["_round_reward"], self.params.lambda_
-        time = (new.total_slots - state.total_slots) * self.params.slot_time + closes * self.params.broadcast_time
-        reward = np.where(closes, info["round_reward"], 0.0) - price * time
-        return new, {"server": reward[:, None]}, terminated, truncated, info
+    heard = staticmethod(settle_per_slot)
 
 
 class LearnedStopping(ModelLearner):

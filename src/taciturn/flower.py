@@ -11,12 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from taciturn.agents import bring
-from taciturn.envs.core import Rollout, Transition, as_policies, begin, choice, integer, number, updated
-from taciturn.envs.round_stopping.world import STOP, Params, RoundStopping, State, round_stopping_v0
-from taciturn.validation import Array, Bools, missing_extra
+from taciturn.envs.core import Rollout, as_policies, begin, choice, integer, number
+from taciturn.envs.core.counter_streams import uniform
+from taciturn.envs.round_stopping.world import UPLOADS, WAIT, Params, RoundStopping, decide, round_stopping_v0, time_of
+from taciturn.validation import Array, missing_extra
 
 try:
     from flwr.app import MessageType
@@ -179,25 +178,20 @@ class Session(RoundStopping):
     """The round-stopping world, one replica, in which Flower's replies arrive."""
 
     arrivals: VirtualArrivals | RealArrivals
+    compile = False
 
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
-        if self.arrivals.exhausted:
-            actions = {"server": np.full((1, 1), STOP)}
-        return super().transition(state, actions)
-
-    def wait(self, state: State, waits: Bools) -> State:
-        p, arrivals = self.params, self.arrivals
+    def said(self, state: Any, arrays: Any, actions: Array, params: Any, rng: Array) -> None:
+        arrivals, before = self.arrivals, state.slots
+        state.before = state.clock
         # Drawn whether it is needed or not, as in the world, so that a seed has the same luck there and here.
-        uploads = bool(self.stream("uploads").random() < p.upload_probability)
-        if not waits[0]:
-            return state
-        arrivals.wait(uploads)
-        slots = np.array([arrivals.slots])
-        total = state.total_slots + (slots - state.slots)
-        return updated(
-            state, received=np.array([len(arrivals.received)]), queued=np.array([len(arrivals.queue)]), slots=slots,
-            total_slots=total, clock=state.rounds * p.broadcast_time + total * p.slot_time,
-        )  # fmt: skip
+        uploads = actions[0] == WAIT and uniform(rng, UPLOADS) < params.upload_probability
+        waits = actions[0] == WAIT and not arrivals.exhausted
+        if waits:
+            arrivals.wait(uploads)
+            state.received, state.queued, state.slots = len(arrivals.received), len(arrivals.queue), arrivals.slots
+            state.total_slots += state.slots - before
+            state.clock = time_of(state, params)
+        decide(state, not waits, params)
 
 
 class StoppedGrid:

@@ -44,8 +44,8 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 # Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
 LIBRARIES = {
-    "numpy": "", "scipy": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench", "scikit-learn": "data",
-    "numba": "fast", "torch": "rl", "stable-baselines3": "rl", "dp-accounting": "accounting",
+    "numpy": "", "scipy": "", "numba": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench", "scikit-learn": "data",
+    "torch": "rl", "stable-baselines3": "rl", "dp-accounting": "accounting",
 }  # fmt: skip
 
 

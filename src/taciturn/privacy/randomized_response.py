@@ -217,7 +217,7 @@ class KaryRandomizedResponse(Mechanism):
                 f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or not be given beside budget {budget!r}, not {shown(epsilon)}"
             )
         if num_values is None:
-            raise ValueError("KaryRandomizedResponse must have num_values, the number of values M >= 2")
+            raise ValueError("num_values must be given, the number of values M >= 2, not None")
         budget = checks.level("budget", budget)
         self._set(budget=budget, epsilon=math.log1p(budget))
         self._set(num_values=integer("num_values", num_values, at_least=2, at_most=checks.MOST))

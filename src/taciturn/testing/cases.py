@@ -213,7 +213,18 @@ def fingerprint(population: Population[Any]) -> bytes:
     inner = population.inner if isinstance(population, Controlled) else population
     channels = {name: (channel.everyone, channel.each) for name, channel in inner.channels.items()}
     ends = [population.terminated, population.truncated, inner.terminated, inner.truncated]
-    return pickle.dumps([inner.state, inner.streams, channels, ends, inner.turn, inner.params, ledger_state(inner)])
+    return pickle.dumps(
+        [
+            inner.state,
+            inner.streams,
+            getattr(inner, "_rngs", None),
+            channels,
+            ends,
+            inner.turn,
+            inner.params,
+            ledger_state(inner),
+        ]
+    )
 
 
 def ledger_state(population: Population[Any]) -> Any:

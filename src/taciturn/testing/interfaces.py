@@ -332,11 +332,11 @@ def state_leaves_out_hidden_truth_unless_it_is_asked_for(case: Case) -> None:
     for name in known:
         if sizes[name]:
             other = np.where(np.isfinite(getattr(state, name)), 0.7 + 2.0 * getattr(state, name), 0.0)
-            population._state = dataclasses.replace(state, **{name: other})
-            env.truth_in_state = False
-            assert np.array_equal(env.state(), public) is (name in secret), name
-            env.truth_in_state = True
-            assert not np.array_equal(env.state(), whole), name
+            with mock.patch.object(type(population), "state", dataclasses.replace(state, **{name: other})):
+                env.truth_in_state = False
+                assert np.array_equal(env.state(), public) is (name in secret), name
+                env.truth_in_state = True
+                assert not np.array_equal(env.state(), whole), name
 
 
 @world_check(api=True)

@@ -1,17 +1,31 @@
 """Checks of the array form: what is refused changes nothing, replicas end apart, run length is the core's, private data pass the hook."""
 
+import contextlib
 import math
 import pickle
+import warnings
 from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 import taciturn
-from taciturn.envs.core import Array, ChannelConfig, Controlled, Played, Population, Rollout, Seat
+from taciturn.envs.core import (
+    Array,
+    ChannelConfig,
+    Controlled,
+    NotCompiled,
+    Played,
+    Population,
+    Replicas,
+    Rollout,
+    Seat,
+    compiled,
+)
 from taciturn.policies import Random
 from taciturn.testing.cases import (
     Case,
@@ -309,3 +323,105 @@ def agents_data_pass_the_hook(case: Case) -> None:
     assert drawn, f"{case.name} must pass what its agents privately observe through self.private"
     assert all(len(data) == 3 for data in drawn)
     np.testing.assert_equal(runs[0].metrics, runs[1].metrics)
+
+
+def is_compiled(case: Case) -> bool:
+    """Whether the world is written for one replica, and draws nothing but by its sources."""
+    population = case.population()
+    return isinstance(population, Replicas) and type(population).between is Replicas.between
+
+
+def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any]:
+    """All that happens in one replica, by actions that are the same in every population; runs that end begin again."""
+    (role,) = population.roles.values()
+    everything: list[Any] = [population.reset(seed=5)[0][replica]]
+    for step in range(steps):
+        role.action_space.seed(step)
+        action = np.asarray(role.action_space.sample())
+        actions = np.broadcast_to(action, (population.num_envs, role.num_agents, *action.shape))
+        played = population.step(actions)
+        told = {key: values[replica] for key, values in played.info.items()}
+        everything += [played.observation[replica], played.reward[replica], played.terminated[replica], told]
+        if played.terminated[replica] or played.truncated[replica]:
+            alone = np.arange(population.num_envs) == replica
+            everything.append(population.reset(where=alone)[0][replica])
+        elif population.done.all():
+            break
+    return everything
+
+
+@world_check(applies=is_compiled)
+def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
+    """Alone, among 7, among 1,000, and in a shard that begins later; compiled, uncompiled, and with both in turn."""
+    kind, params = case.world._population, case.population().params
+
+    def played(num_envs: int, replica: int, compile_from: float, first: int = 0) -> list[Any]:
+        with mock.patch.object(compiled, "COMPILE_FROM", compile_from):
+            return run_of(kind(params, num_envs, first), replica)
+
+    expected = played(1, 0, math.inf)
+    for num_envs, compile_from in ((1, 0), (1, 20), (7, 0), (7, math.inf), (1000, 0)):
+        np.testing.assert_equal(played(num_envs, 0, compile_from), expected)
+    expected = played(7, 5, math.inf)
+    for num_envs, replica, first in ((1000, 5, 0), (2, 1, 4), (1, 0, 5)):
+        np.testing.assert_equal(played(num_envs, replica, 0, first), expected)
+    with contextlib.suppress(AssertionError):
+        np.testing.assert_equal(played(7, 4, 0), expected)
+        raise RuntimeError("two replicas had the same luck")
+
+
+@world_check(applies=lambda case: is_compiled(case) and case.has_id)
+def a_replica_is_the_same_run_in_every_interface(case: Case) -> None:
+    """Gymnasium's single and vector forms, PettingZoo's, and arrays: seed 3, replica 0, of a world of one agent."""
+    rng, population = np.random.default_rng(0), case.population()
+    actions = [draw(population, rng) for _ in range(40)]
+    (role,) = population.roles
+    forms: dict[str, list[Any]] = {}
+
+    def note(form: str, observation: Any, reward: Any, over: Any) -> None:
+        forms.setdefault(form, []).append((np.asarray(observation).tolist(), float(reward), bool(over)))
+
+    single, vector, several = case.make(), case.vector_env(1), case.vector_env(3)
+    parallel, aec = case.parallel_env(), case.env()
+    every: tuple[Any, ...] = (single, vector, several, parallel, aec, population)
+    for form in every:
+        form.reset(seed=3)
+    for chosen_ in actions:
+        action = np.asarray(chosen_[role][0, 0])
+        observation, reward, terminated, truncated, _ = single.step(action)
+        note("single", observation, reward, terminated or truncated)
+        for name, env in (("vector", vector), ("several", several)):
+            stepped = env.step(np.stack([action] * env.num_envs))
+            note(name, stepped[0][0], stepped[1][0], stepped[2][0] or stepped[3][0])
+        parts = [part[f"{role}_0"] for part in parallel.step({f"{role}_0": action})[:4]]
+        note("parallel", parts[0], parts[1], parts[2] or parts[3])
+        aec.step(action)
+        last = aec.last()
+        note("aec", last[0], last[1], last[2] or last[3])
+        played = population.step(action[None, None])
+        note("array", played.observation[0, 0], played.reward[0, 0], population.done[0])
+        if population.done[0]:
+            break
+    assert len(forms["array"]) > 3
+    for name, noted in forms.items():
+        assert noted == forms["array"], name
+
+
+@world_check(applies=lambda case: isinstance(case.population(), Replicas))
+def a_world_is_compiled(case: Case) -> None:
+    """Nothing in it is beyond the compiler; a function that is says so, and the world plays on."""
+    population: Any = case.population(2)
+    with warnings.catch_warnings(), mock.patch.object(compiled, "COMPILE_FROM", 0):
+        warnings.simplefilter("error", NotCompiled)
+        population.reset(seed=0)
+        population.step(chosen(population, draw(population, np.random.default_rng(0)))).info  # noqa: B018
+        assert population._compiles is compiled.may_compile()
+
+        def broken(state: Any, arrays: Any, params: Any, info: Any) -> None:
+            info.messages = vars(state)
+
+        if compiled.may_compile():
+            other: Any = case.population(2)
+            other.tell = broken
+            with raises(NotCompiled, rf"{population.name} plays uncompiled: broken, line \d+ of populations.py: "):
+                other.reset(seed=0)

@@ -1,0 +1,98 @@
+"""Worlds written for one replica: when they are compiled, what they say if they cannot be, and copies of them."""
+
+import copy
+import pickle
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taciturn.envs import round_stopping_v0
+from taciturn.envs.core import NotCompiled, compiled
+from taciturn.envs.round_stopping.world import WAIT, RoundStopping
+
+FEW: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "horizon": 5.0}
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """Asks anew whether worlds may be compiled."""
+    compiled.may_compile.cache_clear()
+    yield
+    compiled.may_compile.cache_clear()
+
+
+def waited(population: RoundStopping, steps: int) -> Any:
+    for _ in range(steps):
+        population.step(np.full((population.num_envs, 1), WAIT))
+    return population.state
+
+
+def is_compiled(population: Any) -> bool:
+    return not hasattr(population._loop, "__code__")
+
+
+def test_a_world_is_compiled_once_enough_has_been_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 30)
+    population = round_stopping_v0.population(4, **FEW)
+    population.reset(seed=0)
+    found = []
+    for _ in range(10):
+        waited(population, 1)
+        found.append(is_compiled(population))
+    assert found == [False] * 6 + [True] * 4  # after 4 begun runs, and 7 turns of 4
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_environment_forbids_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 0)
+    monkeypatch.setenv("TACITURN_COMPILE", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        population = round_stopping_v0.population(2, **FEW)
+        population.reset(seed=0)
+        waited(population, 3)
+    assert not is_compiled(population)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_without_numba_worlds_say_once_that_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 0)
+    expected = round_stopping_v0.population(2, **FEW)
+    expected.reset(seed=0)
+    compiled.may_compile.cache_clear()
+    monkeypatch.setattr(compiled, "find_spec", lambda name: None)
+    with pytest.warns(NotCompiled, match=r"^worlds play slowly: compiling them needs numba \(run pip install numba\)$"):
+        population = round_stopping_v0.population(2, **FEW)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        round_stopping_v0.population(2, **FEW)
+        population.reset(seed=0)
+    np.testing.assert_equal(vars(waited(population, 40)), vars(waited(expected, 40)))
+    assert not is_compiled(population)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("compile_from", [0, 10**9])
+def test_a_copy_goes_its_own_way(duplicate: Any, compile_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
+    population = round_stopping_v0.population(3, time_law="pareto", computing=(2.0, 4.0), **FEW)
+    population.reset(seed=0)
+    before = waited(population, 5)
+    other = duplicate(population)
+    after = waited(population, 20)
+    np.testing.assert_equal(vars(other.state), vars(before))
+    np.testing.assert_equal(vars(waited(other, 20)), vars(after))
+
+
+def test_a_state_does_not_change_when_the_run_goes_on() -> None:
+    population = round_stopping_v0.population(3, **FEW)
+    population.reset(seed=0)
+    state = population.state
+    kept = copy.deepcopy(state)
+    assert population.state is state
+    assert waited(population, 5) is not state
+    np.testing.assert_equal(vars(state), vars(kept))

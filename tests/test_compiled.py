@@ -1,9 +1,13 @@
 """Worlds written for one replica: when they are compiled, what they say if they cannot be, and copies of them."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,3 +100,31 @@ def test_a_state_does_not_change_when_the_run_goes_on() -> None:
     assert population.state is state
     assert waited(population, 5) is not state
     np.testing.assert_equal(vars(state), vars(kept))
+
+
+TWO = """
+import warnings
+warnings.simplefilter("error")
+import numpy as np
+import taciturn.envs.core.compiled
+from taciturn.envs import federated_training_v0, round_stopping_v0
+taciturn.envs.core.compiled.COMPILE_FROM = 0
+for world in ({}):
+    env = world.population(2, horizon=10.0)
+    env.reset(seed=0)
+    env.step(np.ones((2, 1), np.int64))
+    assert env._compiles
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "order", ["round_stopping_v0, federated_training_v0", "federated_training_v0, round_stopping_v0"]
+)
+def test_worlds_with_the_same_functions_are_compiled_each_for_its_own_state(order: str, tmp_path: Path) -> None:
+    """From nothing, in one process: the state of one begins like the other's, which Numba would take for it."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", TWO.format(order)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

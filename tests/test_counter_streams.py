@@ -20,7 +20,7 @@ def made(function: Any, compiles: bool) -> Any:
     """The function, or what Numba makes of it."""
     if not compiles:
         return function
-    return import_module("numba").njit(rebound(function, callees(function, {}, machine_code())))
+    return import_module("numba").njit(rebound(function, callees(function, {}, machine_code(), "test")))
 
 
 def many(draw: Any, compiles: bool, count: int, *arguments: Any) -> Any:

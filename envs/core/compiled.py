@@ -157,25 +157,28 @@ def machine_code() -> dict[str, Any]:
     }
 
 
-MADE: dict[str, Any] = {}  # what was compiled, by the text of the function
+MADE: dict[tuple[str, str], Any] = {}  # what was compiled, by the texts of the loop and of the function
 
 
-def callee(function: Any, machine: Mapping[str, Any]) -> Any:
-    """A function that others call, compiled with all that it calls."""
+def callee(function: Any, machine: Mapping[str, Any], loop: str) -> Any:
+    """A function that others call, compiled with all that it calls.
+
+    Each loop has functions of its own: Numba would pass the state of one world to what was compiled for the shorter state of another.
+    """
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
-    text = described(function, {}, {})
+    text = loop, described(function, {}, {})
     if text not in MADE:
         # What has no loop becomes part of its callers: to pass all parameters of a world takes longer than what most functions do.
         compiler = bare("never" if loops(function) else "always")
-        MADE[text] = compiler(rebound(function, callees(function, {}, machine)))
+        MADE[text] = compiler(rebound(function, callees(function, {}, machine, loop)))
     return MADE[text]
 
 
-def callees(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any]) -> dict[str, Any]:
+def callees(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], loop: str) -> dict[str, Any]:
     """The globals of a function, in which functions are compiled."""
     found = {
-        name: callee(value, machine) if isinstance(value, FunctionType) else value
+        name: callee(value, machine, loop) if isinstance(value, FunctionType) else value
         for name, value in uses(function, known).items()
     }
     return function.__globals__ | found
@@ -188,11 +191,11 @@ def compiled(functions: tuple[tuple[str, Any], ...]) -> Any:
     """
     known = dict(functions)
     text = described(run, known, {})
-    if text not in MADE:
-        loop = rebound(run, callees(run, known, machine_code()))
+    if (text, "") not in MADE:
+        loop = rebound(run, callees(run, known, machine_code(), text))
         loop.__qualname__ += f"_{text[:16]}"
-        MADE[text] = import_module("numba").njit(cache=True, **OPTIONS)(loop)
-    return MADE[text]
+        MADE[text, ""] = import_module("numba").njit(cache=True, **OPTIONS)(loop)
+    return MADE[text, ""]
 
 
 @cache

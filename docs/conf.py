@@ -5,6 +5,7 @@ import inspect
 import re
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -220,10 +221,15 @@ def skip_aliases(app: Sphinx, what: str, name: str, obj: Any, skip: bool, option
 
 
 class AnyArray:
-    """Stands for `NDArray` while the documentation is built; the docstrings give shapes and dtypes."""
+    """Stands for `NDArray` while the documentation is built; the docstrings give shapes and dtypes.
 
+    Each dtype has a type of its own, by which worlds tell the fields of their State, and all have one name.
+    """
+
+    @classmethod
+    @cache
     def __class_getitem__(cls, item: Any) -> type:
-        return np.ndarray
+        return type("ndarray", (np.ndarray,), {"__module__": "numpy"})
 
 
 def setup(app: Sphinx) -> None:

@@ -44,7 +44,7 @@ for _ in range(8):
         for part in valid[torch.randperm(len(valid))].split(64):
             of = lambda values: values.flatten(0, 1)[part]  # noqa: B023, E731
             law, better = distributions.Categorical(logits=actor(of(rows))), of(gains)
-            better = (better - better.mean()) / (better.std() + 1e-8)
+            better = (better - better.mean()) / (better.std(correction=0) + 1e-8)  # a last part may have one row
             ratio = (law.log_prob(of(action)) - of(before)).exp()
             policy_loss = -torch.min(ratio * better, ratio.clamp(0.8, 1.2) * better).mean()
             value_loss = (critic(of(rows))[:, 0] - of(targets)).square().mean()

@@ -35,7 +35,7 @@ def waited(population: RoundStopping, steps: int) -> Any:
 
 
 def is_compiled(population: Any) -> bool:
-    return not hasattr(population._loop, "__code__")
+    return not hasattr(population._loops[0], "__code__")
 
 
 def test_a_world_is_compiled_once_enough_has_been_played(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
-from taciturn.envs.core.compiled import NotCompiled, Replicas
+from taciturn.envs.core.compiled import NotCompiled
 from taciturn.envs.core.controlled import Controlled, Played, Seat
 from taciturn.envs.core.population import (
     Acts,
@@ -15,6 +15,7 @@ from taciturn.envs.core.population import (
 )
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
+from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.states import select, updated

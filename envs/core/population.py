@@ -314,6 +314,11 @@ class Population(ABC, Generic[S]):
         return tuple(self.roles) if self.turns is None else self.turns[self._turn]
 
     @property
+    def some_act(self) -> bool:
+        """Whether there is a role of which only some agents act at a time."""
+        return type(self).acting is not Population.acting
+
+    @property
     def possible_agents(self) -> list[str]:
         return [f"{role.name}_{i}" for role in self.roles.values() for i in range(role.num_agents)]
 

@@ -12,10 +12,10 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from taciturn.envs.core.compiled import Replicas
 from taciturn.envs.core.info import Info, latest, masked, overlaid
 from taciturn.envs.core.population import Population, Step
 from taciturn.envs.core.render import RENDER_MODES, Renderer
+from taciturn.envs.core.replicas import Replicas
 from taciturn.validation import Array, array_of, choice, mapping, shown
 
 __all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView", "effective_actions"]
@@ -94,10 +94,10 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         return observation[0, 0], self._told(info)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
-        if isinstance(self.population, Replicas) and self.population.alone:
-            played = self.population.step_alone(action)
+        if isinstance(self.population, Replicas) and self.population.quick:
+            observation, earned, terminated, truncated, info = self.population.step_one([action])
             self._renderer.update()
-            return played
+            return observation[0], earned.item(), terminated, truncated, info
         step = self.population.step(array_of("action", action)[None, None])
         self._renderer.update()
         reward, terminated, truncated = step.reward[0, 0], step.terminated[0], step.truncated[0]
@@ -226,7 +226,7 @@ class _Agents(_OneReplica):
     """Common part of the two PettingZoo views: names and spaces."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
-        alike = type(population).acting is Population.acting and population.turns is None
+        alike = not population.some_act and population.turns is None
         super().__init__(population, render_mode, is_parallelizable=alike)
         self.possible_agents = list(population.possible_agents)
         self.agents: list[str] = []

@@ -221,6 +221,9 @@ class FederatedTraining(RoundStopping):
         updates[replica, client] = trained
         return self.channels["update"].send(updates, senders, None if p.clip_norm is None else 2 * p.clip_norm, norm=2)
 
+    def splits(self) -> bool:
+        return True
+
     def between(self, live: Bools) -> None:
         """Train and aggregate in the rounds that close; a round earns what the held-out loss has fallen."""
         gain = self.column("gain")

@@ -89,7 +89,7 @@ def seat(
     if agent in (names := population.possible_agents):
         agent = names.index(str(agent))
     policy = make_policy(others) if isinstance(others, str) else others
-    waits = type(population).acting is not Population.acting
+    waits = population.some_act
     if num_envs > 1 and waits and getattr(type(policy), "update", None) is not Policy.update:
         raise ValueError(
             f"others must be a policy without memory in {num_envs} replicas of {world}, not {policy!r}: "

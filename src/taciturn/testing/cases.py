@@ -66,7 +66,7 @@ class Case:
         self.privacy = dict(privacy or dict.fromkeys(list(whole.channels)[:1]))
         self.one_role, self.phased = len(whole.roles) == 1, whole.turns is not None
         self.sole = len(whole.possible_agents) == 1
-        self.one_by_one = type(whole).acting not in (Population.acting, Controlled.acting)
+        self.one_by_one = whole.some_act and not isinstance(whole, Controlled)
         self.has_id = self.sole or bool(others) or entry.one_agent is not None
 
     def __repr__(self) -> str:

@@ -1,0 +1,434 @@
+"""Populations of the worlds that are written for one replica."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from taciturn.envs.core import compiled, counter_streams
+from taciturn.envs.core.channel import ChannelConfig
+from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, NotCompiled, every, run
+from taciturn.envs.core.info import Info
+from taciturn.envs.core.population import Population, S, Step, Transition
+from taciturn.envs.core.seeding import Streams
+from taciturn.validation import Array, array_of
+
+__all__ = ["Replicas"]
+
+PLAIN = ChannelConfig()
+NUMBERS_A_TURN = 50  # what a turn reads and writes in about the time that all else takes when uncompiled
+PART = 4096  # turns from which a thread of its own is worth while
+
+
+class Replicas(Population[S]):
+    """Base of the worlds that are written for one replica.
+
+    A world gives these functions, of which none returns anything but `heard`, and which refer only to numbers, arrays, other such functions
+    and `taciturn.envs.core.counter_streams`:
+
+    - `begin(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
+    - `said(state, arrays, actions, params, rng)` plays a turn, or if agents send messages the half that ends with what they say;
+      `actions` has a row for each agent that acts.
+    - `heard(state, arrays, params, rng, reward)` plays what follows, fills `reward` [agents], and returns (terminated, truncated).
+    - `observe_one(state, arrays, params, agent, out)` fills `out` float32[D]; the core clips it to its bounds.
+    - `tell(state, arrays, params, info)` sets the entries of `info`, which begins as `empty_info` says.
+
+    `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng` goes to
+    `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps the type of its field.
+    What an agent privately observes passes through `taciturn.envs.core.compiled.private`.
+
+    Messages: `said` leaves in the state what agents say, and counts them in the fields that `counts` names. Where a mechanism, a budget or a
+    fault stands on a channel, `between` sends them through it, for all replicas at once, and leaves in the state what is heard.
+
+    In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles in order.
+
+    Class attributes:
+        state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from outside.
+        sources: names of the sources of random numbers.
+        told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
+        acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
+        counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of each)}`, either of
+            which may be empty.
+        compile: whether to compile; if not, functions may do anything, and may be methods.
+    """
+
+    state_type: ClassVar[Any]
+    sources: ClassVar[tuple[str, ...]]
+    told_if: ClassVar[Mapping[str, str]] = {}
+    acts: ClassVar[str] = ""
+    counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    compile: bool = True
+    begin: Callable[..., None]
+    said: Any
+    heard: Any
+    observe_one: Any
+    tell: Callable[..., None]
+
+    def __init__(self, params: Any, num_envs: int = 1, first_replica: int = 0) -> None:
+        self.first_replica = first_replica
+        super().__init__(params, num_envs)
+        self._compiles = self.compile and compiled.may_compile()
+        self._played = 0.0
+        self._waits = True  # for more to be played before compiling
+        self._loops: dict[Any, Any] = {}
+        self._made_for: Any = None
+        self._rngs: Any = None
+        self._drawn_from: Any = None
+        self._seen_state: Any = None
+        self.plain = True
+        self.quick = False  # whether `step_one` plays a turn
+
+    # What a world writes.
+
+    def constants(self) -> Any:
+        """What the functions know as `params`: a NamedTuple of numbers and arrays, made anew when what stands on the channels changes."""
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays of one replica before it begins, by the name of their field."""
+        return {}
+
+    def begun(self, where: Array) -> None:
+        """What else happens as the replicas `where` bool[B] begin; by default nothing."""
+
+    def between(self, live: Array) -> None:
+        """What happens between the two halves of a turn, as to messages, in the replicas `live` bool[B]; by default nothing."""
+
+    def splits(self) -> bool:
+        """Whether something happens in `between` in this run."""
+        return type(self).between is not Replicas.between and not (self.plain and self.channels)
+
+    def ended(self, where: Array) -> None:
+        """What else happens as the replicas `where` bool[B] end; by default nothing."""
+
+    # What is written once.
+
+    def column(self, name: str) -> Array:
+        """A field of the state of all replicas, [B, ...], to be read and written."""
+        return getattr(self._arrays, name) if name in self._arrays._fields else self._rows[name]
+
+    @property
+    def state(self) -> S:
+        """The State as it is now; it does not change when the run goes on."""
+        self._begun()
+        if self._seen_state is None:
+            names = (field.name for field in fields(self.state_type))
+            self._seen_state = self.state_type(**{name: self.column(name).copy() for name in names})
+        return self._seen_state
+
+    def acting(self, role: str) -> Array | None:
+        return self.column(self.acts).copy() if self.acts else None
+
+    @property
+    def some_act(self) -> bool:
+        return bool(self.acts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = super().__getstate__() | {"_loops": {}}
+        if self._state is not None:  # a copy goes its own way
+            kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
+            kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
+        return kept
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self._state is not None:
+            self._arrays = compiled.arrays_type(tuple(state["_arrays"]))(**state["_arrays"])
+            self._bind()
+
+    def _allocate(self) -> None:
+        """Make room for a run of all replicas, with the parameters as they are."""
+        self._constants, self._single = self.constants(), self.arrays() or {"nothing": np.zeros(0)}
+        made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
+        self._arrays = compiled.arrays_type(tuple(made))(**made)
+        self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
+        empty = {key: np.asarray(value) for key, value in self.empty_info().items() if not isinstance(value, Mapping)}
+        kinds = [(key, value.dtype, value.shape) for key, value in empty.items()]
+        self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
+        self._told_arrays = any(value.ndim for value in empty.values())
+        turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
+        self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # who plays each turn, and the next one
+        self._columns, agents = {}, 0
+        for role in self.roles.values():
+            self._columns[role.name] = slice(agents, agents := agents + role.num_agents)
+        self._agents = agents
+        self._bounds = {role.name: np.stack([role.layout.low, role.layout.high]) for role in self.roles.values()}
+        spaces: dict[str, Any] = {role.name: role.action_space for role in self.roles.values()}
+        # What stands for arguments that a call does not need; they are of the same types.
+        self._idle = {name: np.zeros((0, 0, *space.shape), space.dtype) for name, space in spaces.items()}
+        self._never, self._nobody = np.zeros((0, 2), np.bool_), np.zeros((0, 0), np.int64)
+        self._blank = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0)), self._none[:0].copy()
+        self._everywhere = np.ones(self.num_envs, np.bool_)
+        looks = max(role.num_agents * role.layout.size for role in self.roles.values())
+        numbers = sum(array.size for array in self._single.values()) + looks
+        self._effort = max(1.0, numbers / NUMBERS_A_TURN)
+        rows = self._single[self.acts].size if self.acts else self.roles[turns[0]].num_agents
+        self._action = np.zeros((1, rows, *(spaces[turns[0]].shape)), spaces[turns[0]].dtype)
+        self._loops = {}
+
+    def _bind(self) -> None:
+        """Let channels on which nothing stands count by the fields of the state."""
+        if self.plain:
+            for name, (everyone, each) in self.counts.items():
+                channel = self.channels[name]
+                channel.everyone = self.column(everyone) if everyone else channel.everyone
+                channel.each = self.column(each) if each and self.column(each).size else channel.each
+
+    def _functions(self, turn: int = 0) -> tuple[tuple[str, Any], ...]:
+        """The functions of a world by the names that `run` knows: who plays the turn says and hears, and who plays the next one looks."""
+        now, then = self._order[turn]
+        by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
+        found: dict[str, Any] = {"begin": self.begin, "tell": self.tell, "own": compiled.own_arrays(self._arrays._fields)}
+        found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
+        return tuple((found | self._watched()).items())
+
+    def _watched(self) -> dict[str, Any]:
+        """What stands for `private`, if the population has a hook of its own."""
+        if type(self).private is Population.private:
+            return {}
+        return {"private": lambda agent, drawn: self.private(np.array([[drawn]]), np.array([[agent]]))[0, 0].item()}
+
+    def _run(
+        self, what: int, live: Array, turn: int = 0, actions: Array | None = None, over: Array | None = None,
+        who: Array | None = None,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """`run`, compiled if enough has been played: (observations, rewards, told) where these were asked for.
+
+        The agents `who` [B, r] observe; by default those that act next.
+        """
+        now, then = self._order[turn]
+        seen, reward, told = self._blank
+        if who is None:
+            who = self.column(self.acts) if self.acts else self._nobody
+        if what & LOOK:
+            rows = who.shape[1] if len(who) else self.roles[then].num_agents
+            seen = np.empty((self.num_envs, rows, self.roles[then].layout.size), np.float32)
+        if what & HEAR:
+            reward = np.zeros((self.num_envs, who.shape[1] if self.acts else self._agents))
+        if what & TELL:
+            told = np.empty(self.num_envs, self._none.dtype)
+        arguments = (
+            what, live, self._rows, self._arrays, self._idle[now] if actions is None else actions, self._constants,
+            self._rngs, reward, self._never if over is None else over, who, self._bounds[then], seen, self._none, told,
+        )  # fmt: skip
+        self._looped(turn, run, self._functions, arguments, self._effort)
+        return seen, reward, told
+
+    def apply(self, function: Any, live: Array, params: Any, turns: float) -> None:
+        """Call `function(state, arrays, params, rng)`, compiled like the others, in the replicas `live` bool[B]; each plays about so many `turns`.
+
+        `params` is a NamedTuple of numbers and arrays.
+        """
+        self._played += turns * int(live.sum())
+        functions = tuple(({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items())
+        arguments = live, self._rows, self._arrays, params, self._rngs
+        self._looped(function, every, lambda _: functions, arguments, turns)
+        self._moved()
+
+    def _looped(self, key: Any, loop: Any, functions: Any, arguments: tuple[Any, ...], effort: float) -> None:
+        """Call the loop of that key, in threads if that is worth while."""
+        if self._waits and self._played >= compiled.COMPILE_FROM:
+            self._waits, self._loops = False, {}
+        made = self._loops.get(key)
+        if made is None:
+            made = self._loops[key] = self._made_loop(loop, functions(key), arguments)
+        parts = min(num_threads(), self.num_envs, int(self.num_envs * effort / PART)) if not self._waits else 1
+        if parts < 2 or not self._compiles:
+            made(*arguments)
+        else:
+            list(threads().map(lambda part: made(*part), split(loop, arguments, self.num_envs, parts)))
+
+    def _made_loop(self, loop: Any, functions: tuple[tuple[str, Any], ...], arguments: tuple[Any, ...]) -> Any:
+        if self._waits or not self._compiles or "private" in dict(functions):
+            return compiled.interpreted(loop, functions)
+        try:
+            return compiled.entry_point(compiled.compiled(loop, functions), arguments)
+        except Exception as error:  # the compiler has as many as there are mistakes
+            why = compiled.why_not(error, compiled.all_functions(dict(functions)))
+            compiled.warnings.warn(f"{self.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
+            self._compiles = False
+            return compiled.interpreted(loop, functions)
+
+    def _begin_state(self, where: Array | None) -> None:
+        streams = self.streams
+        assert isinstance(streams, Streams)
+        if where is None:
+            configs = [channel.config for channel in self.channels.values()]
+            self.plain = all(config == PLAIN for config in configs) and not any(c.chosen for c in self.channels.values())
+            if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != configs:
+                self._allocate()
+                self._made_for = self.params, configs
+            self._bind()
+            self.quick = self.num_envs == len(self.roles) == 1 and (self.plain or not self.channels) and not self.splits()
+            where = self._everywhere
+        if self._rngs is None or self._drawn_from is not streams:
+            replicas = self.first_replica + np.arange(self.num_envs)
+            self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas)
+            self._drawn_from = streams
+        self._played += int(where.sum()) * self._effort
+        self._rows[where] = np.zeros((), self._rows.dtype)
+        for name, array in self._single.items():
+            self.column(name)[where] = array
+        self._run(BEGIN, where, len(self._order) - 1)
+        self._moved()
+        self.begun(where)
+        self._moved()
+
+    def _moved(self) -> None:
+        """Note that the state has changed."""
+        moment: Any = object()
+        self._state, self._seen_state = moment, None
+
+    def initial(self) -> S:
+        raise NotImplementedError  # `begin` does it
+
+    def transition(self, state: S, actions: dict[str, Array]) -> Transition[S]:
+        raise NotImplementedError  # `said` and `heard` do it
+
+    def observe_role(self, state: S, role: str, rows: Array | None = None) -> Array:
+        """See `Population`; always of the state as it is now."""
+        turn = next(turn for turn, (_, then) in enumerate(self._order) if then == role)
+        who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
+        return self._run(LOOK, self._everywhere, turn, who=who)[0]
+
+    def observe(self) -> Any:
+        self._begun()
+        turn = (self._turn - 1) % len(self._order)
+        seen = self._run(LOOK, self._everywhere, turn)[0]
+        return seen if len(self.roles) == 1 else {self._order[turn][1]: seen}
+
+    def _play(
+        self, live: Array, actions: Array, more: int = 0, who: Array | None = None
+    ) -> tuple[Array, Array, Array, Array]:
+        """Play a turn in the replicas `live` bool[B]: (observation, reward [B, agents], (terminated, truncated) bool[B, 2], told)."""
+        turn = self._turn
+        self._played += self.num_envs * self._effort
+        over = np.empty((self.num_envs, 2), np.bool_)
+        over[:, 0], over[:, 1] = self.terminated, self.truncated
+        if self.splits():
+            self._run(SAY, live, turn, actions)
+            self.between(live)
+            seen, reward, told = self._run(HEAR | LOOK | more, live, turn, None, over, who)
+        else:
+            seen, reward, told = self._run(SAY | HEAR | LOOK | more, live, turn, actions, over, who)
+            for channel in self.channels.values():
+                channel.times += 1
+        self._moved()
+        return seen, reward, over, told
+
+    def _settle(self) -> None:
+        telling = self._telling()
+        if telling is not None and callable(telling.info):
+            telling.info = telling.info()
+        super()._settle()
+
+    def step(self, actions: Any) -> Step:
+        _, frozen = self._running()
+        role = self.turn[0]
+        checked = np.ascontiguousarray(self._checked(actions)[role], self.roles[role].action_space.dtype)
+        self._settle()
+        live = ~frozen
+        for channel in self.channels.values():
+            channel.live = live
+        seen, reward, over, _ = self._play(live, checked)
+        if type(self).ended is not Replicas.ended:
+            self.ended(live & over.any(1))
+        for channel in self.channels.values():
+            if channel.config.budget is not None:
+                over[:, 1] |= channel.stopped & live
+        self.terminated, self.truncated = over[:, 0], over[:, 1]
+        self._turn = (self._turn + 1) % len(self._order)
+        told = self._tell(self.told, live)
+        if len(self.roles) == 1:
+            return Step(seen, reward, self.terminated, self.truncated, told)
+        earned = {name: reward[:, columns] for name, columns in self._columns.items()}
+        return Step({self.turn[0]: seen}, earned, self.terminated, self.truncated, told)
+
+    def step_one(self, actions: Any, who: Array | None = None) -> tuple[Array, Array, bool, bool, Info]:
+        """`step` where `quick` says so: without what arrays of replicas need.
+
+        Args:
+            actions: [rows, ...], one for each agent that acts.
+            who: the agents that observe, int64[1, r]; by default those that act next.
+
+        Returns:
+            (observations [r, D], rewards [rows], terminated, truncated, the info in plain numbers and arrays).
+        """
+        if self.terminated[0] or self.truncated[0]:
+            self._running()
+        ((name, role),) = self.roles.items()
+        space: Any = role.action_space
+        whole = isinstance(space, Discrete) and type(actions) is list and len(actions) == 1 and type(actions[0]) is np.int64
+        if whole and 0 <= actions[0] - space.start < space.n:
+            self._action[0, 0] = actions[0]
+        else:
+            given = array_of("actions" if self._agents > 1 else "action", actions)[None]
+            self._action[...] = role.check(given, self._action.shape[:2], "actions" if self._agents > 1 else "action")
+        self._settle()
+        for channel in self.channels.values():
+            channel.live = self._everywhere
+        seen, reward, over, told = self._play(self._everywhere, self._action, TELL, who)
+        terminated, truncated = over[0].tolist()
+        if terminated or truncated:
+            self.terminated, self.truncated = over[:, 0], over[:, 1]
+        return seen[0], reward[0], terminated, truncated, self._plainly(told)
+
+    def _plainly(self, told: Array) -> Info:
+        """The info of the only replica in plain numbers and arrays, if nothing stands on its channels."""
+        info: Info = dict(zip(self._keys, told.item(), strict=True))
+        if self.channels:
+            sent, tells = 0, False
+            for channel in self.channels.values():
+                each = 0 if channel.each is None else int(channel.each.sum())
+                sent, tells = sent + int(channel.everyone[0]) * channel.num_senders + each, tells or channel.silence_tells
+            epsilon = np.inf if sent else 0.0
+            info |= {"messages": sent, "epsilon_message": epsilon, "epsilon_basic": np.inf if tells else epsilon}
+        return info
+
+    def told(self) -> Info:
+        """The info of the state as it is now, [B] each."""
+        told = self._run(TELL, self._everywhere)[2]
+        info: Info = {key: told[key].copy() for key in told.dtype.names or ()}
+        return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
+
+
+def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Iterator[tuple[Any, ...]]:
+    """The arguments of a loop over `size` replicas for each of so many parts of them."""
+
+    def piece(place: int, value: Any, part: slice) -> Any:
+        if place in compiled.SHARED[loop]:
+            return value
+        if isinstance(value, tuple):
+            return type(value)(*(array[part] for array in value))
+        return value[part] if len(value) else value
+
+    places = np.linspace(0, size, parts + 1).astype(int).tolist()
+    for first, last in zip(places, places[1:], strict=False):
+        yield tuple(piece(place, value, slice(first, last)) for place, value in enumerate(arguments))
+
+
+@cache
+def num_threads() -> int:
+    """How many threads a loop may use: `TACITURN_THREADS`, by default as many as there are cores; 1 in a process that another has started."""
+    asked = os.environ.get("TACITURN_THREADS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    if multiprocessing.parent_process() is not None:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def pool(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(num_threads())
+
+
+def threads() -> ThreadPoolExecutor:
+    """The threads of this process: one that is forked has none of its parent's."""
+    return pool(os.getpid())

@@ -12,7 +12,7 @@ import pytest
 import taciturn
 from taciturn import policies, registry
 from taciturn.envs.core import Array, PublicView
-from taciturn.envs.gossip_bandit.ticks import GossipRule
+from taciturn.envs.gossip_bandit.rule import GossipRule
 from taciturn.testing.policies import (
     ALARM,
     Play,

@@ -14,7 +14,7 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
 __all__ = [
     "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
-    "SocialPopulation", "best_options", "count_holders", "initial_options",
+    "SocialPopulation", "best_options", "count_holders", "given_options", "initial_options",
     "join_plan", "led_by_wrong", "plan_space", "require_preferences", "split_plan",
 ]  # fmt: skip
 
@@ -47,11 +47,17 @@ def initial_options(
 ) -> Ints:
     """The preferences at the start of a run, [B, N], K for none; "even" gives agent i option i mod K."""
     shape = (num_envs, num_agents)
-    if not isinstance(given, str):
-        return np.broadcast_to(np.asarray(given, np.int64), shape).copy()
-    if given == "random":
+    if isinstance(given, str) and given == "random":
         return rng.integers(0, num_options, shape)
-    return np.broadcast_to(np.arange(num_agents) % num_options if given == "even" else num_options, shape).copy()
+    return np.broadcast_to(given_options(given, num_agents, num_options), shape).copy()
+
+
+def given_options(given: InitialPreferences, num_agents: int, num_options: int) -> Ints:
+    """The preferences at the start of a run that are not drawn, int64[N], K for none."""
+    if not isinstance(given, str):
+        return np.asarray(given, np.int64)
+    agents = np.arange(num_agents)
+    return agents % num_options if given == "even" else np.full(num_agents, num_options)
 
 
 def count_holders(preference: Array, num_options: int) -> Ints:
@@ -92,10 +98,10 @@ class PopularityHistory:
         self.limit, self.stride, self.steps = limit, 1, 0
         self.records: list[tuple[Floats, Floats]] = []
 
-    def record(self, time: Floats, popularity: Callable[[], Floats]) -> None:
-        """Add a step: its time [B] and popularity [B, K], which is computed only if the step is kept."""
+    def record(self, time: Callable[[], Floats], popularity: Callable[[], Floats]) -> None:
+        """Add a step: its time [B] and popularity [B, K], which are computed only if the step is kept."""
         if self.steps % self.stride == 0:
-            self.records.append((time, popularity()))
+            self.records.append((time(), popularity()))
             if len(self.records) == self.limit:
                 self.records, self.stride = self.records[::2], 2 * self.stride
         self.steps += 1
@@ -161,8 +167,12 @@ class SocialPopulation(Population[S]):
         p, options = self.params, self.params.num_options
         drawn = initial_options(p.initial_preferences, p.num_agents, options, self.num_envs, self.stream("preferences"))
         found = self.private(drawn)
-        self.channels["preference"].silence_tells = not self.zeros and (self.forgets or bool((found == options).any()))
+        self.note_silence(np.where(found < options, found, -1))
         return found
+
+    def note_silence(self, preference: Array) -> None:
+        """Note whether silence tells, from the preferences [B, N] with which a run begins, -1 for none."""
+        self.channels["preference"].silence_tells = not self.zeros and (self.forgets or bool((preference < 0).any()))
 
     @property
     def reply_law(self) -> tuple[float, float]:

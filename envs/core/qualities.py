@@ -2,19 +2,38 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from taciturn.envs.core.counter_streams import uniform
 from taciturn.validation import Array, Floats, choice, integer, number, vector
 
-__all__ = ["UNIFORM", "Instances", "OptionParams", "repeated"]
+__all__ = ["UNIFORM", "Instances", "OptionParams", "QualityLaw", "fill_qualities", "repeated"]
 
 # Fixed instances: functions of K that return K probabilities, or None where there is no such instance.
 Instances = Mapping[str, Callable[[int], Sequence[float] | None]]
 
 # Drawn from [0, 1] at each reset, independently.
 UNIFORM = "uniform"
+
+
+class QualityLaw(NamedTuple):
+    """Where the qualities of a run come from, for worlds that are written for one replica."""
+
+    given: Floats  # [K], a fixed instance
+    drawn: bool  # from [0, 1] instead, independently
+    shuffled: bool
+
+
+def fill_qualities(qualities: Any, law: Any, rng: Any, source: int) -> None:
+    """Fill `qualities` float64[K] for a run; a permutation is drawn by swaps (Fisher & Yates)."""
+    for k in range(len(qualities)):
+        qualities[k] = uniform(rng, source) if law.drawn else law.given[k]
+    if law.shuffled:
+        for k in range(len(qualities) - 1, 0, -1):
+            other = int(uniform(rng, source) * (k + 1))
+            qualities[k], qualities[other] = qualities[other], qualities[k]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +77,21 @@ class OptionParams:
             object.__setattr__(self, "qualities", tuple(listed.tolist()))
         object.__setattr__(self, "num_options", options)
 
+    @property
+    def quality_law(self) -> QualityLaw:
+        """Where the qualities of a run come from."""
+        drawn = isinstance(self.qualities, str) and self.qualities == UNIFORM
+        named = isinstance(self.qualities, str) and not drawn
+        given: Any = self.named[str(self.qualities)](self.num_options) if named else self.qualities
+        fixed = np.zeros(self.num_options) if drawn else np.array(given, np.float64)
+        return QualityLaw(fixed, drawn, bool(self.shuffle) and not drawn)
+
     def draw_qualities(self, num_envs: int, rng: np.random.Generator) -> Floats:
         """The qualities of the runs that begin, [B, K]."""
-        if isinstance(self.qualities, str) and self.qualities == UNIFORM:
+        law = self.quality_law
+        if law.drawn:
             return rng.random((num_envs, self.num_options))
-        fixed = self.named[self.qualities](self.num_options) if isinstance(self.qualities, str) else self.qualities
-        return repeated(np.array(fixed)[None], num_envs, rng if self.shuffle else None)[:, 0]
+        return repeated(law.given[None], num_envs, rng if law.shuffled else None)[:, 0]
 
 
 def repeated(means: Floats, num_envs: int, shuffled_by: np.random.Generator | None) -> Floats:

@@ -100,6 +100,9 @@ class Replicas(Population[S]):
     def between(self, live: Array) -> None:
         """What happens between the two halves of a turn, as to messages, in the replicas `live` bool[B]; by default nothing."""
 
+    def remember(self) -> None:
+        """What is kept of the state before a turn, for pictures; by default nothing."""
+
     def splits(self) -> bool:
         """Whether something happens in `between` in this run."""
         return type(self).between is not Replicas.between and not (self.plain and self.channels)
@@ -308,6 +311,7 @@ class Replicas(Population[S]):
     ) -> tuple[Array, Array, Array, Array]:
         """Play a turn in the replicas `live` bool[B]: (observation, reward [B, agents], (terminated, truncated) bool[B, 2], told)."""
         turn = self._turn
+        self.remember()
         self._played += self.num_envs * self._effort
         over = np.empty((self.num_envs, 2), np.bool_)
         over[:, 0], over[:, 1] = self.terminated, self.truncated

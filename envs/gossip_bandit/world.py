@@ -79,26 +79,26 @@ Version history
     v0: first version.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Role, Transition, World, preferences, select, updated
+from taciturn.envs.core import Acts, Fast, Layout, Replicas, Role, World, preferences
+from taciturn.envs.core.compiled import private
+from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
     best_options,
-    count_holders,
     led_by_wrong,
 )
-from taciturn.envs.core.qualities import Instances, OptionParams
+from taciturn.envs.core.qualities import Instances, OptionParams, QualityLaw, fill_qualities
 from taciturn.envs.core.replies import reply_sums
 from taciturn.envs.gossip_bandit import drawing
-from taciturn.envs.gossip_bandit.ticks import GossipRule, many_ticks
-from taciturn.privacy.base import Mechanism
+from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, ReplyNoise, choose, hear_noise, reply_noise
 from taciturn.privacy.spending import basic_cost
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
 
@@ -149,26 +149,245 @@ class Params(OptionParams):
 
 @dataclass(frozen=True)
 class State:
-    """B populations, each with its next tick."""
+    """A population with its next tick; seen from outside, each field leads with [B]."""
 
-    qualities: Floats  # [B, K]: phi of equation 1
-    preference: Array  # int16[B, N]: C_i, -1 for none
-    holders: Ints  # [B, K]: number of agents that prefer each option
-    time: Floats  # [B]: of the last tick
-    ticker: Ints  # [B, 1]: the agent that ticks next
-    due: Floats  # [B]: time of the next tick
-    counts: Ints  # [B, K]: replies to the next ticker in which each bit is set, N H of equation 6
-    received: Ints  # [B]: number of those replies
-    ticks: Ints  # [B]
-    requests: Array  # int32[B, N]: ticks of each agent
-    pulls: Ints  # [B, K]
-    holder_ticks: Ints  # [B, K]: sum of `holders` over ticks
-    successes: Ints  # [B]: pulls with signal 1
-    all_zero_ticks: Ints  # [B]: ticks at which every debiased count was at most 0
-    agreed_at: Floats  # [B]: time of the first consensus, inf: never
-    agreed_on: Ints  # [B]: its option, -1: none
-    departed_at: Floats  # [B]: time at which a consensus first ended, inf: never
-    departures: Ints  # [B]: number of times that a consensus ended
+    qualities: Floats  # [K]: phi of equation 1
+    preference: Array  # int16[N]: C_i, -1 for none
+    holders: Ints  # [K]: number of agents that prefer each option
+    time: Floats  # of the last tick
+    ticker: Ints  # [1]: the agent that ticks next
+    due: Floats  # time of the next tick
+    comes: Bools  # whether that is within the run
+    counts: Ints  # [K]: replies to the next ticker in which each bit is set, N H of equation 6
+    received: Ints  # number of those replies
+    peer: Ints  # the agent that is asked, if only one is
+    sent: Ints  # requests that all agents have answered,
+    answered: Ints  # [N]: and further answers of each
+    ticks: Ints
+    requests: Array  # int32[N]: ticks of each agent
+    most_requests: Ints  # of one agent
+    pulls: Ints  # [K]
+    holder_ticks: Ints  # [K]: sum of `holders` over ticks
+    successes: Ints  # pulls with signal 1
+    all_zero_ticks: Ints  # ticks at which every debiased count was at most 0
+    agreed_at: Floats  # time of the first consensus, inf: never
+    agreed_on: Ints  # its option, -1: none
+    departed_at: Floats  # time at which a consensus first ended, inf: never
+    departures: Ints  # number of times that a consensus ended
+    all_zero: Bools  # of the last tick: whether every debiased count was at most 0;
+    pulled: Bools  # whether an option was pulled,
+    option: Ints  # which,
+    signal: Ints  # and its signal;
+    agrees: Bools  # whether it made all agree,
+    departs: Bools  # or ended that,
+    left: Ints  # on which option
+    earned: Floats  # its reward
+
+
+class Constants(NamedTuple):
+    """What the functions of a population know as `params`."""
+
+    num_agents: int
+    rate: float
+    horizon: float
+    law: QualityLaw
+    first: Ints  # [N]: the preferences at the start, -1 for none
+    random: bool  # instead of these
+    one_peer: bool  # whether an agent asks one peer, or everyone
+    zeros: bool  # whether agents without preference reply that they have none
+    fresh_reward: bool  # of the option preferred, instead of the signal of the option pulled
+    q: float  # the probability that a bit is read as 1 if it is 0
+    epsilon: float  # of a reply
+
+
+# One population, as `taciturn.envs.core.replicas.Replicas` says. These are its sources of random numbers.
+SOURCES = ("qualities", "preferences", "clock", "peers", "pulls", "rewards", "choices", "noise")
+QUALITIES, PREFERENCES, CLOCK, PEERS, PULLS, REWARDS, CHOICES, NOISE = range(len(SOURCES))
+
+
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Draw the qualities, the first preferences, and the first tick."""
+    fill_qualities(arrays.qualities, params.law, rng, QUALITIES)
+    options = len(arrays.qualities)
+    for i in range(params.num_agents):
+        first = int(uniform(rng, PREFERENCES) * options) if params.random else params.first[i]
+        arrays.preference[i] = private(i, first)
+        if arrays.preference[i] >= 0:
+            arrays.holders[arrays.preference[i]] += 1
+    state.agreed_at, state.agreed_on, state.departed_at = math.inf, -1, math.inf
+    for k in range(options):
+        if arrays.holders[k] == params.num_agents:
+            state.agreed_at, state.agreed_on = 0.0, k
+    schedule(state, arrays, params, rng)
+
+
+def schedule(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Draw the next tick and ask for its agent; nobody is asked after the end of the run."""
+    state.due = state.time - math.log1p(-uniform(rng, CLOCK)) / (params.num_agents * params.rate)
+    ticker = int(uniform(rng, CLOCK) * params.num_agents)
+    state.comes = state.due <= params.horizon
+    if state.comes:
+        arrays.ticker[0] = ticker
+        ask(state, arrays, params, rng)
+
+
+def ask(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """The replies to the next ticker [Chen 4, 6], and who sent them."""
+    options = len(arrays.holders)
+    if params.one_peer:
+        state.peer = int(uniform(rng, PEERS) * params.num_agents)
+        preference = arrays.preference[state.peer]
+        for k in range(options):
+            arrays.counts[k] = preference == k
+        state.received = 1 if preference >= 0 or params.zeros else 0
+        arrays.answered[state.peer] += state.received
+        return
+    state.received = 0
+    for k in range(options):
+        arrays.counts[k] = arrays.holders[k]
+        state.received += arrays.holders[k]
+    if params.zeros or state.received == params.num_agents:
+        state.received = params.num_agents
+        state.sent += 1
+        return
+    for i in range(params.num_agents):
+        arrays.answered[i] += arrays.preference[i] >= 0
+
+
+def nobody_counts(counts: Any, received: int, q: float) -> bool:
+    """Whether every debiased count is at most 0."""
+    for k in range(len(counts)):
+        if counts[k] - q * received > 0.0:
+            return False
+    return True
+
+
+def draw_signal(option: int, qualities: Any, rng: Any, source: int) -> bool:
+    """The signal theta of an option, Bernoulli of its quality; false for no option [Chen 1]."""
+    drawn = uniform(rng, source)
+    return 0 <= option < len(qualities) and drawn < qualities[option]
+
+
+def adopt(state: Any, arrays: Any, agent: int, option: int, params: Any) -> None:
+    """An agent changes its preference to `option`."""
+    own = arrays.preference[agent]
+    if own >= 0:
+        state.departs = arrays.holders[own] == params.num_agents
+        arrays.holders[own] -= 1
+    if state.departs:
+        state.left = own
+        state.departures += 1
+        state.departed_at = min(state.departed_at, state.time)
+    arrays.preference[agent] = option
+    arrays.holders[option] += 1
+    state.agrees = arrays.holders[option] == params.num_agents
+    if state.agrees and state.agreed_on < 0:
+        state.agreed_at, state.agreed_on = state.time, option
+
+
+def tick(
+    state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any
+) -> None:
+    """The agent whose clock ticks pulls `option` (K: none), and adopts it or not by its signal."""
+    agent, options = arrays.ticker[0], len(arrays.holders)
+    state.time = state.due
+    state.ticks += 1
+    arrays.requests[agent] += 1
+    state.most_requests = max(state.most_requests, arrays.requests[agent])
+    state.all_zero = nobody_counts(arrays.counts, state.received, params.q)
+    state.all_zero_ticks += state.all_zero
+    for k in range(options):
+        arrays.holder_ticks[k] += arrays.holders[k]
+    state.pulled, state.agrees, state.departs = option < options, False, False
+    signal = private(agent, draw_signal(option, arrays.qualities, rng, PULLS))
+    if state.pulled:
+        state.option, state.signal = option, signal
+        arrays.pulls[option] += 1
+        state.successes += signal
+        if (on_one if signal else on_zero) and option != arrays.preference[agent]:
+            adopt(state, arrays, agent, option, params)
+    state.earned = signal
+    if params.fresh_reward:
+        state.earned = draw_signal(arrays.preference[agent], arrays.qualities, rng, REWARDS)
+
+
+def act(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any) -> None:
+    """The next tick, unless it would come after the end of the run, and the request of the one after it."""
+    state.earned, state.all_zero, state.pulled, state.agrees, state.departs = 0.0, False, False, False, False
+    if state.comes:
+        tick(state, arrays, option, on_zero, on_one, params, rng)
+        schedule(state, arrays, params, rng)
+
+
+def plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """`act` by an action (option, adopt on 0, adopt on 1)."""
+    act(state, arrays, actions[0, 0], actions[0, 1] == 1, actions[0, 2] == 1, params, rng)
+
+
+def flat_plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """`act` by an action 4 option + 2 (adopt on 0) + (adopt on 1)."""
+    act(state, arrays, actions[0] // 4, actions[0] // 2 % 2 == 1, actions[0] % 2 == 1, params, rng)
+
+
+def earn(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """The agent's reward; (terminated, truncated)."""
+    reward[0] = state.earned
+    return False, not state.comes
+
+
+class ManyTicks(NamedTuple):
+    """What `play` knows as `params`."""
+
+    world: Constants
+    rule: Behaviour
+    noise: ReplyNoise
+    until: float
+
+
+def play(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Play on to a time with agents that follow a rule; the replies to the first of them have been heard."""
+    rule, world = params.rule, params.world
+    while state.comes and state.due <= params.until:
+        agent = arrays.ticker[0]
+        option = choose(arrays.counts, arrays.preference[agent], rule, uniform(rng, CHOICES))
+        tick(state, arrays, option, rule.adopts_on_zero, rule.adopts_on_one, world, rng)
+        schedule(state, arrays, world, rng)
+        if params.noise.some and state.comes:
+            hear_noise(arrays.counts, state.received, params.noise, rng, NOISE)
+
+
+def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    options = len(arrays.counts)
+    hears = 1.0 / params.num_agents if agent == arrays.ticker[0] else 0.0
+    for k in range(options):
+        out[k] = hears * arrays.counts[k]
+        out[options + 1 + k] = arrays.preference[agent] == k
+    out[options] = hears * state.received
+    out[2 * options + 1] = params.q
+
+
+def regret(arrays: Any) -> float:
+    """Sum over pulls of (best quality - quality)."""
+    best, total = 0.0, 0.0
+    for k in range(len(arrays.pulls)):
+        best = max(best, arrays.qualities[k])
+    for k in range(len(arrays.pulls)):
+        total += arrays.pulls[k] * (best - arrays.qualities[k])
+    return total
+
+
+def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    info.time, info.all_zero, info.regret = state.time, state.all_zero, regret(arrays)
+    for k in range(len(arrays.holders)):
+        info.popularity[k] = arrays.holders[k] / params.num_agents
+    if state.most_requests > 0:
+        info.epsilon_per_requester = state.most_requests * params.epsilon
+    if state.pulled:
+        info.option, info.signal = state.option, state.signal
+    if state.agrees:
+        info.consensus = arrays.preference[0]
+    if state.departs:
+        info.departure = state.left
 
 
 def popularity(holders: Ints, num_agents: int) -> Floats:
@@ -181,55 +400,12 @@ def one_hot(preference: Array, num_options: int) -> Array:
     return (preference[..., None] == np.arange(num_options)).astype(np.int8)
 
 
-def draw_signal(option: Array, qualities: Floats, rng: np.random.Generator) -> Bools:
-    """Signals theta of options int[B], Bernoulli of their qualities [B, K]; false for no option (-1 or K) [Chen 1]."""
-    some = (option >= 0) & (option < qualities.shape[1])
-    return some & (rng.random(option.shape) < qualities[np.arange(len(option)), np.where(some, option, 0)])
-
-
 def add_replies(bits: Array, delivered: Bools) -> tuple[Ints, Ints]:
-    """N H, the sums of the delivered replies `bits` [B, N, K], and their number [Chen 6]."""
-    return (bits * delivered[..., None]).sum(1, dtype=np.int64), delivered.sum(1)
+    """The replies to a request as its agent hears them: number with each bit set, N H, [B, K] [Chen 6], and number received, [B]."""
+    return bits.sum(1, dtype=np.int64), delivered.sum(1)
 
 
-def all_zero(state: State, q: float) -> Bools:
-    """Whether every debiased count of the next ticker is at most 0, [B]."""
-    return np.asarray((state.counts - q * state.received[:, None] <= 0).all(1))
-
-
-def tick(state: State, option: Ints, signal: Bools, adopts: Bools, happens: Bools) -> State:
-    """The state after the next tick of the replicas in which it `happens` [B].
-
-    The agent pulls `option` [B] (K: none), whose signal is `signal` [B], and `adopts` [B] it or not.
-    """
-    agents, options = state.preference.shape[1], state.holders.shape[1]
-    rows, who = np.arange(len(option)), state.ticker[:, 0]
-    own = state.preference[rows, who].astype(np.int64)
-    pulls = happens & (option < options)
-    moves = np.flatnonzero(pulls & adopts & (option != own))
-    losers = moves[own[moves] >= 0]
-    preference, holders, requests = state.preference.copy(), state.holders.copy(), state.requests.copy()
-    preference[moves, who[moves]] = option[moves]
-    holders[losers, own[losers]] -= 1
-    holders[moves, option[moves]] += 1
-    requests[rows, who] += happens
-    done_pulls = state.pulls.copy()
-    done_pulls[rows, np.where(pulls, option, 0)] += pulls
-    agreed, agrees = state.holders.max(1) == agents, holders.max(1) == agents
-    first = agrees & (state.agreed_on < 0)
-    departs = agreed & (holders != state.holders).any(1)
-    time = np.where(happens, state.due, state.time)
-    return updated(
-        state, preference=preference, holders=holders, time=time, ticks=state.ticks + happens, requests=requests,
-        pulls=done_pulls, holder_ticks=state.holder_ticks + state.holders * happens[:, None],
-        successes=state.successes + (pulls & signal), agreed_at=np.where(first, time, state.agreed_at),
-        agreed_on=np.where(first, holders.argmax(1), state.agreed_on),
-        departed_at=np.where(departs & ~np.isfinite(state.departed_at), time, state.departed_at),
-        departures=state.departures + departs,
-    )  # fmt: skip
-
-
-class GossipBandit(SocialPopulation[State]):
+class GossipBandit(SocialPopulation[State], Replicas[State]):
     __doc__ = __doc__
     name = "gossip_bandit"
     params: Params
@@ -237,6 +413,18 @@ class GossipBandit(SocialPopulation[State]):
     forgets = False
     hidden = frozenset({"qualities"})
     jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
+    state_type: ClassVar[Any] = State
+    sources = SOURCES
+    acts = "ticker"
+    counts: ClassVar[Mapping[str, tuple[str, str]]] = {"preference": ("sent", "answered")}
+    told_if: ClassVar[Mapping[str, str]] = {
+        "option": "pulled", "signal": "pulled", "consensus": "agrees", "departure": "departs",
+    }  # fmt: skip
+    begin, heard, observe_one, tell = staticmethod(begin), staticmethod(earn), staticmethod(observe), staticmethod(tell)
+
+    @property
+    def said(self) -> Callable[..., None]:
+        return flat_plan if self.params.flat_actions else plan
 
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
@@ -251,74 +439,52 @@ class GossipBandit(SocialPopulation[State]):
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
         return {"reply_scale": self.params.num_agents, "reply_law": self.reply_law}
 
-    def initial(self) -> State:
-        p, size = self.params, self.num_envs
-        options = self.first_preferences()
-        preference = np.where(options < p.num_options, options, -1).astype(np.int16)
-        holders = count_holders(options, p.num_options)
-        agreed = holders.max(1) == p.num_agents
-        none, never = np.zeros(size, np.int64), np.full(size, np.inf)
-        state = State(
-            qualities=p.draw_qualities(size, self.stream("qualities")),
-            preference=preference, holders=holders, time=np.zeros(size), ticker=none[:, None], due=np.zeros(size),
-            counts=np.zeros_like(holders), received=none, ticks=none, requests=np.zeros(preference.shape, np.int32),
-            pulls=np.zeros_like(holders), holder_ticks=np.zeros_like(holders), successes=none, all_zero_ticks=none,
-            agreed_at=np.where(agreed, 0.0, never), agreed_on=np.where(agreed, holders.argmax(1), -1), departed_at=never,
-            departures=none,
-        )  # fmt: skip
-        return self.schedule(state, np.zeros(size))
-
-    def schedule(self, state: State, since: Array) -> State:
-        """Draw the first tick after `since` [B] and the replies to its agent; nobody is asked after the end of the run."""
-        clock = self.stream("clock")
-        due = since + clock.standard_exponential(self.num_envs) / (self.params.num_agents * self.params.rate)
-        ticker = clock.integers(0, self.params.num_agents, (self.num_envs, 1))
-        comes = due <= self.params.horizon
-        channel = self.channels["preference"]
-        channel.live = channel.live & comes
-        counts, received = self.ask(state)
-        return updated(
-            state, due=due, ticker=np.where(comes[:, None], ticker, state.ticker),
-            counts=np.where(comes[:, None], counts, state.counts), received=np.where(comes, received, state.received),
+    def constants(self) -> Constants:
+        p = self.params
+        given = preferences.given_options(p.initial_preferences, p.num_agents, p.num_options)
+        return Constants(
+            p.num_agents, float(p.rate), float(p.horizon), p.quality_law, np.where(given < p.num_options, given, -1),
+            isinstance(p.initial_preferences, str) and p.initial_preferences == "random", p.asks == "one", self.zeros,
+            p.reward == "preference", float(self.reply_law[1]), float(self.basic_epsilon(np.ones(1))[0]),
         )  # fmt: skip
 
-    def ask(self, state: State) -> tuple[Ints, Ints]:
-        """The replies to the next ticker: number with each bit set, [B, K], and number received, [B]."""
+    def arrays(self) -> dict[str, Array]:
+        p = self.params
+        some_reply = p.asks == "one" or not self.zeros
+        by_option = ("holders", "counts", "pulls", "holder_ticks")
+        return {name: np.zeros(p.num_options, np.int64) for name in by_option} | {
+            "qualities": np.zeros(p.num_options), "preference": np.zeros(p.num_agents, np.int16),
+            "requests": np.zeros(p.num_agents, np.int32), "ticker": np.zeros(1, np.int64),
+            "answered": np.zeros(p.num_agents if some_reply else 0, np.int64),
+        }  # fmt: skip
+
+    def begun(self, where: Bools) -> None:
+        self.note_silence(self.column("preference"))
+        if self.splits():
+            self.between(where)
+
+    def between(self, live: Bools) -> None:
+        """Send the replies to the next requests through the channel: number with each bit set, [B, K], and number received, [B]."""
         channel, p = self.channels["preference"], self.params
-        replies = (state.preference >= 0) | self.zeros
+        comes = live & self.column("comes")
+        channel.live = comes
+        preference, holders = self.column("preference"), self.column("holders")
+        replies = None if self.zeros else preference >= 0
         if p.asks == "one":
-            peer = self.stream("peers").integers(0, p.num_agents, (self.num_envs, 1))
-            replies &= np.arange(p.num_agents) == peer
-        elif (replies.all(1) | ~channel.live).all():
-            zeros = p.num_agents - state.holders.sum(1) if self.zeros else None
-            return channel.tally(state.holders, lambda: one_hot(state.preference, p.num_options), zeros)
-        return add_replies(*channel.send(one_hot(state.preference, p.num_options), replies))
+            asked = np.arange(p.num_agents) == self.column("peer")[:, None]
+            replies = asked if replies is None else replies & asked
+        if p.asks == "all" and (replies is None or (replies.all(1) | ~comes).all()):
+            zeros = p.num_agents - holders.sum(1) if self.zeros else None
+            counts, received = channel.tally(holders, lambda: one_hot(preference, p.num_options), zeros)
+        else:
+            counts, received = add_replies(*channel.send(one_hot(preference, p.num_options), replies))
+        self.column("counts")[comes] = counts[comes]
+        self.column("received")[comes] = received[comes]
 
-    def tick(self, state: State, action: Array, happens: Bools) -> tuple[State, Ints, Bools]:
-        """The state after the next tick with plans `action` [B, ...] where it `happens` [B], the options pulled, and their signals."""
-        option, on_zero, on_one = preferences.split_plan(action, self.params.flat_actions)
-        drawn = draw_signal(option, state.qualities, self.stream("pulls"))
-        signal = self.private(drawn[:, None], state.ticker)[:, 0]
-        after = tick(state, option, signal, np.where(signal, on_one, on_zero) == 1, happens)
-        all_zero_ticks = state.all_zero_ticks + (happens & all_zero(state, self.reply_law[1]))
-        return updated(after, all_zero_ticks=all_zero_ticks), option, signal
-
-    def record_popularity(self, state: State) -> None:
-        self.history.record(state.time, lambda: popularity(state.holders, self.params.num_agents))
-
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
-        happens = state.due <= self.params.horizon
-        self.record_popularity(state)
-        after, option, signal = self.tick(state, actions["agent"][:, 0], happens)
-        reward = signal & happens
-        if self.params.reward == "preference":
-            own = after.preference[np.arange(self.num_envs), state.ticker[:, 0]]
-            reward = draw_signal(own, state.qualities, self.stream("rewards")) & happens
-        new = self.schedule(after, np.where(happens, after.time, np.inf))
-        mechanism = self.channels["preference"].config.mechanism
-        info = partial(self.inform, state, new, option, signal, happens, mechanism)
-        truncated = new.due > self.params.horizon
-        return new, {"agent": reward[:, None].astype(np.float64)}, np.zeros(self.num_envs, np.bool_), truncated, info
+    def remember(self) -> None:
+        self.history.record(
+            lambda: self.column("time").copy(), lambda: popularity(self.column("holders"), self.params.num_agents)
+        )
 
     def empty_info(self) -> dict[str, Any]:
         events = dict.fromkeys(("option", "signal", "consensus", "departure"), -1)
@@ -326,70 +492,32 @@ class GossipBandit(SocialPopulation[State]):
         totals = {"popularity": popularity, "epsilon_per_requester": 0.0, "regret": 0.0, "all_zero": False}
         return {"time": 0.0} | events | totals
 
-    def inform(
-        self, before: State, new: State, option: Ints, signal: Bools, happens: Bools, mechanism: Mechanism | None
-    ) -> dict[str, Any]:
-        """The info of a step; see the module's docstring."""
-        n = self.params.num_agents
-        pulls = happens & (option < self.params.num_options)
-        agreed, agrees = before.holders.max(1) == n, new.holders.max(1) == n
-        return {
-            "time": new.time, "option": option, "_option": pulls, "signal": signal.astype(np.int64), "_signal": pulls,
-            "consensus": new.holders.argmax(1), "_consensus": agrees & ~agreed, "departure": before.holders.argmax(1),
-            "_departure": agreed & ~agrees, "popularity": popularity(new.holders, n),
-            "epsilon_per_requester": basic_cost(mechanism, new.requests.max(1)), "regret": self.regret(new),
-            "all_zero": new.all_zero_ticks > before.all_zero_ticks,
-        }  # fmt: skip
-
-    def acting(self, role: str) -> Array:
-        return self.state.ticker
-
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        agents, options = self.params.num_agents, self.params.num_options
-        rows = np.broadcast_to(np.arange(agents), state.preference.shape) if rows is None else rows
-        hears = (rows == state.ticker) / agents
-        return self.roles[role].layout.pack(
-            counts=hears[..., None] * state.counts[:, None],
-            received=hears * state.received[:, None],
-            own=one_hot(np.take_along_axis(state.preference, rows, 1), options),
-            q=np.full(rows.shape, self.reply_law[1]),
-        )
+    def clock(self) -> Array:
+        self._begun()
+        return self.column("time").copy()
 
     def can_jump(self, until: float) -> bool:
         """Where agents without preference stay silent, the replies do not all have the same law."""
-        heard_by_all = self.zeros or self.params.asks == "one" or self.state.holders.sum(1) == self.params.num_agents
-        return bool(np.all(self.done | heard_by_all))
+        everyone = self.column("holders").sum(1) == self.params.num_agents
+        return bool(np.all(self.done | everyone | self.zeros | (self.params.asks == "one")))
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play on to `until` with agents that follow a `GossipRule`.
-
-        The next tick has been drawn already and is played as a step. The number of further ticks is Poisson; `many_ticks` plays them, with
-        the sums of all replies to a request drawn at once.
-        """
-        channel, p, state = self.channels["preference"], self.params, self.state
-        policy: Any = policies["agent"]
-        until, law, replies = min(until, p.horizon), self.reply_law, 1 if p.asks == "one" else p.num_agents
-        self.record_popularity(state)
-        happens = ~self.done & (state.due <= until)
-        if happens.any():
-            state, _, _ = self.tick(state, policy.act(self.observe())[:, 0], happens)
-        assert channel.rng is not None
-        clock = self.stream("clock")
-        ticks = np.where(happens, clock.poisson(p.num_agents * p.rate * np.maximum(until - state.time, 0)), 0)
-        noisy = channel.config.mechanism is not None and law != (1.0, 0.0)
-        changes, asked = many_ticks(
-            state, ticks, until, forms["agent"], reply_sums(replies, *law) if noisy else None, one_peer=p.asks == "one",
-            zeros=self.zeros, chance=int(law[1] * replies), streams=(clock, channel.rng, policy.rng, self.stream("pulls")),
-        )  # fmt: skip
-        state = updated(state, **changes)
-        channel.live = happens
-        if p.asks == "all":
-            channel.record(everyone=ticks)
+        """Play on to `until` with agents that follow a `GossipRule`, with the sums of all replies to a request drawn at once."""
+        channel, p, law = self.channels["preference"], self.params, self.reply_law
+        until, live, rule = min(until, p.horizon), ~self.done, forms["agent"]
+        self.remember()
+        sums = reply_sums(p.num_agents, *law) if p.asks == "all" and law != (1.0, 0.0) else None
+        behaviour = Behaviour(rule.weights, float(rule.threshold), float(rule.explore), *map(bool, rule.adopts))
+        before = {name: self.column(name).copy() for name in ("sent", "answered")}
+        ticks = p.num_agents * p.rate * float(np.maximum(until - self.column("time"), 0).mean())
+        self.apply(play, live, ManyTicks(self._constants, behaviour, reply_noise(law, sums), float(until)), ticks)
+        channel.live = live
+        if self.plain:
+            channel.times += 1
         else:
-            channel.record(each=asked)
-        coming = self.schedule(state, np.full(self.num_envs, until))
-        self._state = select(happens, coming, state)
-        self.truncated = self.truncated | (self._state.due > self.params.horizon)
+            each = self.column("answered") - before["answered"]
+            channel.record(self.column("sent") - before["sent"], each if each.any() else None)
+        self.truncated = self.truncated | ~self.column("comes")
 
     def basic_epsilon(self, replies: Array) -> Floats:
         """Privacy loss of `replies` replies of one agent under basic composition, of their shape."""

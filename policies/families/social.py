@@ -11,7 +11,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.core.preferences import join_plan
-from taciturn.envs.gossip_bandit.ticks import GossipRule, option_to_pull
+from taciturn.envs.gossip_bandit.rule import GossipRule, option_to_pull
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Floats, Ints

@@ -1,0 +1,145 @@
+"""Agents without memory that weigh options by the replies for them: how they choose, and many ticks of such agents at once."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taciturn.envs.core.counter_streams import uniform
+from taciturn.envs.core.public import Fast
+from taciturn.envs.core.replies import ReplySums
+from taciturn.validation import Array, Floats, Ints
+
+__all__ = ["Behaviour", "GossipRule", "ReplyNoise", "choose", "hear_noise", "option_to_pull", "reply_noise"]
+
+
+@dataclass(frozen=True)
+class GossipRule(Fast):
+    """The behaviour of an agent without memory that weighs each option by the number of replies in which its bit is set.
+
+    Args:
+        weights: float64[n + 1], >= 0: the weight, at [c], of an option whose bit is set in c of n replies.
+        threshold: an agent pulls nothing if its own option has at least this share of the total weight.
+        explore: probability in [0, 1] that an agent without preference pulls a uniformly random option.
+        adopts: whether the agent adopts the option that it pulled on signal 0, and on signal 1.
+
+    Otherwise the agent pulls an option drawn with probability proportional to its weight, or nothing if all weights are zero.
+    """
+
+    weights: Floats
+    threshold: float = np.inf
+    explore: float = 0.0
+    adopts: tuple[bool, bool] = (False, True)
+
+
+def option_to_pull(
+    weights: Floats, own: Array, uniform: Floats, threshold: float = np.inf, explore: float = 0.0
+) -> Ints:
+    """The option that each agent pulls, [...], K for none: drawn from its share Fhat of the total weight [Chen 8].
+
+    Args:
+        weights: [..., K], >= 0; the Ftilde of the paper.
+        own: int[...], the agents' preferences, -1 for none.
+        uniform: [...], a uniform number for each agent.
+        threshold, explore: see `GossipRule`.
+    """
+    options = weights.shape[-1]
+    total = weights[..., 0].copy()
+    for k in range(1, options):
+        total += weights[..., k]
+    some = total > 0
+    mine = np.take_along_axis(weights, np.maximum(own, 0)[..., None].astype(np.int64), -1)[..., 0]
+    keeps = (own >= 0) & (mine / np.where(some, total, 1.0) >= threshold)
+    if explore:
+        tries = (own < 0) & (uniform < explore)
+        anything = np.minimum((uniform / explore * options).astype(np.int64), options - 1)
+        rest = (uniform - explore) / (1.0 - explore) if explore < 1 else uniform
+        uniform = np.where(own < 0, rest, uniform)
+    mark, below = uniform * total, np.zeros(total.shape)
+    option = np.zeros(total.shape, np.int64)
+    for k in range(options - 1):
+        below += weights[..., k]
+        option += below <= mark
+    option = np.where(some & ~keeps, option, options)
+    return np.where(tries, anything, option) if explore else option
+
+
+# The same for one agent, as `taciturn.envs.core.replicas.Replicas` says, and the noise of the replies that it hears.
+
+
+class Behaviour(NamedTuple):
+    """A `GossipRule`, for compiled functions."""
+
+    weights: Floats
+    threshold: float
+    explore: float
+    adopts_on_zero: bool
+    adopts_on_one: bool
+
+
+def choose(counts: Any, own: int, rule: Any, drawn: float) -> int:
+    """`option_to_pull` for one agent that hears `counts` int64[K] and draws the uniform number `drawn`."""
+    options, total = len(counts), 0.0
+    for k in range(options):
+        total += rule.weights[counts[k]]
+    if own < 0 and drawn < rule.explore:
+        return min(int(drawn / rule.explore * options), options - 1)
+    if total <= 0.0 or (own >= 0 and rule.weights[counts[own]] / total >= rule.threshold):
+        return options
+    if own < 0 and 0.0 < rule.explore < 1.0:
+        drawn = (drawn - rule.explore) / (1.0 - rule.explore)
+    option, below = 0, 0.0
+    for k in range(options - 1):
+        below += rule.weights[counts[k]]
+        option += below <= drawn * total
+    return option
+
+
+class ReplyNoise(NamedTuple):
+    """The law of perturbed replies: the tables of `ReplySums`, or (p, q) for single replies."""
+
+    some: bool
+    single: bool
+    p: float
+    q: float
+    gap: int
+    anchors: Ints
+    first: Ints
+    stay: Floats
+    alias: Array
+    first_of_rest: Ints
+    stay_of_rest: Floats
+    alias_of_rest: Array
+
+
+def reply_noise(law: tuple[float, float], sums: ReplySums | None) -> ReplyNoise:
+    """The noise of replies with the law (p, q), each heard alone (`sums` None) or all in a sum."""
+    some, single = law != (1.0, 0.0), sums is None
+    tables: Any = (0, np.zeros(1, np.int64), *2 * (np.zeros(1, np.int64), np.ones((1, 1)), np.zeros((1, 1), np.int32)))
+    if sums is not None:
+        o, i = sums.outer, sums.inner
+        tables = (sums.gap, sums.anchors, o.first, o.stay, o.alias, i.first, i.stay, i.alias)
+    return ReplyNoise(some, single, float(law[0]), float(law[1]), *tables)
+
+
+def drawn_from(row: int, first: Any, stay: Any, alias: Any, drawn: float) -> int:
+    """A number by a row of an alias table and a uniform number (`AliasTable.draw`)."""
+    place = drawn * stay.shape[1]
+    cell = int(place)
+    return int(first[row] + (cell if place - cell < stay[row, cell] else alias[row, cell]))
+
+
+def hear_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) -> None:
+    """Perturb the counts int64[K] of `received` replies by the law of their sums."""
+    if received == 0:
+        return
+    for k in range(len(counts)):
+        ones, drawn = counts[k], uniform(rng, source)
+        if noise.single:
+            counts[k] = drawn < (noise.p if ones > 0 else noise.q)
+            continue
+        row = ones // (noise.gap + 1)
+        counts[k] = drawn_from(row, noise.first, noise.stay, noise.alias, drawn)
+        if noise.gap > 0:
+            rest = ones - noise.anchors[row]
+            counts[k] += drawn_from(rest, noise.first_of_rest, noise.stay_of_rest, noise.alias_of_rest, uniform(rng, source))

@@ -5,6 +5,7 @@ more standard errors. That they have power is shown on the mistaken versions.
 """
 
 import dataclasses
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -16,10 +17,11 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import Array, picture
+from taciturn.envs.core import Array, compiled, picture, replicas
+from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
-from taciturn.envs.gossip_bandit import ticks as gossip_ticks
-from taciturn.envs.gossip_bandit.ticks import GossipRule, Tally, option_to_pull, play, tick_times
+from taciturn.envs.gossip_bandit import world as gossip_world
+from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, option_to_pull, reply_noise
 from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
 from taciturn.policies import (
     CBL,
@@ -388,50 +390,30 @@ def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
     assert two_sample_p(right.metrics["best"], wrong.metrics["best"]) < 1e-12
 
 
-@pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_leaps_give_the_same_bits_compiled_or_not(name: str, zeros: bool) -> None:
+def test_leaps_give_the_same_bits_compiled_or_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uncompiled, compiled, and compiled in three threads."""
     pytest.importorskip("numba")
     policy, mechanism, params = CASES[name]
-    env = started(policy, 40, mechanism, **params)
-    rule, state, p = policy.gossip_rule(env.view()), env.state, env.params
-    one_peer, law = p.asks == "one", env.reply_law
-    ticks = np.arange(40) * 7
-    tallies = []
-    for fast in (False, True):
-        none = np.zeros(40, np.int64)
-        tally = Tally(
-            state.preference.copy(), state.holders.copy(), state.requests.copy(), np.zeros((40, p.num_agents if one_peer else 0), np.int64),
-            state.pulls.copy(), state.holder_ticks.copy(), none.copy(), none.copy(), none.copy(), none.copy(), none - 1, none.copy(),
-        )  # fmt: skip
-        streams = tuple(np.random.Generator(np.random.SFC64(i)) for i in range(4))
-        sums = None if mechanism is None else ReplySums(1 if one_peer else p.num_agents, *law)
-        play(
-            tally,
-            ticks,
-            rule,
-            sums,
-            state.qualities,
-            one_peer=one_peer,
-            zeros=zeros,
-            chance=0,
-            streams=streams,
-            fast=fast,
-        )
-        tallies.append(tally)
-    for field in dataclasses.fields(Tally):
-        np.testing.assert_array_equal(getattr(tallies[0], field.name), getattr(tallies[1], field.name), field.name)
-    np.testing.assert_array_equal(tallies[0].requests.sum(1), ticks)
-
-
-@pytest.mark.parametrize("block", [2**9, 2**23])
-def test_large_populations_give_the_same_bits_too(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through the whole world, with two tables for a count, and with blocks that end in between."""
-    pytest.importorskip("numba")
-    monkeypatch.setattr(gossip_ticks, "BLOCK", block)
+    privacy = None if mechanism is None else {"preference": mechanism}
     results = []
-    for compile_from in (0, 10**12):
-        monkeypatch.setattr("taciturn.envs.gossip_bandit.ticks.COMPILE_FROM", compile_from)
+    for compile_from, threads in ((math.inf, 1), (0, 1), (0, 3)):
+        monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
+        monkeypatch.setattr(replicas, "num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(replicas, "PART", 1)
+        env, until = population(40, **params), [1.0, 1.5]
+        run = taciturn.simulate(env, policy, seed=4, until=until, record=["preference"], privacy=privacy)
+        results.append((run.trace["preference"], run.metrics))
+    np.testing.assert_equal(results[1], results[0])
+    np.testing.assert_equal(results[2], results[0])
+
+
+def test_large_populations_give_the_same_bits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two tables for a count."""
+    pytest.importorskip("numba")
+    results = []
+    for compile_from in (0, math.inf):
+        monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
         run = taciturn.simulate(
             population(3, num_agents=1000), PPCL(), seed=4, until=[0.5, 1.0], record=["preference"], privacy="paper"
         )
@@ -441,33 +423,49 @@ def test_large_populations_give_the_same_bits_too(block: int, monkeypatch: pytes
 
 def test_a_run_that_is_recorded_often_is_compiled_once_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its leaps is short: those after half of the ticks are compiled."""
-    seen: list[bool] = []
-    inner: Any = gossip_ticks.play
-
-    def listening(*given: Any, **how: Any) -> None:
-        seen.append(how["fast"])
-        inner(*given, **how)
-
-    monkeypatch.setattr(gossip_ticks, "COMPILE_FROM", 5000)
-    monkeypatch.setattr(gossip_ticks, "compiled", lambda: gossip_ticks._kernel)
-    monkeypatch.setattr(gossip_ticks, "play", listening)
-    times = np.arange(1.0, 11.0)
-    taciturn.simulate(population(10, num_agents=100), PPCL(), seed=4, until=times, record=["best"], privacy="paper")
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 5000)
+    policy, seen = PPCL(), []
+    env = started(policy, 10, RR(3.0), num_agents=100)
+    for until in range(1, 11):
+        env.advance(policy, until=float(until))
+        seen.append(not hasattr(env._loops[gossip_world.play], "__code__"))
     assert seen == sorted(seen)
     assert 3 <= sum(seen) <= 8
 
 
-def test_tick_times_are_order_statistics() -> None:
-    rng, size = np.random.default_rng(2), 20_000
-    ticks = np.full(size, 5)
-    second, last = tick_times((np.full(size, 2), ticks), ticks, np.full(size, 3.0), 7.0, rng)
-    assert stats.kstest((second - 3) / 4, stats.beta(2, 4).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest((last - 3) / 4, stats.beta(5, 1).cdf).pvalue > FALSE_ALARM
-    direct = np.sort(rng.random((size, 5)), 1)
-    assert abs(np.corrcoef(second, last)[0, 1] - np.corrcoef(direct[:, 1], direct[:, 4])[0, 1]) < 4 * np.sqrt(2 / size)
-    none, same = tick_times((np.zeros(3, np.int64), np.ones(3, np.int64)), np.ones(3, np.int64), np.zeros(3), 1.0, rng)
-    assert none.tolist() == [0, 0, 0]
-    assert (same > 0).all()
+@pytest.mark.parametrize("rule", [
+    GossipRule(np.maximum(np.arange(10.0) - 2, 0), 0.6), GossipRule(np.arange(10.0), explore=0.3),
+    GossipRule(np.arange(10.0) ** 2, 0.5, explore=1.0),
+])  # fmt: skip
+def test_one_agent_chooses_as_many_do(rule: GossipRule) -> None:
+    """What leaps choose is what `act` chooses, for the same number."""
+    rng = np.random.default_rng(0)
+    counts, own, drawn = rng.integers(0, 5, (3000, 4)), rng.integers(-1, 4, 3000), rng.random(3000)
+    expected = option_to_pull(rule.weights.take(counts), own, drawn, rule.threshold, rule.explore)
+    behaviour = Behaviour(rule.weights, rule.threshold, rule.explore, *rule.adopts)
+    found = [choose(*one, behaviour, u) for *one, u in zip(counts, own.tolist(), drawn.tolist(), strict=True)]
+    np.testing.assert_array_equal(found, expected)
+    assert len(set(found)) == 5
+
+
+@pytest.mark.parametrize("n", [1, 40, 3000])
+def test_a_leap_hears_the_law_of_a_sum(n: int) -> None:
+    """The noise of leaps beside the exact law, at a count; noise that is used for two options is found."""
+    law, size, ones = (0.8, 0.3), 4000, (2 * n) // 3
+    noise, rng = reply_noise(law, None if n == 1 else ReplySums(n, *law)), sources_of(5, "", ("noise",), np.arange(1))[0]
+    heard = np.full((size, 2), ones)
+    for counts in heard:
+        hear_noise(counts, n, noise, rng, 0)
+    first, exact = sum_law(ones, n - ones, *law)
+    expected = np.zeros(n + 1)
+    expected[first : first + exact.size] = exact
+    for option in (0, 1):
+        assert fits(np.bincount(heard[:, option], minlength=n + 1), size * expected) > FALSE_ALARM
+    assert abs(np.corrcoef(heard.T)[0, 1]) < 4 / np.sqrt(size)
+    silent = np.array([ones, ones])
+    hear_noise(silent, 0, noise, rng, 0)
+    assert silent.tolist() == [ones, ones]
 
 
 def test_leaps_count_what_steps_count() -> None:
@@ -940,19 +938,6 @@ def test_bad_policies() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             make()
-
-
-def test_without_numba_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "numba", None)
-    gossip_ticks.compiled.cache_clear()
-    try:
-        with pytest.raises(ImportError, match=r"the compiled loop needs numba: run pip install numba"):
-            gossip_ticks.compiled()
-    finally:
-        gossip_ticks.compiled.cache_clear()
-    monkeypatch.setattr("taciturn.envs.gossip_bandit.ticks.COMPILE_FROM", 0)
-    monkeypatch.setattr("taciturn.envs.gossip_bandit.ticks.find_spec", lambda name: None)
-    assert taciturn.simulate(population(2, num_agents=10), PPCL(), seed=0, until=1.0).metrics["ticks"].min() > 0
 
 
 # Policies.

@@ -79,6 +79,8 @@ def run(
             if what & SAY:
                 said(state, mine, actions[i], params, rngs[i])
             if what & HEAR:
+                for row in range(reward.shape[1]):
+                    reward[i, row] = 0.0
                 over[i, 0], over[i, 1] = heard(state, mine, params, rngs[i], reward[i])
             keep(rows, i, state)
         if what & LOOK:

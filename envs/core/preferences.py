@@ -57,7 +57,7 @@ def given_options(given: InitialPreferences, num_agents: int, num_options: int) 
     if not isinstance(given, str):
         return np.asarray(given, np.int64)
     agents = np.arange(num_agents)
-    return agents % num_options if given == "even" else np.full(num_agents, num_options)
+    return np.full(num_agents, num_options) if given == "none" else agents % num_options
 
 
 def count_holders(preference: Array, num_options: int) -> Ints:

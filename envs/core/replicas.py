@@ -9,13 +9,14 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Discrete, MultiDiscrete
 
 from taciturn.envs.core import compiled, counter_streams
 from taciturn.envs.core.channel import ChannelConfig
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, NotCompiled, every, run
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population, S, Step, Transition
+from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, array_of
 
@@ -23,6 +24,7 @@ __all__ = ["Replicas"]
 
 PLAIN = ChannelConfig()
 NUMBERS_A_TURN = 50  # what a turn reads and writes in about the time that all else takes when uncompiled
+FEW = 16  # actions that are checked one by one
 PART = 4096  # turns from which a thread of its own is worth while
 
 
@@ -81,7 +83,7 @@ class Replicas(Population[S]):
         self._rngs: Any = None
         self._drawn_from: Any = None
         self._seen_state: Any = None
-        self.plain = True
+        self.plain, self._splits, self._remembers = True, False, False
         self.quick = False  # whether `step_one` plays a turn
 
     # What a world writes.
@@ -172,6 +174,7 @@ class Replicas(Population[S]):
         numbers = sum(array.size for array in self._single.values()) + looks
         self._effort = max(1.0, numbers / NUMBERS_A_TURN)
         rows = self._single[self.acts].size if self.acts else self.roles[turns[0]].num_agents
+        self._paid = rows if self.acts else agents
         self._action = np.zeros((1, rows, *(spaces[turns[0]].shape)), spaces[turns[0]].dtype)
         self._loops = {}
 
@@ -213,7 +216,7 @@ class Replicas(Population[S]):
             rows = who.shape[1] if len(who) else self.roles[then].num_agents
             seen = np.empty((self.num_envs, rows, self.roles[then].layout.size), np.float32)
         if what & HEAR:
-            reward = np.zeros((self.num_envs, who.shape[1] if self.acts else self._agents))
+            reward = np.empty((self.num_envs, self._paid))
         if what & TELL:
             told = np.empty(self.num_envs, self._none.dtype)
         arguments = (
@@ -268,7 +271,7 @@ class Replicas(Population[S]):
                 self._allocate()
                 self._made_for = self.params, configs
             self._bind()
-            self.quick = self.num_envs == len(self.roles) == 1 and (self.plain or not self.channels) and not self.splits()
+            self._prepare()
             where = self._everywhere
         if self._rngs is None or self._drawn_from is not streams:
             replicas = self.first_replica + np.arange(self.num_envs)
@@ -285,8 +288,7 @@ class Replicas(Population[S]):
 
     def _moved(self) -> None:
         """Note that the state has changed."""
-        moment: Any = object()
-        self._state, self._seen_state = moment, None
+        self._state, self._seen_state = _moment(), None
 
     def initial(self) -> S:
         raise NotImplementedError  # `begin` does it
@@ -311,11 +313,12 @@ class Replicas(Population[S]):
     ) -> tuple[Array, Array, Array, Array]:
         """Play a turn in the replicas `live` bool[B]: (observation, reward [B, agents], (terminated, truncated) bool[B, 2], told)."""
         turn = self._turn
-        self.remember()
+        if self._remembers:
+            self.remember()
         self._played += self.num_envs * self._effort
         over = np.empty((self.num_envs, 2), np.bool_)
         over[:, 0], over[:, 1] = self.terminated, self.truncated
-        if self.splits():
+        if self._splits:
             self._run(SAY, live, turn, actions)
             self.between(live)
             seen, reward, told = self._run(HEAR | LOOK | more, live, turn, None, over, who)
@@ -354,12 +357,24 @@ class Replicas(Population[S]):
         earned = {name: reward[:, columns] for name, columns in self._columns.items()}
         return Step({self.turn[0]: seen}, earned, self.terminated, self.truncated, told)
 
-    def step_one(self, actions: Any, who: Array | None = None) -> tuple[Array, Array, bool, bool, Info]:
+    def _prepare(self) -> None:
+        """Make ready what `step_one` and `observe` use, as a run begins."""
+        self._splits = self.splits()
+        self._remembers = type(self).remember is not Replicas.remember
+        self.quick = self.num_envs == len(self.roles) == 1 and (self.plain or not self.channels) and not self._splits
+        if self.quick:
+            (role,) = self.roles.values()
+            acting = self.column(self.acts) if self.acts else self._nobody
+            self._sight = (1, acting.shape[1] or role.num_agents, role.layout.size), acting
+            self._full_sight = (1, role.num_agents, role.layout.size), self._nobody
+            self._filled = np.zeros((1, self._paid)), np.zeros((1, 2), np.bool_), self._none.copy()
+
+    def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
         """`step` where `quick` says so: without what arrays of replicas need.
 
         Args:
             actions: [rows, ...], one for each agent that acts.
-            who: the agents that observe, int64[1, r]; by default those that act next.
+            everyone: whether all agents observe, or only those that act next.
 
         Returns:
             (observations [r, D], rewards [rows], terminated, truncated, the info in plain numbers and arrays).
@@ -367,39 +382,89 @@ class Replicas(Population[S]):
         if self.terminated[0] or self.truncated[0]:
             self._running()
         ((name, role),) = self.roles.items()
-        space: Any = role.action_space
-        whole = isinstance(space, Discrete) and type(actions) is list and len(actions) == 1 and type(actions[0]) is np.int64
-        if whole and 0 <= actions[0] - space.start < space.n:
-            self._action[0, 0] = actions[0]
+        self._accept(actions, role)
+        if self._telling() is not None:
+            self._settle()
+        if self._remembers:
+            self.remember()
+        self._played += self._effort
+        shape, who = self._full_sight if everyone else self._sight
+        reward, over, told = self._filled
+        seen = np.empty(shape, np.float32)
+        if self._told_arrays:
+            told = np.empty(1, told.dtype)
+        arguments = (
+            SAY | HEAR | LOOK | TELL, self._everywhere, self._rows, self._arrays, self._action, self._constants, self._rngs,
+            reward, over, who, self._bounds[name], seen, self._none, told,
+        )  # fmt: skip
+        if self._waits:
+            self._looped(0, run, self._functions, arguments, self._effort)
         else:
-            given = array_of("actions" if self._agents > 1 else "action", actions)[None]
-            self._action[...] = role.check(given, self._action.shape[:2], "actions" if self._agents > 1 else "action")
-        self._settle()
-        for channel in self.channels.values():
-            channel.live = self._everywhere
-        seen, reward, over, told = self._play(self._everywhere, self._action, TELL, who)
+            (self._loops.get(0) or self._prepared_loop(arguments))(*arguments)
+        self._state, self._seen_state = _moment(), None
         terminated, truncated = over[0].tolist()
         if terminated or truncated:
-            self.terminated, self.truncated = over[:, 0], over[:, 1]
-        return seen[0], reward[0], terminated, truncated, self._plainly(told)
-
-    def _plainly(self, told: Array) -> Info:
-        """The info of the only replica in plain numbers and arrays, if nothing stands on its channels."""
+            self.terminated, self.truncated = over[:, 0].copy(), over[:, 1].copy()
         info: Info = dict(zip(self._keys, told.item(), strict=True))
         if self.channels:
-            sent, tells = 0, False
-            for channel in self.channels.values():
-                each = 0 if channel.each is None else int(channel.each.sum())
-                sent, tells = sent + int(channel.everyone[0]) * channel.num_senders + each, tells or channel.silence_tells
-            epsilon = np.inf if sent else 0.0
-            info |= {"messages": sent, "epsilon_message": epsilon, "epsilon_basic": np.inf if tells else epsilon}
-        return info
+            self._add_spent(info)
+        return seen[0], reward[0].tolist(), terminated, truncated, info
+
+    def _prepared_loop(self, arguments: tuple[Any, ...]) -> Any:
+        self._loops[0] = made = self._made_loop(run, self._functions(), arguments)
+        return made
+
+    def _accept(self, actions: Any, role: Role) -> None:
+        """Check actions [rows, ...] of the only replica, and keep them for `run`."""
+        space: Any = role.action_space
+        if "fits" not in self._loops:
+            self._loops["fits"] = _fits(space)
+        if len(actions) <= FEW and all(map(self._loops["fits"], actions)):
+            for row, action in enumerate(actions):
+                self._action[0, row] = action
+        else:
+            name = "actions" if self._agents > 1 else "action"
+            self._action[...] = role.check(array_of(name, actions)[None], self._action.shape[:2], name)
+
+    def _add_spent(self, info: Info) -> None:
+        """Add to the info of the only replica what was sent, on channels on which nothing stands."""
+        sent, tells = 0, False
+        for channel in self.channels.values():
+            channel.times += 1
+            sent += int(channel.everyone[0]) * channel.num_senders
+            if channel.each is not None:
+                sent += int(channel.each.sum())
+            tells = tells or channel.silence_tells
+        info["messages"] = sent
+        info["epsilon_message"] = np.inf if sent else 0.0
+        info["epsilon_basic"] = np.inf if sent or tells else 0.0
 
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""
         told = self._run(TELL, self._everywhere)[2]
         info: Info = {key: told[key].copy() for key in told.dtype.names or ()}
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
+
+
+def _moment() -> Any:
+    """What stands for the state at one moment."""
+    return object()
+
+
+def _fits(space: Any) -> Callable[[Any], bool]:
+    """A quick test whether an action lies in a space; it may say no of some that do."""
+    if isinstance(space, Discrete):
+        low, high = int(space.start), int(space.start + space.n)
+        return lambda action: type(action) is np.int64 and low <= action < high
+    if isinstance(space, MultiDiscrete):
+        shape, whole, ranges = space.shape, space.dtype, list(zip(space.start.tolist(), space.nvec.tolist(), strict=True))
+        return lambda action: (
+            type(action) is np.ndarray
+            and action.dtype is whole
+            and action.shape == shape
+            and all(0 <= x - low < size for x, (low, size) in zip(action.tolist(), ranges, strict=True))
+        )
+    return lambda action: False
 
 
 def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Iterator[tuple[Any, ...]]:

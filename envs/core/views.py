@@ -97,7 +97,7 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         if isinstance(self.population, Replicas) and self.population.quick:
             observation, earned, terminated, truncated, info = self.population.step_one([action])
             self._renderer.update()
-            return observation[0], earned.item(), terminated, truncated, info
+            return observation[0], earned[0], terminated, truncated, info
         step = self.population.step(array_of("action", action)[None, None])
         self._renderer.update()
         reward, terminated, truncated = step.reward[0, 0], step.terminated[0], step.truncated[0]
@@ -244,11 +244,12 @@ class _Agents(_OneReplica):
         self._seen: dict[str, Array] = {}
         self._shown: dict[str, Array] = {}
         self._noted: Any = None
+        self._begun = False
         self.truth_in_state = False
         self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}
 
     def _check_begun(self, what: str) -> None:
-        if self._noted is None:
+        if not self._begun:
             raise gymnasium.error.ResetNeeded(f"no run of {self.population.name} has begun: call reset() before {what}")
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
@@ -292,12 +293,14 @@ class _Agents(_OneReplica):
         return self._seen[role]
 
     def _note(self, info: Info) -> None:
-        """Keep what the agents are told of this moment, for `_told`."""
+        """Keep what the agents are told of this moment, for `_told`: an info of arrays [1, ...], or one of plain values (`step_one`)."""
         population = self.population
+        self._begun = True
         by_role = {key: values for key, values in info.items() if isinstance(values, Mapping)}
         acting = {role: population.acting(role) for role in self._of}
         masks = {role: population.action_mask(role) for role in self._of}
-        self._noted = _one(info), by_role, population.turn, acting, masks
+        plain = isinstance(population, Replicas) and population.quick and "_messages" not in info
+        self._noted = info if plain else _one(info), by_role, population.turn, acting, masks
 
     def _told(self, role: str, some: slice) -> list[Info]:
         """The infos of the agents of a role in a slice, each a dict of its own: the values of the replica, the agent's own entry of values
@@ -305,16 +308,17 @@ class _Agents(_OneReplica):
         """
         common, by_role, turn, acting, masks = self._noted
         size, rows, mask = len(self._of[role]), acting[role], masks[role]
-        whose = slice(None) if rows is None else rows[0]
         columns: dict[str, Any] = {}
         if any(few is not None for few in acting.values()):
-            acts = np.zeros(size, np.bool_)
-            acts[whose] = role in turn
-            columns["acting"] = acts[some].tolist()
+            acts = [rows is None and role in turn] * size
+            if rows is not None and role in turn:
+                for i in rows[0].tolist():
+                    acts[i] = True
+            columns["acting"] = acts[some]
         columns |= {key: values[role][0][some].tolist() for key, values in by_role.items() if role in values}
         if mask is not None:
             every = np.zeros((size, *mask.shape[2:]), np.int8)
-            every[whose] = mask[0]  # nothing that the others do has an effect
+            every[slice(None) if rows is None else rows[0]] = mask[0]  # nothing that the others do has an effect
             columns["action_mask"] = every[some]
         infos = [common.copy() for _ in self._of[role][some]]
         for key, column in columns.items():
@@ -396,6 +400,8 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         self._check_begun("step()")
         if not self.agents:
             raise gymnasium.error.ResetNeeded(f"every agent of {population.name} is done: call reset() before step()")
+        if isinstance(population, Replicas) and population.quick:
+            return self._step_of_one(population, actions)
         taken = self._taken(actions)
         step, rewards = self._play({role: taken[role] for role in population.turn})
         info = step.info
@@ -414,16 +420,48 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         ends = self._every[terminated].copy(), self._every[truncated].copy()
         return self._observations(), earned, *ends, self._infos()
 
+    def _step_of_one(
+        self, population: Replicas[Any], actions: dict[str, Any]
+    ) -> tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
+        """`step` by `Replicas.step_one`."""
+        ((role, names),) = self._of.items()
+        acts = [names[i] for i in population.column(population.acts)[0].tolist()] if population.acts else names
+        taken = self._given(actions, acts)
+        seen, rewards, terminated, truncated, info = population.step_one(taken, everyone=True)
+        earned = self._nothing.copy()
+        earned.update(zip(acts, rewards, strict=True))
+        self._noted, self._seen = None, {role: seen}
+        if terminated or truncated:
+            self.agents = []
+        if self.render_mode is not None:
+            self._renderer.update()
+        ends = self._every[terminated].copy(), self._every[truncated].copy()
+        mask = population.action_mask(role)
+        if population.acts:
+            info["acting"] = False
+        infos = {name: info.copy() for name in names}
+        if population.acts:
+            for i in population.column(population.acts)[0].tolist():
+                infos[names[i]]["acting"] = True
+        if mask is not None:
+            for own, row in zip(infos.values(), mask[0], strict=True):
+                own["action_mask"] = row
+        return dict(zip(names, seen, strict=True)), earned, *ends, infos
+
+    def _given(self, actions: dict[str, Any], agents: list[str]) -> list[Any]:
+        """The actions of these agents; all live agents must have one."""
+        if type(actions) is not dict and not isinstance(actions, Mapping):
+            raise ValueError(f"actions must be a dict {{agent: action}}, not {shown(actions)}")
+        if not actions.keys() >= self._place.keys():
+            missing = next(agent for agent in self.agents if agent not in actions)
+            raise ValueError(f"actions must hold an action for every live agent, but {missing!r} is missing")
+        return [actions[agent] for agent in agents]
+
     def _taken(self, actions: dict[str, Any]) -> dict[str, Array]:
         """Actions by role, [1, rows, ...], checked before anything changes."""
         population, taken = self.population, {}
-        if not isinstance(actions, Mapping):
-            raise ValueError(f"actions must be a dict {{agent: action}}, not {shown(actions)}")
         for role, names in self._of.items():
-            try:
-                rows = array_of("actions", [actions[name] for name in names])[None]
-            except KeyError as error:
-                raise ValueError(f"actions must hold an action for every live agent, but {error} is missing") from None
+            rows = array_of("actions", self._given(actions, names))[None]
             rows = population.roles[role].check(rows, (1, len(self._of[role])))
             acting = population.acting(role)
             taken[role] = rows if acting is None else rows[:, acting[0]]
@@ -488,16 +526,28 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         by_role: dict[str, list[Any]] = {}
         for agent, action in zip(self._order, self._collected, strict=True):
             by_role.setdefault(self._place[agent][0], []).append(action)
-        step, rewards = self._play({role: np.array(values)[None] for role, values in by_role.items()})
+        population = self.population
+        if isinstance(population, Replicas) and population.quick:
+            ((role, taken),) = by_role.items()
+            acting = population.acting(role)
+            seen, earned, terminated, truncated, info = population.step_one(taken)
+            rewards = {role: np.array(earned)}
+            if acting is not None:
+                rewards = {role: np.zeros(len(self._of[role]))}
+                rewards[role][acting[0]] = earned
+            self._see(seen[None])
+        else:
+            step, rewards = self._play({role: np.array(values)[None] for role, values in by_role.items()})
+            terminated, truncated, info = bool(step.terminated[0]), bool(step.truncated[0]), step.info
         self.rewards = self._nothing.copy()
         for role, values in rewards.items():
             names, some = self._of[role], np.flatnonzero(values)
             for i, value in zip(some.tolist(), values[some].tolist(), strict=True):
                 self.rewards[names[i]] = value
                 self._cumulative_rewards[names[i]] += value
-        self.terminations = self._every[bool(step.terminated[0])].copy()
-        self.truncations = self._every[bool(step.truncated[0])].copy()
-        self._note(step.info)
+        self.terminations = self._every[terminated].copy()
+        self.truncations = self._every[truncated].copy()
+        self._note(info)
         self._begin_turn()
         self._renderer.update()
 

@@ -439,9 +439,13 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
         return {"reply_scale": self.params.num_agents, "reply_law": self.reply_law}
 
+    @property
+    def given(self) -> Ints:
+        """The first preferences that are not drawn, int64[N], K for none."""
+        return preferences.given_options(self.params.initial_preferences, self.params.num_agents, self.params.num_options)
+
     def constants(self) -> Constants:
-        p = self.params
-        given = preferences.given_options(p.initial_preferences, p.num_agents, p.num_options)
+        p, given = self.params, self.given
         return Constants(
             p.num_agents, float(p.rate), float(p.horizon), p.quality_law, np.where(given < p.num_options, given, -1),
             isinstance(p.initial_preferences, str) and p.initial_preferences == "random", p.asks == "one", self.zeros,
@@ -450,7 +454,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
 
     def arrays(self) -> dict[str, Array]:
         p = self.params
-        some_reply = p.asks == "one" or not self.zeros
+        some_reply = p.asks == "one" or (not self.zeros and bool((self.given == p.num_options).any()))
         by_option = ("holders", "counts", "pulls", "holder_ticks")
         return {name: np.zeros(p.num_options, np.int64) for name in by_option} | {
             "qualities": np.zeros(p.num_options), "preference": np.zeros(p.num_agents, np.int16),

@@ -73,14 +73,15 @@ def run(
     """
     for i in range(len(rows)):
         state, mine = take(rows, i), own(arrays, i)
+        if what & HEAR:
+            for row in range(reward.shape[1]):
+                reward[i, row] = 0.0
         if live[i]:
             if what & BEGIN:
                 begin(state, mine, params, rngs[i])
             if what & SAY:
                 said(state, mine, actions[i], params, rngs[i])
             if what & HEAR:
-                for row in range(reward.shape[1]):
-                    reward[i, row] = 0.0
                 over[i, 0], over[i, 1] = heard(state, mine, params, rngs[i], reward[i])
             keep(rows, i, state)
         if what & LOOK:

@@ -128,6 +128,7 @@ class Replicas(Population[S]):
         return self._seen_state
 
     def acting(self, role: str) -> Array | None:
+        self._begun()
         return self.column(self.acts).copy() if self.acts else None
 
     @property
@@ -146,6 +147,7 @@ class Replicas(Population[S]):
         if self._state is not None:
             self._arrays = compiled.arrays_type(tuple(state["_arrays"]))(**state["_arrays"])
             self._bind()
+            self._prepare()
 
     def _allocate(self) -> None:
         """Make room for a run of all replicas, with the parameters as they are."""

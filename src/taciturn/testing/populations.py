@@ -25,10 +25,12 @@ from taciturn.envs.core import (
     Rollout,
     Seat,
     compiled,
+    replicas,
 )
 from taciturn.policies import Random
 from taciturn.testing.cases import (
     Case,
+    by_agent,
     chosen,
     draw,
     dressed,
@@ -321,30 +323,45 @@ def agents_data_pass_the_hook(case: Case) -> None:
     acting = {role: Random() for role in plain.roles}
     runs = [taciturn.simulate(env, acting, seed=5, fast=False) for env in (plain, Watched(plain.params, 3))]
     assert drawn, f"{case.name} must pass what its agents privately observe through self.private"
-    assert all(len(data) == 3 for data in drawn)
+    # A world that is written for one replica passes what it draws agent by agent.
+    assert isinstance(plain, Replicas) or all(len(data) == 3 for data in drawn)
     np.testing.assert_equal(runs[0].metrics, runs[1].metrics)
 
 
 def is_compiled(case: Case) -> bool:
     """Whether the world is written for one replica, and draws nothing but by its sources."""
     population = case.population()
-    return isinstance(population, Replicas) and type(population).between is Replicas.between
+    if not isinstance(population, Replicas):
+        return False
+    population.reset(seed=0)
+    return not population.splits()
+
+
+def same_for_all(population: Population[Any], step: int) -> dict[str, Array]:
+    """Actions of every agent at a step, {role: [B, N, ...]}: the same in every replica, and in every population."""
+    actions = {}
+    for name, role in population.roles.items():
+        role.action_space.seed(step)
+        rows = np.array([role.action_space.sample() for _ in range(role.num_agents)])
+        actions[name] = np.broadcast_to(rows, (population.num_envs, *rows.shape))
+    return actions
+
+
+def of_replica(values: Any, replica: int) -> Any:
+    """Of values [B, ...], or by role."""
+    return {role: own[replica] for role, own in values.items()} if isinstance(values, dict) else values[replica]
 
 
 def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any]:
     """All that happens in one replica, by actions that are the same in every population; runs that end begin again."""
-    (role,) = population.roles.values()
-    everything: list[Any] = [population.reset(seed=5)[0][replica]]
+    everything: list[Any] = [of_replica(population.reset(seed=5)[0], replica)]
     for step in range(steps):
-        role.action_space.seed(step)
-        action = np.asarray(role.action_space.sample())
-        actions = np.broadcast_to(action, (population.num_envs, role.num_agents, *action.shape))
-        played = population.step(actions)
-        told = {key: values[replica] for key, values in played.info.items()}
-        everything += [played.observation[replica], played.reward[replica], played.terminated[replica], told]
-        if played.terminated[replica] or played.truncated[replica]:
+        played = population.step(chosen(population, same_for_all(population, step)))
+        told = {key: of_replica(values, replica) for key, values in played.info.items()}
+        everything += [of_replica(part, replica) for part in tuple(played)[:4]] + [told]
+        if (played.terminated | played.truncated)[replica] and population.turn == (population.turns or [()])[0]:
             alone = np.arange(population.num_envs) == replica
-            everything.append(population.reset(where=alone)[0][replica])
+            everything.append(of_replica(population.reset(where=alone)[0], replica))
         elif population.done.all():
             break
     return everything
@@ -352,59 +369,76 @@ def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any
 
 @world_check(applies=is_compiled)
 def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
-    """Alone, among 7, among 1,000, and in a shard that begins later; compiled, uncompiled, and with both in turn."""
+    """Alone, among 7, among 1,000, and in a shard that begins later; compiled, in threads, uncompiled, and with both in turn."""
     kind, params = case.world._population, case.population().params
 
-    def played(num_envs: int, replica: int, compile_from: float, first: int = 0) -> list[Any]:
-        with mock.patch.object(compiled, "COMPILE_FROM", compile_from):
+    def played(num_envs: int, replica: int, compile_from: float, first: int = 0, threads: int = 1) -> list[Any]:
+        compiles = mock.patch.object(compiled, "COMPILE_FROM", compile_from)
+        splits = mock.patch.multiple(replicas, num_threads=lambda: threads, PART=1)
+        with compiles, splits:
             return run_of(kind(params, num_envs, first), replica)
 
     expected = played(1, 0, math.inf)
-    for num_envs, compile_from in ((1, 0), (1, 20), (7, 0), (7, math.inf), (1000, 0)):
-        np.testing.assert_equal(played(num_envs, 0, compile_from), expected)
+    for num_envs, compile_from, threads in ((1, 0, 1), (1, 20, 1), (7, 0, 1), (7, 0, 3), (7, math.inf, 1), (1000, 0, 2)):
+        np.testing.assert_equal(played(num_envs, 0, compile_from, threads=threads), expected)
     expected = played(7, 5, math.inf)
     for num_envs, replica, first in ((1000, 5, 0), (2, 1, 4), (1, 0, 5)):
-        np.testing.assert_equal(played(num_envs, replica, 0, first), expected)
+        np.testing.assert_equal(played(num_envs, replica, 0, first, threads=2), expected)
     with contextlib.suppress(AssertionError):
         np.testing.assert_equal(played(7, 4, 0), expected)
         raise RuntimeError("two replicas had the same luck")
 
 
-@world_check(applies=lambda case: is_compiled(case) and case.has_id)
+@world_check(applies=is_compiled)
 def a_replica_is_the_same_run_in_every_interface(case: Case) -> None:
-    """Gymnasium's single and vector forms, PettingZoo's, and arrays: seed 3, replica 0, of a world of one agent."""
-    rng, population = np.random.default_rng(0), case.population()
-    actions = [draw(population, rng) for _ in range(40)]
-    (role,) = population.roles
-    forms: dict[str, list[Any]] = {}
+    """Arrays, PettingZoo's forms, and with one agent Gymnasium's single and vector forms: seed 3, replica 0."""
+    population, aec = case.population(), case.env()
+    several: tuple[Population[Any], ...] = (population, case.population(3))
+    parallel = None if case.phased else case.parallel_env()
+    gym = (case.make(), case.vector_env(1), case.vector_env(3)) if case.sole and case.has_id else ()
+    for form in (*several, aec, *([parallel] if parallel else ()), *gym):
+        form.reset(seed=3)  # type: ignore[attr-defined]
+    for step in range(40):
+        acted = agents_to_act(population)
+        actions = by_agent(same_for_all(population, step))
+        played = [one.step(chosen(one, same_for_all(one, step))) for one in several]
+        sees, over = agents_to_act(population), bool(population.done[0])
+        expected = [*rows(played[0].observation, 0), *rows(played[0].reward, 0), over]
 
-    def note(form: str, observation: Any, reward: Any, over: Any) -> None:
-        forms.setdefault(form, []).append((np.asarray(observation).tolist(), float(reward), bool(over)))
+        def same(*found: Any, expected: list[Any] = expected) -> None:
+            np.testing.assert_equal([*found], expected)
 
-    single, vector, several = case.make(), case.vector_env(1), case.vector_env(3)
-    parallel, aec = case.parallel_env(), case.env()
-    every: tuple[Any, ...] = (single, vector, several, parallel, aec, population)
-    for form in every:
-        form.reset(seed=3)
-    for chosen_ in actions:
-        action = np.asarray(chosen_[role][0, 0])
-        observation, reward, terminated, truncated, _ = single.step(action)
-        note("single", observation, reward, terminated or truncated)
-        for name, env in (("vector", vector), ("several", several)):
-            stepped = env.step(np.stack([action] * env.num_envs))
-            note(name, stepped[0][0], stepped[1][0], stepped[2][0] or stepped[3][0])
-        parts = [part[f"{role}_0"] for part in parallel.step({f"{role}_0": action})[:4]]
-        note("parallel", parts[0], parts[1], parts[2] or parts[3])
-        aec.step(action)
-        last = aec.last()
-        note("aec", last[0], last[1], last[2] or last[3])
-        played = population.step(action[None, None])
-        note("array", played.observation[0, 0], played.reward[0, 0], population.done[0])
-        if population.done[0]:
+        same(*rows(played[1].observation, 0), *rows(played[1].reward, 0), bool(several[1].done[0]))
+        for agent in acted:
+            assert aec.agent_selection == agent
+            aec.step(actions[agent])
+        paid = acted if population.turns is None else population.possible_agents
+        same(*map(aec.observe, sees), *(aec.rewards[a] for a in paid), any(aec.truncations.values()) or any(aec.terminations.values()))
+        if parallel is not None:
+            observation, reward, terminated, truncated, _ = parallel.step(actions)
+            same(*(observation[a] for a in sees), *(reward[a] for a in paid), terminated[sees[0]] or truncated[sees[0]])
+        for env in gym:
+            action = next(iter(actions.values()))
+            stepped: Any = env.step(action if env is gym[0] else np.stack([action] * env.num_envs))  # type: ignore[attr-defined]
+            first = [np.asarray(part) if env is gym[0] else part[0] for part in stepped[:4]]
+            same(first[0], first[1], bool(first[2] or first[3]))
+        if over:
             break
-    assert len(forms["array"]) > 3
-    for name, noted in forms.items():
-        assert noted == forms["array"], name
+    assert step > 2
+
+
+def agents_to_act(population: Population[Any]) -> list[str]:
+    """The agents whose turn it is in the first replica, in order."""
+    found = []
+    for role in population.turn:
+        acting = population.acting(role)
+        found += [f"{role}_{i}" for i in (range(population.roles[role].num_agents) if acting is None else acting[0])]
+    return found
+
+
+def rows(values: Any, replica: int) -> list[Any]:
+    """The rows of the agents in a replica, by role or not."""
+    return [row for part in (values.values() if isinstance(values, dict) else [values]) for row in part[replica]]
 
 
 @world_check(applies=lambda case: isinstance(case.population(), Replicas))

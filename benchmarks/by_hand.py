@@ -9,6 +9,7 @@ Round stopping and federated training are not here: they have one agent, whateve
 """
 
 import math
+import zlib
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,12 @@ class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # P
     regret = 0.0
 
 
+def luck(seed: int | None, name: str) -> np.random.Generator:
+    """The random numbers of that name, of the first replica, in a world that is written for one: NumPy's Philox draws the same."""
+    key = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),)).generate_state(1, np.uint64)[0]
+    return np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
+
+
 class GossipBandit(ByHand):
     """Agents that ask all others when their clocks tick."""
 
@@ -78,17 +85,16 @@ class GossipBandit(ByHand):
         self.options = num_options
 
     def begin(self, seed: int | None) -> None:
-        streams = Streams(seed)
-        self.quality = streams["qualities"].random(self.options).tolist()
-        self.clock, self.luck = streams["clock"], streams["pulls"]
+        self.quality = luck(seed, "qualities").random(self.options).tolist()
+        self.clock, self.luck = luck(seed, "clock"), luck(seed, "pulls")
         self.preference = {agent: i % self.options for i, agent in enumerate(self.agents)}
         self.regret = 0.0
         self.ask()
 
     def ask(self) -> None:
         """The next tick, and what is answered."""
-        self.due = self.time + self.clock.standard_exponential() / len(self.agents)
-        ticker = self.agents[self.clock.integers(0, len(self.agents))]
+        self.due = self.time - math.log1p(-self.clock.random()) / len(self.agents)
+        ticker = self.agents[int(self.clock.random() * len(self.agents))]
         if self.due <= self.horizon:
             self.ticker = ticker
             self.counts = [0] * self.options

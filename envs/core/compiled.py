@@ -152,7 +152,7 @@ def bare(inline: str = "never") -> Any:
     """Compiles functions that Python never calls: without what converts their arguments, which takes as long to compile as they do."""
     numba: Any = import_module("numba")
 
-    return numba.njit(no_cpython_wrapper=True, inline=inline, **OPTIONS)
+    return numba.njit(no_cpython_wrapper=True, forceinline=True, inline=inline, **OPTIONS)
 
 
 @cache

@@ -26,7 +26,7 @@ import numpy as np
 from common import record
 
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0
-from taciturn.envs.gossip_bandit import ticks as gossip_ticks
+from taciturn.envs.core import compiled, replicas
 from taciturn.policies import PPCL
 
 REPLICAS, STEPS, REPEATS = 10_000, 50, 21
@@ -58,14 +58,13 @@ def bandit() -> Callable[[int], None]:
     return play
 
 
-def gossip(compiled: bool) -> Callable[[int], None]:
+def gossip() -> Callable[[int], None]:
     env = gossip_bandit_v0.population(REPLICAS, num_agents=2, num_options=2, horizon=10.0**6)
     env.reset(seed=0)
     policy = PPCL()
     policy.reset(env, env.stream("policy/agent"))
 
     def play(steps: int) -> None:
-        gossip_ticks.COMPILE_FROM = 0 if compiled else 10**18
         env.advance(policy, until=float(env.clock()[0]) + steps / 2)  # two agents tick at rate 1
 
     return play
@@ -91,8 +90,10 @@ def peer() -> Callable[[int], None]:
 
 
 def main() -> None:
+    compiled.COMPILE_FROM = 0
+    vars(replicas)["num_threads"] = lambda: 1  # as the peer
     plays = {PEER: peer(), "round stopping": stopping(), "federated bandit, 1 agent, 2 arms": bandit()}
-    plays |= {f"{COMPILED}, NumPy": gossip(False), f"{COMPILED}, compiled": gossip(True)}
+    plays[COMPILED] = gossip()
     for play in plays.values():
         play(5)
     times: dict[str, list[float]] = {name: [] for name in plays}

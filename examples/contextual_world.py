@@ -26,7 +26,6 @@ Version history
     v0: first version.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +33,9 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 import taciturn
-from taciturn.envs.core import Array, Channel, ChannelConfig, Layout, Population, PublicView, Role, World, integer
+from taciturn.envs.core import Channel, Layout, PublicView, Replicas, Role, World, fill, private, shaped, uniform
 from taciturn.policies import Policy
+from taciturn.validation import Array, Floats, Ints, integer
 from taciturn.wrappers import Laplace
 
 
@@ -54,24 +54,59 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    means: Array  # float64[B, C, K]: probability that an arm pays
-    context: Array  # int64[B, N]: what each agent meets now
-    counts: Array  # float64[B, N, 2CK]: its pulls and wins since its last message
-    public: Array  # float64[B, 2CK]: sums of the published counts
-    regret: Array  # float64[B]
-    time: Array  # int64[B]
+    regret: Floats
+    time: Ints
+    means: Floats = shaped(lambda p: (p.num_contexts, p.num_arms))  # probability that an arm pays
+    context: Ints = shaped(lambda p: p.num_agents)  # what each agent meets now
+    counts: Floats = shaped(lambda p: (p.num_agents, 2 * p.num_contexts * p.num_arms))  # since its last message
+    public: Floats = shaped(lambda p: 2 * p.num_contexts * p.num_arms)  # sums of the published counts
 
 
-def count(context: Array, arm: Array, reward: Array, num_contexts: int, num_arms: int) -> Array:
-    """One pull of every agent as counts: CK of pulls, then CK of wins, float64[B, N, 2CK]."""
-    pulled = (context * num_arms + arm)[..., None] == np.arange(num_contexts * num_arms)
-    return np.concatenate([pulled, pulled * reward[..., None]], axis=2)
+MEANS, CONTEXTS, REWARDS = 0, 1, 2  # the sources of random numbers
 
 
-class ContextualBandit(Population[State]):
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    fill(arrays.means, rng, MEANS)
+    fill(arrays.context, rng, CONTEXTS, params.num_contexts)
+
+
+def count(counts: Any, cell: int, paid: float) -> None:
+    """Add a pull to the counts of an agent: CK of pulls, then CK of wins."""
+    counts[cell] += 1
+    counts[len(counts) // 2 + cell] += paid
+
+
+def pull(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    for agent in range(params.num_agents):
+        context, arm = arrays.context[agent], actions[agent]
+        means = arrays.means[context]
+        arrays.reward[agent] = private(agent, uniform(rng, REWARDS) < means[arm])
+        count(arrays.counts[agent], context * params.num_arms + arm, arrays.reward[agent])
+        state.regret += (means.max() - means[arm]) / params.num_agents
+    state.time += 1
+
+
+def publish(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    if state.time % params.period == 0:
+        arrays.public[:] += arrays.counts.sum(0)
+        arrays.counts[:] = 0.0
+    fill(arrays.context, rng, CONTEXTS, params.num_contexts)
+    return False, state.time >= params.horizon
+
+
+def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    out[: params.num_contexts] = 0.0
+    out[arrays.context[agent]] = 1.0
+    out[params.num_contexts :] = arrays.public
+
+
+class ContextualBandit(Replicas[State]):
     __doc__ = __doc__
     name = "contextual_bandit"
     params: Params
+    state_type, sources, tells = State, ("means", "contexts", "rewards"), ("regret",)
+    begin, said, heard = staticmethod(begin), staticmethod(pull), staticmethod(publish)
+    observe_one = staticmethod(observe)
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
@@ -80,45 +115,12 @@ class ContextualBandit(Population[State]):
         return (Role("agent", p.num_agents, layout, Discrete(p.num_arms)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        return (Channel("counts", "vector", observer="public", unit="event", disjoint=True),)
+        return (Channel("counts", "vector", observer="public", unit="event", disjoint=True, additive=True),)
 
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        law = config.mechanism
-        if law is not None and (law.kind not in ("none", "laplace", "gaussian") or law.stateful):
-            raise ValueError(f"channel {channel!r} needs a mechanism that adds fresh noise to numbers, not {law!r}")
-
-    def initial(self) -> State:
-        p, size = self.params, self.num_envs
-        means = self.stream("means").random((size, p.num_contexts, p.num_arms))
-        counts = np.zeros((size, p.num_agents, 2 * p.num_contexts * p.num_arms))
-        return State(means, self.contexts(), counts, counts[:, 0], np.zeros(size), np.zeros(size, np.int64))
-
-    def contexts(self) -> Array:
-        return self.stream("contexts").integers(0, self.params.num_contexts, (self.num_envs, self.params.num_agents))
-
-    def transition(self, state: State, actions: dict[str, Array]) -> tuple[State, dict[str, Array], Array, Array, Any]:
-        p, arm, time = self.params, actions["agent"], state.time + 1
-        means = np.take_along_axis(state.means, state.context[..., None], axis=1)  # [B, N, K]
-        mean = np.take_along_axis(means, arm[..., None], axis=2)[..., 0]
-        reward = self.private((self.stream("rewards").random(arm.shape) < mean).astype(np.float64))
-        counts = state.counts + count(state.context, arm, reward, p.num_contexts, p.num_arms)
-        due = np.broadcast_to((time % p.period == 0)[:, None], arm.shape)
-        heard, arrived = self.channels["counts"].send(counts, due, sensitivity=4.0, events=p.period)
-        public = state.public + (heard * arrived[..., None]).sum(1)
-        regret = state.regret + (means.max(2) - mean).mean(1)
-        new = State(state.means, self.contexts(), counts * ~due[..., None], public, regret, time)
-        return new, {"agent": reward}, np.zeros_like(self.done), time >= p.horizon, {"regret": regret}
-
-    def empty_info(self) -> dict[str, Any]:
-        return {"regret": 0.0}
-
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        context = (state.context[..., None] == np.arange(self.params.num_contexts)).astype(np.float64)
-        pulls, wins = np.split(np.broadcast_to(state.public[:, None], state.counts.shape), 2, axis=2)
-        return self.roles[role].layout.pack(context=context, pulls=pulls, wins=wins)
-
-    def measures(self) -> dict[str, Callable[[], Array]]:
-        return {"regret": lambda: self.state.regret}
+    def between(self, live: Array) -> None:
+        counts, period = self.column("counts"), self.params.period
+        due = np.broadcast_to((self.column("time") % period == 0)[:, None], counts.shape[:2])
+        counts[due] = self.channels["counts"].send(counts, due, sensitivity=4.0, events=period)[0][due]
 
 
 contextual_bandit_v0 = World(ContextualBandit, Params)

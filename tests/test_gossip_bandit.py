@@ -444,7 +444,9 @@ def test_one_agent_chooses_as_many_do(rule: GossipRule) -> None:
     counts, own, drawn = rng.integers(0, 5, (3000, 4)), rng.integers(-1, 4, 3000), rng.random(3000)
     expected = option_to_pull(rule.weights.take(counts), own, drawn, rule.threshold, rule.explore)
     behaviour = Behaviour(rule.weights, rule.threshold, rule.explore, *rule.adopts)
-    found = [choose(*one, behaviour, u) for *one, u in zip(counts, own.tolist(), drawn.tolist(), strict=True)]
+    found = [
+        choose(heard, mine, behaviour, u) for heard, mine, u in zip(counts, own.tolist(), drawn.tolist(), strict=True)
+    ]
     np.testing.assert_array_equal(found, expected)
     assert len(set(found)) == 5
 
@@ -453,7 +455,10 @@ def test_one_agent_chooses_as_many_do(rule: GossipRule) -> None:
 def test_a_leap_hears_the_law_of_a_sum(n: int) -> None:
     """The noise of leaps beside the exact law, at a count; noise that is used for two options is found."""
     law, size, ones = (0.8, 0.3), 4000, (2 * n) // 3
-    noise, rng = reply_noise(law, None if n == 1 else ReplySums(n, *law)), sources_of(5, "", ("noise",), np.arange(1))[0]
+    noise, rng = (
+        reply_noise(law, None if n == 1 else ReplySums(n, *law)),
+        sources_of(5, "", ("noise",), np.arange(1))[0],
+    )
     heard = np.full((size, 2), ones)
     for counts in heard:
         hear_noise(counts, n, noise, rng, 0)

@@ -37,11 +37,13 @@ def test_its_policy_passes_what_every_policy_passes(check: Check) -> None:
 
 
 def test_counts_by_hand() -> None:
-    """Two agents, two contexts, three arms: agent 0 wins with arm 2 in context 1, agent 1 loses with arm 0 in context 0."""
-    found = count(np.array([[1, 0]]), np.array([[2, 0]]), np.array([[1.0, 0.0]]), 2, 3)
-    assert found[0, 0].tolist() == [0, 0, 0, 0, 0, 1] * 2
-    assert found[0, 1].tolist() == [1, 0, 0, 0, 0, 0] + [0] * 6
-    assert np.abs(found[0, 0] - found[0, 1]).sum() <= 4, "the sensitivity that the world states"
+    """Two contexts, three arms: one pull wins with arm 2 in context 1, another loses with arm 0 in context 0."""
+    won, lost = np.zeros((2, 12))
+    count(won, 5, 1.0)
+    count(lost, 0, 0.0)
+    assert won.tolist() == [0, 0, 0, 0, 0, 1] * 2
+    assert lost.tolist() == [1, 0, 0, 0, 0, 0] + [0] * 6
+    assert np.abs(won - lost).sum() <= 4, "the sensitivity that the world states"
 
 
 def test_everything_is_shared_once() -> None:
@@ -94,7 +96,7 @@ def test_what_may_stand_on_its_channel() -> None:
         run = taciturn.simulate(Privatize(env, "counts", mechanism), SharedGreedy(), seed=0)
         assert np.isfinite(run.ledger.total(delta=1e-5, method="zcdp")).all()
     for refused in (BitwiseRandomizedResponse(1.0), TreeAggregation(1.0, horizon=8)):
-        with pytest.raises(ValueError, match="channel 'counts' needs a mechanism that adds fresh noise to numbers"):
+        with pytest.raises(ValueError, match="mechanism on channel 'counts' must add fresh noise to numbers"):
             Privatize(env, "counts", refused).reset(seed=0)
     lossy = Faulty(env, "counts", LossyChannel(1.0))
     taciturn.simulate(lossy, SharedGreedy(), seed=0)

@@ -116,7 +116,7 @@ def test_signals_of_the_gossip_world_belong_to_the_agent_who_acted() -> None:
     obs, _ = env.reset(seed=3)
     policy: Any = IsolatedEpsilonGreedy(epsilon=0.0)
     policy.reset(env, generator())
-    acting = env.acting("agent")[:, 0]
+    acting = env.state.ticker[:, 0]
     assert acting.any()
     pulled = policy.act(obs)[:, 0, 0]
     policy.update(obs, None, np.array([[1.0], [0.0], [1.0], [1.0]]), np.zeros(4, np.bool_))

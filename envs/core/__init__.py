@@ -1,8 +1,9 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
-from taciturn.envs.core.compiled import NotCompiled
+from taciturn.envs.core.compiled import NotCompiled, private, shaped
 from taciturn.envs.core.controlled import Controlled, Played, Seat
+from taciturn.envs.core.counter_streams import fill, uniform
 from taciturn.envs.core.population import (
     Acts,
     NotPrivate,
@@ -26,6 +27,6 @@ from taciturn.validation import Array, choice, integer, number, vector
 __all__ = [
     "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout",
     "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Replicas", "Role", "Rollout",
-    "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView", "World", "as_policies", "begin", "choice",
-    "integer", "join", "number", "picture", "select", "updated", "vector",
+    "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView", "World", "as_policies", "begin", "choice", "fill",
+    "integer", "join", "number", "picture", "private", "select", "shaped", "uniform", "updated", "vector",
 ]  # fmt: skip

@@ -113,6 +113,7 @@ class Channel:
         silence_tells: whether it depends on an agent's private data whether, when or to whom it sends a message, or what the message is
             about. No mechanism hides that, so the ledger's totals are then infinite. A world that knows better may set the attribute as
             a run begins.
+        additive: whether only mechanisms that add fresh noise to numbers fit.
         agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them declares a public
             schedule (`Population.played_by`).
 
@@ -129,14 +130,14 @@ class Channel:
 
     def __init__(
         self, name: str, payload: Payload, *, observer: Observer, unit: Unit, sender: str = "", num_senders: int = 0,
-        chosen: str = "", disjoint: bool = False, silence_tells: bool = False, agents_decide: bool = False,
+        chosen: str = "", disjoint: bool = False, silence_tells: bool = False, agents_decide: bool = False, additive: bool = False,
     ) -> None:  # fmt: skip
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
         self.silence_tells = self._silence_tells = silence_tells or agents_decide
-        self.agents_decide = agents_decide
+        self.agents_decide, self.additive = agents_decide, additive
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.times = 0
@@ -165,6 +166,10 @@ class Channel:
         mechanism, budget = config.mechanism, config.budget
         if mechanism is None:
             return
+        if self.additive and (mechanism.stateful or mechanism.kind not in ("none", "laplace", "gaussian")):
+            raise ValueError(
+                f"mechanism on channel {self.name!r} must add fresh noise to numbers, without memory, not {mechanism!r}"
+            )
         if budget is not None and mechanism.changes_tell and budget.messages(mechanism.loss()) >= 2:
             raise ValueError(
                 f"budget on channel {self.name!r} must be smaller than two answers of {mechanism!r}, not {budget!r}: a second answer "

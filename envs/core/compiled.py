@@ -10,7 +10,8 @@ import os
 import re
 import warnings
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,8 +20,9 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, get_type_hints
 
 import numpy as np
+
 from taciturn.envs.core import counter_streams
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Array, Bools, Floats, Ints
 
 __all__ = ["NotCompiled", "compiled", "interpreted", "private"]
 
@@ -73,7 +75,7 @@ def run(
     """
     for i in range(len(rows)):
         state, mine = take(rows, i), own(arrays, i)
-        if what & HEAR:
+        if what & SAY:
             for row in range(reward.shape[1]):
                 reward[i, row] = 0.0
         if live[i]:
@@ -140,7 +142,8 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
     return found[id(function)]
 
 
-# Kernels make no arrays, so that they need not count references to them: that takes longer than a turn.
+# Most kernels make no arrays, so that they need not count references to them: that takes longer than a turn.
+COUNTING = ", with arrays of its own"
 OPTIONS = {"_nrt": False, "no_cfunc_wrapper": True, "nogil": True}
 
 
@@ -148,11 +151,11 @@ def loops(function: Any) -> bool:
     return any(one.opname.startswith("JUMP_BACKWARD") for one in dis.get_instructions(function))
 
 
-def bare(inline: str = "never") -> Any:
+def bare(inline: str = "never", counting: bool = False) -> Any:
     """Compiles functions that Python never calls: without what converts their arguments, which takes as long to compile as they do."""
     numba: Any = import_module("numba")
 
-    return numba.njit(no_cpython_wrapper=True, forceinline=True, inline=inline, **OPTIONS)
+    return numba.njit(no_cpython_wrapper=True, forceinline=True, inline=inline, **OPTIONS | {"_nrt": counting})
 
 
 @cache
@@ -193,7 +196,7 @@ def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], 
     text = loop, described(function, known, {})
     if text not in MADE:
         # What has no loop becomes part of its callers: to pass all parameters of a world takes longer than what most functions do.
-        compiler = bare("never" if loops(function) else "always")
+        compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING))
         MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
     return MADE[text]
 
@@ -207,17 +210,20 @@ def callees(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any],
     return function.__globals__ | found
 
 
-def compiled(loop: Any, functions: tuple[tuple[str, Any], ...]) -> Any:
+def compiled(loop: Any, functions: tuple[tuple[str, Any], ...], counting: bool = False) -> Any:
     """A loop, compiled with these functions of a world, and cached on disk until any of their texts changes.
 
     Numba compiles it at the first call for each combination of types.
+
+    Args:
+        counting: whether functions make arrays of their own, references to which are counted.
     """
     known = dict(functions)
-    text = described(loop, known, {})
+    text = described(loop, known, {}) + COUNTING * counting
     if (text, "") not in MADE:
         made = rebound(loop, callees(loop, known, machine_code(), text))
-        made.__qualname__ += f"_{text[:16]}"
-        MADE[text, ""] = import_module("numba").njit(cache=True, **OPTIONS)(made)
+        made.__qualname__ += f"_{text[:16]}{'_counting' * counting}"
+        MADE[text, ""] = import_module("numba").njit(cache=True, **OPTIONS | {"_nrt": counting})(made)
     return MADE[text, ""]
 
 
@@ -249,9 +255,40 @@ def own_arrays(names: tuple[str, ...]) -> Any:
 
 
 @cache
-def arrays_type(names: tuple[str, ...]) -> Any:
+def tell_of(names: tuple[str, ...]) -> Any:
+    """A function that copies these fields of the state into an info."""
+    scope: dict[str, Any] = {}
+    lines = [f"    info.{name} = state.{name}" for name in names] or ["    pass"]
+    exec("\n".join(["def tell(state, arrays, params, info):", *lines]), scope)
+    return scope["tell"]
+
+
+def shaped(shape: Callable[[Any], Any]) -> Any:
+    """Declares a field of a State as an array, whose size or shape is a function of the world's parameters."""
+    return field(metadata={"shape": shape})
+
+
+def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
+    """The sizes and shapes of the fields that are `shaped`."""
+    return {one.name: one.metadata["shape"](params) for one in fields(state_type) if "shape" in one.metadata}
+
+
+def array_of_field(state_type: Any, name: str, given: Any) -> Array:
+    """An array as it is, or zeros of a size or shape, of the dtype of that field."""
+    if isinstance(given, np.ndarray):
+        return given
+    return np.zeros(given, DTYPES[get_type_hints(state_type).get(name, Floats)])
+
+
+def params_type(names: tuple[str, ...]) -> Any:
+    """The type of the constants of a world that defines none."""
+    return arrays_type(names, "Params")
+
+
+@cache
+def arrays_type(names: tuple[str, ...], kind: str = "Arrays") -> Any:
     """The type of the arrays of a replica, and of those of all; found again by its name when a kernel is loaded."""
-    name = f"Arrays_{hashlib.sha256(' '.join(names).encode()).hexdigest()[:8]}"
+    name = f"{kind}_{hashlib.sha256(' '.join(names).encode()).hexdigest()[:8]}"
     globals()[name] = found = namedtuple(name, names)
     found.__module__ = __name__
     return found
@@ -277,10 +314,15 @@ def may_compile() -> bool:
     return True
 
 
-def entry_point(dispatcher: Any, arguments: tuple[Any, ...]) -> Any:
-    """A compiled function for arguments of these types only: to find out the types at each call takes several times as long as a turn."""
+def entry_point(loop: Any, functions: tuple[tuple[str, Any], ...], arguments: tuple[Any, ...]) -> Any:
+    """A compiled loop for arguments of these types only: to find out the types at each call takes several times as long as a turn."""
+    dispatcher = compiled(loop, functions)
     kinds = tuple(map(dispatcher.typeof_pyval, arguments))
-    dispatcher.compile(kinds)
+    try:
+        dispatcher.compile(kinds)
+    except Exception:  # perhaps for want of arrays of its own, of which it has many ways to complain
+        dispatcher = compiled(loop, functions, counting=True)
+        dispatcher.compile(kinds)
     return dispatcher.overloads[kinds].entry_point
 
 

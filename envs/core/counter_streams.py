@@ -12,7 +12,7 @@ import numpy as np
 
 from taciturn.validation import Array
 
-__all__ = ["binomial", "invert_binomial", "pareto", "philox", "sources_of", "uniform"]
+__all__ = ["binomial", "fill", "invert_binomial", "pareto", "philox", "sources_of", "uniform"]
 
 KEY, REPLICA, BLOCK, PLACE, WORDS, SIZE = (
     0,
@@ -71,6 +71,13 @@ def uniform(rng: Array, source: int) -> float:
         place = np.int64(0)
     rng[source, PLACE] = place + 1
     return float(int(rng[source, WORDS + place]) >> 11) * 2.0**-53
+
+
+def fill(out: Array, rng: Array, source: int, numbers: int = 0) -> None:
+    """Fill an array with uniform numbers; with whole ones, 0 .. `numbers` - 1, if that is given."""
+    flat = out.reshape(-1)
+    for i in range(flat.size):
+        flat[i] = uniform(rng, source) if numbers == 0 else int(uniform(rng, source) * numbers)
 
 
 def pareto(shape: float, scale: float, rng: Array, source: int) -> float:

@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,22 +39,25 @@ class Replicas(Population[S]):
     - `begin(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
     - `said(state, arrays, actions, params, rng)` plays a turn, or if agents send messages the half that ends with what they say;
       `actions` has a row for each agent that acts.
-    - `heard(state, arrays, params, rng, reward)` plays what follows, fills `reward` [agents], and returns (terminated, truncated).
+    - `heard(state, arrays, params, rng, reward)` plays what follows, and returns (terminated, truncated).
     - `observe_one(state, arrays, params, agent, out)` fills `out` float32[D]; the core clips it to its bounds.
     - `tell(state, arrays, params, info)` sets the entries of `info`, which begins as `empty_info` says.
 
     `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng` goes to
     `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps the type of its field.
-    What an agent privately observes passes through `taciturn.envs.core.compiled.private`.
+    Rewards go into `reward` [agents], 0 when a turn begins, which `said` knows as `arrays.reward`. What an agent privately observes
+    passes through `private`.
 
-    Messages: `said` leaves in the state what agents say, and counts them in the fields that `counts` names. Where a mechanism, a budget or a
-    fault stands on a channel, `between` sends them through it, for all replicas at once, and leaves in the state what is heard.
+    Messages: `said` leaves in the state what agents say, `between` sends it through the channel, for all replicas at once, and leaves in
+    the state what is heard. Where nothing stands on the channel, both are the same: a world that counts its messages in the fields that
+    `counts` names, is then played without `between`, in one loop.
 
     In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles in order.
 
     Class attributes:
         state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from outside.
         sources: names of the sources of random numbers.
+        tells: the fields of the state, numbers, that infos tell; a world with other entries writes `empty_info` and `tell`.
         told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of each)}`, either of
@@ -62,6 +67,7 @@ class Replicas(Population[S]):
 
     state_type: ClassVar[Any]
     sources: ClassVar[tuple[str, ...]]
+    tells: ClassVar[tuple[str, ...]] = ()
     told_if: ClassVar[Mapping[str, str]] = {}
     acts: ClassVar[str] = ""
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
@@ -70,7 +76,7 @@ class Replicas(Population[S]):
     said: Any
     heard: Any
     observe_one: Any
-    tell: Callable[..., None]
+    tell: Callable[..., None] | None = None
 
     def __init__(self, params: Any, num_envs: int = 1, first_replica: int = 0) -> None:
         self.first_replica = first_replica
@@ -89,12 +95,22 @@ class Replicas(Population[S]):
     # What a world writes.
 
     def constants(self) -> Any:
-        """What the functions know as `params`: a NamedTuple of numbers and arrays, made anew when what stands on the channels changes."""
-        raise NotImplementedError
+        """What the functions know as `params`, a NamedTuple of numbers and arrays, made anew when what stands on the channels changes.
 
-    def arrays(self) -> dict[str, Array]:
-        """The arrays of one replica before it begins, by the name of their field."""
-        return {}
+        By default these are the parameters of the world that are such.
+        """
+        numbers = (bool, int, float, np.ndarray)
+        known = {
+            f.name: value for f in fields(self.params) if isinstance(value := getattr(self.params, f.name), numbers)
+        }
+        return compiled.params_type(tuple(known))(**known)
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays of one replica before it begins, by the name of their field, or their sizes or shapes, if all numbers are 0.
+
+        By default the fields of the State that are `shaped`.
+        """
+        return compiled.shapes_of(self.state_type, self.params)
 
     def begun(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] begin; by default nothing."""
@@ -107,10 +123,18 @@ class Replicas(Population[S]):
 
     def splits(self) -> bool:
         """Whether something happens in `between` in this run."""
-        return type(self).between is not Replicas.between and not (self.plain and self.channels)
+        return type(self).between is not Replicas.between and not (self.plain and self.counts)
 
     def ended(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] end; by default nothing."""
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        """See `Population`; by default what infos tell."""
+        return {name: partial(self.column, name) for name in self.tells}
+
+    def empty_info(self) -> Info:
+        kinds = compiled.numbers_of(self.state_type, frozenset(self.arrays()))
+        return {name: np.zeros((), kinds[name]).item() for name in self.tells}
 
     # What is written once.
 
@@ -151,7 +175,12 @@ class Replicas(Population[S]):
 
     def _allocate(self) -> None:
         """Make room for a run of all replicas, with the parameters as they are."""
-        self._constants, self._single = self.constants(), self.arrays() or {"nothing": np.zeros(0)}
+        self._constants = self.constants()
+        self._single = {
+            name: compiled.array_of_field(self.state_type, name, given) for name, given in self.arrays().items()
+        }
+        everyone = sum(role.num_agents for role in self.roles.values())
+        self._single["reward"] = np.zeros(self._single[self.acts].size if self.acts else everyone)
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
         self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
@@ -176,7 +205,6 @@ class Replicas(Population[S]):
         numbers = sum(array.size for array in self._single.values()) + looks
         self._effort = max(1.0, numbers / NUMBERS_A_TURN)
         rows = self._single[self.acts].size if self.acts else self.roles[turns[0]].num_agents
-        self._paid = rows if self.acts else agents
         self._action = np.zeros((1, rows, *(spaces[turns[0]].shape)), spaces[turns[0]].dtype)
         self._loops = {}
 
@@ -192,7 +220,8 @@ class Replicas(Population[S]):
         """The functions of a world by the names that `run` knows: who plays the turn says and hears, and who plays the next one looks."""
         now, then = self._order[turn]
         by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
-        found: dict[str, Any] = {"begin": self.begin, "tell": self.tell, "own": compiled.own_arrays(self._arrays._fields)}
+        found: dict[str, Any] = {"begin": self.begin, "own": compiled.own_arrays(self._arrays._fields)}
+        found["tell"] = self.tell or compiled.tell_of(self.tells)
         found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
         return tuple((found | self._watched()).items())
 
@@ -217,8 +246,8 @@ class Replicas(Population[S]):
         if what & LOOK:
             rows = who.shape[1] if len(who) else self.roles[then].num_agents
             seen = np.empty((self.num_envs, rows, self.roles[then].layout.size), np.float32)
-        if what & HEAR:
-            reward = np.empty((self.num_envs, self._paid))
+        if what & (SAY | HEAR):
+            reward = self._arrays.reward
         if what & TELL:
             told = np.empty(self.num_envs, self._none.dtype)
         arguments = (
@@ -226,15 +255,19 @@ class Replicas(Population[S]):
             self._rngs, reward, self._never if over is None else over, who, self._bounds[then], seen, self._none, told,
         )  # fmt: skip
         self._looped(turn, run, self._functions, arguments, self._effort)
-        return seen, reward, told
+        return seen, reward.copy() if what & HEAR else reward, told
 
     def apply(self, function: Any, live: Array, params: Any, turns: float) -> None:
-        """Call `function(state, arrays, params, rng)`, compiled like the others, in the replicas `live` bool[B]; each plays about so many `turns`.
+        """Call `function(state, arrays, params, rng)`, compiled like the others, in the replicas `live` bool[B].
 
-        `params` is a NamedTuple of numbers and arrays.
+        Args:
+            params: a NamedTuple of numbers and arrays.
+            turns: about how many turns each replica plays.
         """
         self._played += turns * int(live.sum())
-        functions = tuple(({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items())
+        functions = tuple(
+            ({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items()
+        )
         arguments = live, self._rows, self._arrays, params, self._rngs
         self._looped(function, every, lambda _: functions, arguments, turns)
         self._moved()
@@ -256,10 +289,10 @@ class Replicas(Population[S]):
         if self._waits or not self._compiles or "private" in dict(functions):
             return compiled.interpreted(loop, functions)
         try:
-            return compiled.entry_point(compiled.compiled(loop, functions), arguments)
+            return compiled.entry_point(loop, functions, arguments)
         except Exception as error:  # the compiler has as many as there are mistakes
             why = compiled.why_not(error, compiled.all_functions(dict(functions)))
-            compiled.warnings.warn(f"{self.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
+            warnings.warn(f"{self.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
             self._compiles = False
             return compiled.interpreted(loop, functions)
 
@@ -268,7 +301,9 @@ class Replicas(Population[S]):
         assert isinstance(streams, Streams)
         if where is None:
             configs = [channel.config for channel in self.channels.values()]
-            self.plain = all(config == PLAIN for config in configs) and not any(c.chosen for c in self.channels.values())
+            self.plain = all(config == PLAIN for config in configs) and not any(
+                c.chosen for c in self.channels.values()
+            )
             if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != configs:
                 self._allocate()
                 self._made_for = self.params, configs
@@ -363,13 +398,13 @@ class Replicas(Population[S]):
         """Make ready what `step_one` and `observe` use, as a run begins."""
         self._splits = self.splits()
         self._remembers = type(self).remember is not Replicas.remember
-        self.quick = self.num_envs == len(self.roles) == 1 and (self.plain or not self.channels) and not self._splits
+        self.quick = self.num_envs == len(self.roles) == 1 and not self._splits
         if self.quick:
             (role,) = self.roles.values()
             acting = self.column(self.acts) if self.acts else self._nobody
             self._sight = (1, acting.shape[1] or role.num_agents, role.layout.size), acting
             self._full_sight = (1, role.num_agents, role.layout.size), self._nobody
-            self._filled = np.zeros((1, self._paid)), np.zeros((1, 2), np.bool_), self._none.copy()
+            self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
 
     def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
         """`step` where `quick` says so: without what arrays of replicas need.
@@ -457,15 +492,17 @@ def _fits(space: Any) -> Callable[[Any], bool]:
     """A quick test whether an action lies in a space; it may say no of some that do."""
     if isinstance(space, Discrete):
         low, high = int(space.start), int(space.start + space.n)
-        return lambda action: type(action) is np.int64 and low <= action < high
+        return lambda action: type(action) is np.int64 and low <= int(action) < high
     if isinstance(space, MultiDiscrete):
-        shape, whole, ranges = space.shape, space.dtype, list(zip(space.start.tolist(), space.nvec.tolist(), strict=True))
-        return lambda action: (
-            type(action) is np.ndarray
-            and action.dtype is whole
-            and action.shape == shape
-            and all(0 <= x - low < size for x, (low, size) in zip(action.tolist(), ranges, strict=True))
-        )
+        whole, ranges = space.dtype, list(zip(space.start.tolist(), space.nvec.tolist(), strict=True))
+        shape = space.shape
+
+        def fits(action: Any) -> bool:
+            if type(action) is not np.ndarray or action.dtype is not whole or action.shape != shape:
+                return False
+            return all(0 <= x - low < size for x, (low, size) in zip(action.tolist(), ranges, strict=True))
+
+        return fits
     return lambda action: False
 
 
@@ -480,13 +517,13 @@ def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Itera
         return value[part] if len(value) else value
 
     places = np.linspace(0, size, parts + 1).astype(int).tolist()
-    for first, last in zip(places, places[1:], strict=False):
+    for first, last in pairwise(places):
         yield tuple(piece(place, value, slice(first, last)) for place, value in enumerate(arguments))
 
 
 @cache
 def num_threads() -> int:
-    """How many threads a loop may use: `TACITURN_THREADS`, by default as many as there are cores; 1 in a process that another has started."""
+    """How many threads a loop may use: `TACITURN_THREADS`; by default one a core, and 1 in a process that another has started."""
     asked = os.environ.get("TACITURN_THREADS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)

@@ -142,4 +142,6 @@ def hear_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) ->
         counts[k] = drawn_from(row, noise.first, noise.stay, noise.alias, drawn)
         if noise.gap > 0:
             rest = ones - noise.anchors[row]
-            counts[k] += drawn_from(rest, noise.first_of_rest, noise.stay_of_rest, noise.alias_of_rest, uniform(rng, source))
+            counts[k] += drawn_from(
+                rest, noise.first_of_rest, noise.stay_of_rest, noise.alias_of_rest, uniform(rng, source)
+            )

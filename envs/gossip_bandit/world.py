@@ -86,9 +86,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Replicas, Role, World, preferences
-from taciturn.envs.core.compiled import private
-from taciturn.envs.core.counter_streams import uniform
+from taciturn.envs.core import Acts, Fast, Layout, Replicas, Role, World, preferences, private, uniform
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -181,7 +179,6 @@ class State:
     agrees: Bools  # whether it made all agree,
     departs: Bools  # or ended that,
     left: Ints  # on which option
-    earned: Floats  # its reward
 
 
 class Constants(NamedTuple):
@@ -256,10 +253,10 @@ def ask(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 def nobody_counts(counts: Any, received: int, q: float) -> bool:
     """Whether every debiased count is at most 0."""
+    positive = 0
     for k in range(len(counts)):
-        if counts[k] - q * received > 0.0:
-            return False
-    return True
+        positive += counts[k] - q * received > 0.0
+    return positive == 0
 
 
 def draw_signal(option: int, qualities: Any, rng: Any, source: int) -> bool:
@@ -285,9 +282,7 @@ def adopt(state: Any, arrays: Any, agent: int, option: int, params: Any) -> None
         state.agreed_at, state.agreed_on = state.time, option
 
 
-def tick(
-    state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any
-) -> None:
+def tick(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any) -> None:
     """The agent whose clock ticks pulls `option` (K: none), and adopts it or not by its signal."""
     agent, options = arrays.ticker[0], len(arrays.holders)
     state.time = state.due
@@ -306,14 +301,14 @@ def tick(
         state.successes += signal
         if (on_one if signal else on_zero) and option != arrays.preference[agent]:
             adopt(state, arrays, agent, option, params)
-    state.earned = signal
+    arrays.reward[0] = signal
     if params.fresh_reward:
-        state.earned = draw_signal(arrays.preference[agent], arrays.qualities, rng, REWARDS)
+        arrays.reward[0] = draw_signal(arrays.preference[agent], arrays.qualities, rng, REWARDS)
 
 
 def act(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any) -> None:
     """The next tick, unless it would come after the end of the run, and the request of the one after it."""
-    state.earned, state.all_zero, state.pulled, state.agrees, state.departs = 0.0, False, False, False, False
+    state.all_zero, state.pulled, state.agrees, state.departs = False, False, False, False
     if state.comes:
         tick(state, arrays, option, on_zero, on_one, params, rng)
         schedule(state, arrays, params, rng)
@@ -329,9 +324,8 @@ def flat_plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> N
     act(state, arrays, actions[0] // 4, actions[0] // 2 % 2 == 1, actions[0] % 2 == 1, params, rng)
 
 
-def earn(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """The agent's reward; (terminated, truncated)."""
-    reward[0] = state.earned
+def ends(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """(terminated, truncated): whether nobody's clock ticks again."""
     return False, not state.comes
 
 
@@ -420,7 +414,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     told_if: ClassVar[Mapping[str, str]] = {
         "option": "pulled", "signal": "pulled", "consensus": "agrees", "departure": "departs",
     }  # fmt: skip
-    begin, heard, observe_one, tell = staticmethod(begin), staticmethod(earn), staticmethod(observe), staticmethod(tell)
+    begin, heard, observe_one, tell = staticmethod(begin), staticmethod(ends), staticmethod(observe), staticmethod(tell)
 
     @property
     def said(self) -> Callable[..., None]:
@@ -442,7 +436,9 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     @property
     def given(self) -> Ints:
         """The first preferences that are not drawn, int64[N], K for none."""
-        return preferences.given_options(self.params.initial_preferences, self.params.num_agents, self.params.num_options)
+        return preferences.given_options(
+            self.params.initial_preferences, self.params.num_agents, self.params.num_options
+        )
 
     def constants(self) -> Constants:
         p, given = self.params, self.given
@@ -452,14 +448,13 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
             p.reward == "preference", float(self.reply_law[1]), float(self.basic_epsilon(np.ones(1))[0]),
         )  # fmt: skip
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Any]:
         p = self.params
         some_reply = p.asks == "one" or (not self.zeros and bool((self.given == p.num_options).any()))
-        by_option = ("holders", "counts", "pulls", "holder_ticks")
-        return {name: np.zeros(p.num_options, np.int64) for name in by_option} | {
-            "qualities": np.zeros(p.num_options), "preference": np.zeros(p.num_agents, np.int16),
-            "requests": np.zeros(p.num_agents, np.int32), "ticker": np.zeros(1, np.int64),
-            "answered": np.zeros(p.num_agents if some_reply else 0, np.int64),
+        by_option = ("qualities", "holders", "counts", "pulls", "holder_ticks")
+        return dict.fromkeys(by_option, p.num_options) | {
+            "preference": np.zeros(p.num_agents, np.int16), "requests": np.zeros(p.num_agents, np.int32), "ticker": 1,
+            "answered": p.num_agents if some_reply else 0,
         }  # fmt: skip
 
     def begun(self, where: Bools) -> None:

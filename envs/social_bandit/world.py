@@ -430,7 +430,9 @@ class SocialBandit(SocialPopulation[State]):
         self.truncated = self.truncated | (self._state.time >= self.params.horizon)
 
     def record_popularity(self, state: State) -> None:
-        self.history.record(lambda: state.time.astype(np.float64), lambda: popularity(state.preference, self.num_options))
+        self.history.record(
+            lambda: state.time.astype(np.float64), lambda: popularity(state.preference, self.num_options)
+        )
 
     @property
     def noiseless(self) -> bool:

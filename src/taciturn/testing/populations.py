@@ -379,7 +379,14 @@ def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
             return run_of(kind(params, num_envs, first), replica)
 
     expected = played(1, 0, math.inf)
-    for num_envs, compile_from, threads in ((1, 0, 1), (1, 20, 1), (7, 0, 1), (7, 0, 3), (7, math.inf, 1), (1000, 0, 2)):
+    for num_envs, compile_from, threads in (
+        (1, 0, 1),
+        (1, 20, 1),
+        (7, 0, 1),
+        (7, 0, 3),
+        (7, math.inf, 1),
+        (1000, 0, 2),
+    ):
         np.testing.assert_equal(played(num_envs, 0, compile_from, threads=threads), expected)
     expected = played(7, 5, math.inf)
     for num_envs, replica, first in ((1000, 5, 0), (2, 1, 4), (1, 0, 5)):
@@ -395,9 +402,10 @@ def a_replica_is_the_same_run_in_every_interface(case: Case) -> None:
     population, aec = case.population(), case.env()
     several: tuple[Population[Any], ...] = (population, case.population(3))
     parallel = None if case.phased else case.parallel_env()
-    gym = (case.make(), case.vector_env(1), case.vector_env(3)) if case.sole and case.has_id else ()
-    for form in (*several, aec, *([parallel] if parallel else ()), *gym):
-        form.reset(seed=3)  # type: ignore[attr-defined]
+    gym: list[Any] = [case.make(), case.vector_env(1), case.vector_env(3)] if case.sole and case.has_id else []
+    forms: list[Any] = [*several, aec, *([parallel] if parallel else []), *gym]
+    for form in forms:
+        form.reset(seed=3)
     for step in range(40):
         acted = agents_to_act(population)
         actions = by_agent(same_for_all(population, step))
@@ -413,13 +421,17 @@ def a_replica_is_the_same_run_in_every_interface(case: Case) -> None:
             assert aec.agent_selection == agent
             aec.step(actions[agent])
         paid = acted if population.turns is None else population.possible_agents
-        same(*map(aec.observe, sees), *(aec.rewards[a] for a in paid), any(aec.truncations.values()) or any(aec.terminations.values()))
+        same(
+            *map(aec.observe, sees),
+            *(aec.rewards[a] for a in paid),
+            any(aec.truncations.values()) or any(aec.terminations.values()),
+        )
         if parallel is not None:
             observation, reward, terminated, truncated, _ = parallel.step(actions)
             same(*(observation[a] for a in sees), *(reward[a] for a in paid), terminated[sees[0]] or truncated[sees[0]])
         for env in gym:
             action = next(iter(actions.values()))
-            stepped: Any = env.step(action if env is gym[0] else np.stack([action] * env.num_envs))  # type: ignore[attr-defined]
+            stepped = env.step(action if env is gym[0] else np.stack([action] * env.num_envs))
             first = [np.asarray(part) if env is gym[0] else part[0] for part in stepped[:4]]
             same(first[0], first[1], bool(first[2] or first[3]))
         if over:

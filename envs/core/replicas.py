@@ -398,7 +398,7 @@ class Replicas(Population[S]):
         """Make ready what `step_one` and `observe` use, as a run begins."""
         self._splits = self.splits()
         self._remembers = type(self).remember is not Replicas.remember
-        self.quick = self.num_envs == len(self.roles) == 1 and not self._splits
+        self.quick = self.num_envs == len(self.roles) == 1
         if self.quick:
             (role,) = self.roles.values()
             acting = self.column(self.acts) if self.acts else self._nobody
@@ -430,22 +430,38 @@ class Replicas(Population[S]):
         seen = np.empty(shape, np.float32)
         if self._told_arrays:
             told = np.empty(1, told.dtype)
+        what = SAY | HEAR | LOOK | TELL
+        if self._splits:
+            for channel in self.channels.values():
+                channel.live = self._everywhere
+            self._run(SAY, self._everywhere, 0, self._action)
+            self.between(self._everywhere)
+            what = HEAR | LOOK | TELL
         arguments = (
-            SAY | HEAR | LOOK | TELL, self._everywhere, self._rows, self._arrays, self._action, self._constants, self._rngs,
-            reward, over, who, self._bounds[name], seen, self._none, told,
+            what, self._everywhere, self._rows, self._arrays, self._action, self._constants, self._rngs, reward, over, who,
+            self._bounds[name], seen, self._none, told,
         )  # fmt: skip
         if self._waits:
             self._looped(0, run, self._functions, arguments, self._effort)
         else:
             (self._loops.get(0) or self._prepared_loop(arguments))(*arguments)
         self._state, self._seen_state = _moment(), None
-        terminated, truncated = over[0].tolist()
+        terminated, truncated = self._ended_one(over[0].tolist()) if self._splits else over[0].tolist()
         if terminated or truncated:
-            self.terminated, self.truncated = over[:, 0].copy(), over[:, 1].copy()
+            self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
         info: Info = dict(zip(self._keys, told.item(), strict=True))
-        if self.channels:
+        if self.channels and self.plain:
             self._add_spent(info)
+        elif self.channels:
+            info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
         return seen[0], reward[0].tolist(), terminated, truncated, info
+
+    def _ended_one(self, over: list[bool]) -> list[bool]:
+        """Whether the only run has ended, after all that happens in between and at the end of a run."""
+        if any(over):
+            self.ended(self._everywhere)
+        stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
+        return [over[0], over[1] or bool(stopped)]
 
     def _prepared_loop(self, arguments: tuple[Any, ...]) -> Any:
         self._loops[0] = made = self._made_loop(run, self._functions(), arguments)
@@ -467,7 +483,8 @@ class Replicas(Population[S]):
         """Add to the info of the only replica what was sent, on channels on which nothing stands."""
         sent, tells = 0, False
         for channel in self.channels.values():
-            channel.times += 1
+            if not self._splits:
+                channel.times += 1
             sent += int(channel.everyone[0]) * channel.num_senders
             if channel.each is not None:
                 sent += int(channel.each.sum())

@@ -97,6 +97,9 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         if isinstance(self.population, Replicas) and self.population.quick:
             observation, earned, terminated, truncated, info = self.population.step_one([action])
             self._renderer.update()
+            mask = self.population.action_mask(self.role)
+            if mask is not None:
+                info["action_mask"] = mask[0, 0]
             return observation[0], earned[0], terminated, truncated, info
         step = self.population.step(array_of("action", action)[None, None])
         self._renderer.update()
@@ -289,7 +292,7 @@ class _Agents(_OneReplica):
         """The observation that every agent of a role would get now, [N, D]."""
         if role not in self._seen:
             rows = None if self.population.acting(role) is None else np.arange(len(self._of[role]))[None]
-            self._seen[role] = self.population.observe_role(self.population.state, role, rows)[0]
+            self._seen[role] = self.population.observe_role(self.population._begun(), role, rows)[0]
         return self._seen[role]
 
     def _note(self, info: Info) -> None:
@@ -604,6 +607,6 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
             return self._shown[agent].copy()
         role, row = self._place[agent]
         if role not in self._seen and self.population.acting(role) is not None:
-            own: Array = self.population.observe_role(self.population.state, role, np.array([[row]]))[0, 0]
+            own: Array = self.population.observe_role(self.population._begun(), role, np.array([[row]]))[0, 0]
             return own
         return self._full_observation(role)[row].copy()

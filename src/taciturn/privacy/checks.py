@@ -42,8 +42,8 @@ def reals(name: str, value: Any) -> Floats:
 def integers(name: str, value: Any, *, at_least: int, below: float = math.inf) -> Array:
     """An array of integers in [at_least, below), of any integer type."""
     array = numbers(name, value, "iu")
-    wrong = (array < at_least) | (array >= below)
-    if wrong.any():
+    if array.size and not (at_least <= array.min() and array.max() < below):
+        wrong = (array < at_least) | (array >= below)
         upper = "" if below == math.inf else f" and < {below}"
         raise ValueError(f"{name} must hold integers >= {at_least}{upper}, not {array[wrong][0]}")
     return array

@@ -259,7 +259,9 @@ class Announcements:
 
     def observed(self, target: Floats, scale: Floats, rule: Ints, value: Ints) -> dict[str, Array]:
         """The fields of an observation that show an announcement, [B] each; `rule` is a position in `RULES`."""
-        place = np.zeros(len(RULES), np.int64)
-        place[self.positions] = np.arange(len(self.rules))
-        fields = {"target": target, "scale": scale, "rule": place[rule], "value": value}
-        return {name: fields[name] for name in self.layout}
+        fields: dict[str, Array] = {"target": target, "scale": scale}
+        if "rule" in self.layout:
+            place = np.zeros(len(RULES), np.int64)
+            place[self.positions] = np.arange(len(self.rules))
+            fields["rule"] = place[rule]
+        return fields | ({"value": value} if "value" in self.layout else {})

@@ -43,11 +43,13 @@ class Row(NamedTuple):
     at_least: float | None = None  # the peer's time in units of ours
 
 
-class Start(NamedTuple):
-    """A line of the table: the CPU seconds of a whole command, as `import_time.py` calls it, and how many it may take."""
+class Amount(NamedTuple):
+    """A line of the table that has no peer: what is measured, by which script, the amount in what it recorded, and how much it may be."""
 
     work: str
-    command: str
+    script: str
+    amount: Callable[[Any], float]
+    unit: str
     at_most: float
 
 
@@ -82,6 +84,11 @@ def thousand(world: str) -> Row:
     )  # fmt: skip
 
 
+def started(work: str, command: str, at_most: float) -> Amount:
+    """A row of `import_time.py`."""
+    return Amount(work, "import_time", lambda found: found["cpu_s"][command], "CPU s", at_most)
+
+
 def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     """A row of `pfl_peer.py` or `flower_peer.py`."""
     return Row(
@@ -91,7 +98,7 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
 
 
 FLOWER = "Flower's simulation, one worker; its start is not counted"
-ROWS: list[Row | Start | Memory | tuple[str, ...]] = [
+ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=3),
     Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=10),
     Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=10),
@@ -132,9 +139,13 @@ ROWS: list[Row | Start | Memory | tuple[str, ...]] = [
         lambda found: [found["times_faster"]],
     ),
     Row("import taciturn", "numpy, gymnasium and pettingzoo", "import_time", lambda found: [found["ratio"]], at_most=1.4),
-    Start("`taciturn --help`", "--help", 0.7),
-    Start("`taciturn list`", "list", 0.7),
-    Start("`taciturn run`, a small world, 2 runs", "run", 1.5),
+    started("`taciturn --help`", "--help", 0.7),
+    started("`taciturn list`", "list", 0.7),
+    started("`taciturn run`, a small world, 2 runs", "run", 1.5),
+    Amount(
+        "recommender, 10,000 agents, 4,000 items: peak memory an agent of a reset and steps", "recommender",
+        lambda found: found["kilobytes_an_agent"], "KB", 10,
+    ),
     Memory("peak memory, 1,000,000 agents, social bandit", "agents", 10**6, ("social_bandit_v0",)),
     Memory("peak memory, 100,000 replicas, every world", "replicas", 10**5),
 ]  # fmt: skip
@@ -160,13 +171,13 @@ def line(row: Row, wrong: Collection[str] = ()) -> tuple[str, ...]:
     return row.work, row.peer, measured, asked(row), "yes" if reached else "no"
 
 
-def started(row: Start) -> tuple[str, ...]:
-    """The same of a command."""
+def amount(row: Amount) -> tuple[str, ...]:
+    """The same of an amount."""
     try:
-        found = load("import_time")["cpu_s"][row.command]
+        found = row.amount(load(row.script))
     except (OSError, KeyError):
         return row.work, "-", "not measured", f"at most {row.at_most:g}", "-"
-    return row.work, "-", f"{found:.2g} CPU s", f"at most {row.at_most:g}", "yes" if found <= row.at_most else "no"
+    return row.work, "-", f"{found:.2g} {row.unit}", f"at most {row.at_most:g}", "yes" if found <= row.at_most else "no"
 
 
 def memory(row: Memory) -> tuple[str, ...]:
@@ -194,12 +205,12 @@ def asked(row: Row) -> str:
     )
 
 
-def cells(row: Row | Start | Memory | tuple[str, ...], wrong: Collection[str]) -> tuple[str, ...]:
+def cells(row: Row | Amount | Memory | tuple[str, ...], wrong: Collection[str]) -> tuple[str, ...]:
     match row:
         case Row():
             return line(row, wrong)
-        case Start():
-            return started(row)
+        case Amount():
+            return amount(row)
         case Memory():
             return memory(row)
         case _:

@@ -12,6 +12,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from common import record
 
 import taciturn
@@ -60,6 +61,18 @@ def peak_mib(rounds: int, **params: Any) -> float:
     return round(peak / 2**20, 1)
 
 
+def kilobytes_an_agent(agents: int) -> float:
+    """The most memory that making a world, a reset and a few steps allocate."""
+    tracemalloc.start()
+    env = recommender_v0.population(num_agents=agents)
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(np.zeros((1, agents), np.int64))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return round(peak / agents / 1000, 2)
+
+
 def large(agents: int, name: str) -> dict[str, float]:
     """A run of many agents on a sparse graph, its reset among it."""
     params, rounds = {"num_agents": agents, "graph": random_graph(name, agents)}, LARGE[agents]
@@ -79,6 +92,7 @@ def main() -> None:
     found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS, True)
     found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW, True)
     found["large"] = {f"{agents} agents, {name}": large(agents, name) for agents in LARGE for name in SPARSE}
+    found["kilobytes_an_agent"] = kilobytes_an_agent(10_000)
     found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
     ClusterPolicy.compile_from = 10**12
     found["numpy_us"] = per_agent_round(TPriDO(2.0), 2_000, True)

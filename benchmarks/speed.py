@@ -43,6 +43,16 @@ class Row(NamedTuple):
     at_least: float | None = None  # the peer's time in units of ours
 
 
+class Amount(NamedTuple):
+    """A line of the table that has no peer: what is measured, by which script, the amount in what it recorded, and how much it may be."""
+
+    work: str
+    script: str
+    amount: Callable[[Any], float]
+    unit: str
+    at_most: float
+
+
 class Memory(NamedTuple):
     """A line of the table: the memory of a step with so many agents or replicas, in some worlds, beside the next smaller size."""
 
@@ -74,6 +84,11 @@ def thousand(world: str) -> Row:
     )  # fmt: skip
 
 
+def started(work: str, command: str, at_most: float) -> Amount:
+    """A row of `import_time.py`."""
+    return Amount(work, "import_time", lambda found: found["cpu_s"][command], "CPU s", at_most)
+
+
 def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     """A row of `pfl_peer.py` or `flower_peer.py`."""
     return Row(
@@ -83,12 +98,11 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
 
 
 FLOWER = "Flower's simulation, one worker; its start is not counted"
-ROWS: list[Row | Memory | tuple[str, ...]] = [
+ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=3),
     Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=10),
     Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=10),
     Row("Parallel step, 3 agents, every world", "simple_spread, N=3", "steps", beginning("parallel, 3 "), at_most=0.5),
-    Row("Parallel step, 10 agents, every world", "simple_spread, N=10", "steps", beginning("parallel, 10 "), at_most=0.1),
     Row(
         "Parallel step, 1,000 agents who only vote", "the same world by hand, with dicts", "parallel_view",
         lambda found: [found["times_faster"]], at_least=5,
@@ -112,10 +126,6 @@ ROWS: list[Row | Memory | tuple[str, ...]] = [
         lambda found: [found["10000 lean environments"]["array_is_times_faster"]], at_least=100,
     ),
     Row(
-        "array step, 10,000 replicas", "SyncVectorEnv over 100 lean environments", "array_step",
-        lambda found: [found["100 lean environments"]["array_is_times_faster"]], at_least=100,
-    ),
-    Row(
         "UCB1, 50 agents, 100 arms, 10,000 steps with observations", "SMPyBandits", "ucb_peer",
         lambda found: [found["seconds"]["SMPyBandits loop"] / found["seconds"]["taciturn steps"]], at_least=15,
     ),
@@ -129,6 +139,13 @@ ROWS: list[Row | Memory | tuple[str, ...]] = [
         lambda found: [found["times_faster"]],
     ),
     Row("import taciturn", "numpy, gymnasium and pettingzoo", "import_time", lambda found: [found["ratio"]], at_most=1.4),
+    started("`taciturn --help`", "--help", 0.7),
+    started("`taciturn list`", "list", 0.7),
+    started("`taciturn run`, a small world, 2 runs", "run", 1.5),
+    Amount(
+        "recommender, 10,000 agents, 4,000 items: peak memory an agent of a reset and steps", "recommender",
+        lambda found: found["kilobytes_an_agent"], "KB", 10,
+    ),
     Memory("peak memory, 1,000,000 agents, social bandit", "agents", 10**6, ("social_bandit_v0",)),
     Memory("peak memory, 100,000 replicas, every world", "replicas", 10**5),
 ]  # fmt: skip
@@ -152,6 +169,15 @@ def line(row: Row, wrong: Collection[str] = ()) -> tuple[str, ...]:
         return row.work, row.peer, measured, "-", "-"
     reached = worst <= row.at_most if row.at_most is not None else worst >= (row.at_least or 0)
     return row.work, row.peer, measured, asked(row), "yes" if reached else "no"
+
+
+def amount(row: Amount) -> tuple[str, ...]:
+    """The same of an amount."""
+    try:
+        found = row.amount(load(row.script))
+    except (OSError, KeyError):
+        return row.work, "-", "not measured", f"at most {row.at_most:g}", "-"
+    return row.work, "-", f"{found:.2g} {row.unit}", f"at most {row.at_most:g}", "yes" if found <= row.at_most else "no"
 
 
 def memory(row: Memory) -> tuple[str, ...]:
@@ -179,12 +205,22 @@ def asked(row: Row) -> str:
     )
 
 
+def cells(row: Row | Amount | Memory | tuple[str, ...], wrong: Collection[str]) -> tuple[str, ...]:
+    match row:
+        case Row():
+            return line(row, wrong)
+        case Amount():
+            return amount(row)
+        case Memory():
+            return memory(row)
+        case _:
+            return row
+
+
 def table(wrong: Collection[str] = ()) -> str:
     """The table in Markdown; see `line`."""
     columns = ("work", "peer, in the same run", "measured", "asked", "reached")
-    lines = [
-        line(row, wrong) if isinstance(row, Row) else memory(row) if isinstance(row, Memory) else row for row in ROWS
-    ]
+    lines = [cells(row, wrong) for row in ROWS]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ("---",) * len(columns), *lines)) + "\n"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from taciturn.bench import statistics
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.papers.chen2021.mean_field import lemma_2
+from taciturn.bench.papers.chen2021.mean_field import lemma_2, within
 from taciturn.bench.papers.claims import Claim, Range, about, above, at_most, untested, verdicts
 from taciturn.bench.papers.jiang2020 import claims as jiang
 from taciturn.bench.papers.jiang2020 import model
@@ -246,16 +246,18 @@ def test_lemma_2_of_chen_by_hand() -> None:
     mu, q = 1 - 0.65 / 0.95, 1 / (math.exp(1.5) + 1)
     delta = mu * 0.125 / (8 * (2 - mu) + mu)
     r = (1 - 2 * q) * mu * 0.125 / (9 * (8 * (2 - mu) + mu))
-    bound, size, near = lemma_2((0.95, 0.65, 0.35, 0.05), 3.0, 400)
+    bound, size, found = lemma_2((0.95, 0.65, 0.35, 0.05), 3.0, 400)
     assert size == 400
+    assert found == pytest.approx(delta)
+    near = within(delta, 4, 3.0, 400)
     assert bound == pytest.approx(1 - 8 * math.exp(-800 * r**2))
     sd = (
         math.sqrt(q * (1 - q) / 400) / (1 - 2 * q) * math.sqrt(0.75)
     )  # of a share of normalised estimates, to first order
     assert near == pytest.approx(2 * delta / sd / math.sqrt(2 * math.pi), rel=0.2)
-    bound, _, near = lemma_2((0.95, 0.65, 0.35, 0.05), 3.0)
+    bound, size, _ = lemma_2((0.95, 0.65, 0.35, 0.05), 3.0)
     assert bound == pytest.approx(0.9, abs=1e-3)
-    assert near >= bound
+    assert within(delta, 4, 3.0, size) >= bound
 
 
 def test_mixing_by_the_powers_of_the_matrix() -> None:

@@ -4,6 +4,7 @@ import itertools
 import math
 import warnings
 from dataclasses import fields, replace
+from decimal import Decimal, localcontext
 from typing import Any
 
 import gymnasium
@@ -19,8 +20,8 @@ from taciturn.envs import elicitation_v0
 from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.elicitation import world as elicitation
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
-from taciturn.envs.elicitation.game import Announcement, best_epsilon, wins
-from taciturn.envs.elicitation.payments import RULES, informativeness, winning_report
+from taciturn.envs.elicitation.game import Announcement, best_epsilon, best_of_ratio, wins
+from taciturn.envs.elicitation.payments import RULES, cheapest_epsilon, informativeness, winning_report
 from taciturn.envs.elicitation.reporting import REPORTING, BitwiseReport, KaryReport, Reporting, TableReport
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies import (
@@ -105,15 +106,16 @@ def test_general_forms_give_the_closed_ones(theta: Array, e: float) -> None:
     np.testing.assert_allclose(general.law_slope(theta, e), (m * theta - 1) / (e + m) ** 2, atol=1e-15)
     np.testing.assert_allclose(general.estimate(closed.law(theta, e), e), theta, atol=1e-9)
     np.testing.assert_allclose(closed.estimate(closed.law(theta, e), e), theta, atol=1e-9)
-    found = informativeness(theta, e, general)
-    assert found == pytest.approx((m * t - 1) / ((e + m) * (e * t + 1)), abs=1e-14)
-    if m * t - 1 > 1e-6:
-        x, slope = winning_report(theta, e, general)
-        assert theta[x] == pytest.approx(t)
-        assert slope == pytest.approx((m * t - 1) / (e + m) ** 2)
-        # W at the true theta is (2.22) at the shares that theta makes.
-        share = closed.law(theta, e)[x]
-        assert 1 / slope == pytest.approx((m + e) * e / (m * share - 1), rel=1e-6)
+    for reporting in (general, closed):
+        found = informativeness(theta, e, reporting)
+        assert found == pytest.approx((m * t - 1) / ((e + m) * (e * t + 1)), abs=1e-14)
+        if m * t - 1 > 1e-6:
+            x, slope = winning_report(theta, e, reporting)
+            assert theta[x] == pytest.approx(t)
+            assert slope == pytest.approx((m * t - 1) / (e + m) ** 2)
+            # W at the true theta is (2.22) at the shares that theta makes.
+            share = closed.law(theta, e)[x]
+            assert 1 / slope == pytest.approx((m + e) * e / (m * share - 1), rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", range(3))
@@ -161,6 +163,20 @@ def test_the_bound_where_more_quality_is_cheaper() -> None:
     prices = 1 / (1 + at) * (at + 10) * (0.2 * at + 1)
     assert elicitation_v0.payment_lower_bound(theta, 1.0, LogCost(1.0)) == pytest.approx(prices.min(), rel=1e-9)
     assert prices.min() < 0.9 * prices[0]
+
+
+@given(theta=distributions, e=st.floats(0.01, 30), kind=st.integers(0, 3))
+def test_the_cheapest_budget_in_closed_form(theta: Array, e: float, kind: int) -> None:
+    """Under k-ary response, against a grid search with the same functions, whose type does not tell what they are."""
+    cost = [*COSTS, LogCost(2.0)][kind]
+    chosen, least = cheapest_epsilon(theta, e, cost)
+    near, price = cheapest_epsilon(theta, e, as_cost((cost, cost.marginal)))
+    assert chosen == pytest.approx(float(near), rel=1e-5)
+    assert least == pytest.approx(float(price), rel=1e-9)
+    closed = KaryReport(theta.size)
+    assert least == pytest.approx(
+        cheapest_epsilon(theta, e, cost, TableReport(closed.table, closed.slope))[1], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", range(3))
@@ -723,10 +739,83 @@ def test_any_number_of_individuals(size: int) -> None:
 # Who acts.
 
 
-@given(scale=st.floats(0, 50), theta=distributions, factor=st.floats(0.2, 5), bounded=st.booleans())
-@settings(max_examples=60)
-def test_best_epsilon(scale: float, theta: Array, factor: float, bounded: bool) -> None:
-    prizes, cost, m = scale * np.arange(float(theta.size)), QuadraticCost(0.3), theta.size
+DECIMAL_COSTS: dict[type[Cost], tuple[Any, Any]] = {
+    QuadraticCost: (lambda e: e * e, lambda e: 2 * e),
+    LinearCost: (lambda e: e, lambda e: Decimal(1)),
+    LogCost: (lambda e: (1 + e).ln(), lambda e: 1 / (1 + e)),
+}
+
+
+def best_by_bisection(kind: type[Cost], ratio: float, m: int, at_most: float) -> float:
+    """The maximum of ratio eps / (eps + M) - g(eps), c = 1, to 60 digits: the best among the ends and the roots of the derivative."""
+    g, marginal = DECIMAL_COSTS[kind]
+    with localcontext(prec=60):
+        exact, top = Decimal(ratio), min(Decimal(at_most), Decimal(10) ** 30)
+        steps = (Decimal(10) ** k * j for k in range(-30, 30) for j in (1, 2, 5))
+        grid = [Decimal(0), *(e for e in steps if e < top), top]
+        rises = [exact * m / (e + m) ** 2 > marginal(e) for e in grid]
+        candidates = [grid[0], top]
+        for i in range(len(grid) - 1):
+            if rises[i] and not rises[i + 1]:
+                low, high = grid[i : i + 2]
+                for _ in range(70):
+                    middle = (low + high) / 2
+                    low, high = (middle, high) if exact * m / (middle + m) ** 2 > marginal(middle) else (low, middle)
+                candidates.append(low)
+        return float(max(candidates, key=lambda e: exact * e / (e + m) - g(e)))
+
+
+@pytest.mark.parametrize("kind", DECIMAL_COSTS)
+def test_best_budgets_in_closed_form(kind: Any) -> None:
+    """From payments that are worth nothing to enormous ones, and about the thresholds at which a best response jumps or leaves 0."""
+    rng = np.random.default_rng(7)
+    cases = [(0.0, 4, 10.0), (2.0, 2, INF), (np.nextafter(2.0, 3.0), 2, INF), (4.0, 4, INF), (4.0, 4, 1e-6)]
+    for _ in range(150):
+        m = int(rng.choice([2, 3, 4, 10, 100, 1000]))
+        near, away = (1 + 10 ** rng.uniform(-15, 0)), rng.uniform(0.3, 1.0)
+        at_most = float(rng.choice([INF, 10.0, 10 ** rng.uniform(-4, 4)]))
+        ratios = 10 ** rng.uniform(-18, 18), m * near, m * away, 4 * (m - 1) / m * near
+        cases += [(float(ratio), m, at_most) for ratio in ratios]
+    found = [float(best_of_ratio(np.array(ratio), kind(), m, at_most)) for ratio, m, at_most in cases]
+    np.testing.assert_allclose(found, [best_by_bisection(kind, *case) for case in cases], rtol=3e-14)
+    # A cost twice as high is a gain half as high; and the search for costs of other kinds gives the same.
+    at = np.geomspace(0.1, 1e4, 500)
+    for bound in (INF, 3.0):
+        closed = best_of_ratio(2 * at, kind(2.0), 5, bound)
+        np.testing.assert_allclose(closed, best_of_ratio(at, kind(), 5, bound), rtol=1e-14)
+        searched = best_of_ratio(at, as_cost((kind(), kind().marginal)), 5, bound)
+        np.testing.assert_allclose(closed, searched, rtol=1e-11, atol=1e-11)
+    assert (closed == 0).any() == (kind is not QuadraticCost)
+    assert (closed == 3.0).any()
+
+
+def test_a_cost_that_derives_from_another_is_its_own() -> None:
+    """No closed form is taken for a function that it was not derived for."""
+
+    class Cubic(QuadraticCost):
+        def __call__(self, epsilon: Any) -> Array:
+            return self.c * np.asarray(epsilon, np.float64) ** 3
+
+        def marginal(self, epsilon: Any) -> Array:
+            return 3 * self.c * np.square(epsilon)
+
+    best = best_of_ratio(np.array(5.0), Cubic(1.0), 4)
+    assert 5 * 4 / (best + 4) ** 2 == pytest.approx(3 * best**2)
+
+    class Falling(QuadraticCost):
+        def marginal(self, epsilon: Any) -> Array:
+            return self.c / (1 + np.asarray(epsilon, np.float64)) ** 2
+
+    assert cheapest_epsilon([0.6, 0.4], 1.0, Falling(1.0))[0] > 2
+
+
+@given(
+    scale=st.floats(0, 50), theta=distributions, factor=st.floats(0.2, 5), bounded=st.booleans(), kind=st.integers(0, 3)
+)
+@settings(max_examples=100)
+def test_best_epsilon(scale: float, theta: Array, factor: float, bounded: bool, kind: int) -> None:
+    cost = [QuadraticCost(0.3), LinearCost(0.3), LogCost(0.3), ExponentialCost(0.3)][kind]
+    prizes, m = scale * np.arange(float(theta.size)), theta.size
     most = 3.0 if bounded else INF
     best, earned = best_epsilon(prizes, theta, cost, factor, at_most=most)
     at = np.linspace(0, 3 if bounded else 30, 30_001)

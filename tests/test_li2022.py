@@ -8,7 +8,7 @@ import pytest
 
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.figures import pareto_front
-from taciturn.bench.papers.li2022 import cells, formulas
+from taciturn.bench.papers.li2022 import cells, claims, formulas, settings
 from taciturn.bench.papers.li2022.formulas import (
     binding_agents,
     binding_epsilon,
@@ -120,6 +120,14 @@ def test_who_tells_nothing_spends_nothing_and_who_tells_without_noise_all() -> N
 def test_a_front_is_what_nothing_beats_in_both() -> None:
     points = [(3.0, 1.0), (1.0, 5.0), (2.0, 6.0), (2.0, 2.0), (4.0, 1.0)]
     assert pareto_front(points) == [1, 3, 0]
+
+
+def test_what_the_claims_say_of_graphs_is_of_these_graphs() -> None:
+    for size in (1, 2, 3, 6, 7):
+        np.testing.assert_array_equal(
+            formulas.eccentricities("ring", size), settings.graph("ring", size).distances().max(1)
+        )
+    assert formulas.second_eigenvalues(claims.AGENTS)[2] == claims.DIAMETER
 
 
 def test_playing_ones_own_best_arm_loses_by_one_agent_nothing() -> None:

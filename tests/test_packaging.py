@@ -121,6 +121,38 @@ def test_import_is_light() -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["list", "studies"], ["list", "policies", "--json"]])
+def test_telling_what_there_is_takes_no_heavy_package(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from taciturn.cli import main
+sys.argv = ["taciturn", *{arguments}]
+try:
+    main()
+finally:
+    print(*sorted(set({HEAVY}) & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout
+    assert set(done.stderr.split()) <= {"rich", "typer"}
+
+
+def test_a_small_run_takes_neither_figures_nor_tables() -> None:
+    code = f"""
+import sys
+from taciturn.cli import main
+sys.argv = "taciturn run taciturn/RoundStopping-v0 --policy OneStepLookAhead --seeds 3 --set horizon=10".split()
+try:
+    main()
+finally:
+    heavy = set({HEAVY}) | {{"scipy.stats", "scipy.optimize", "scipy.sparse"}}
+    print(*sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "rate" in done.stdout
+    assert set(done.stderr.split()) <= {"rich", "scipy", "typer"}
+
+
 def test_constraints_pin_torch_without_a_local_version() -> None:
     pins = [line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"]
     assert "torch==2.13.0" in pins

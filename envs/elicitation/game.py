@@ -140,6 +140,56 @@ class Announcement:
         return np.minimum(paid, self.payment_cap) * agreement
 
 
+def _quadratic_best(ratio: Floats, m: int, at_most: float) -> Floats:
+    """The only root of ratio M / (eps + M)^2 = 2 eps, or `at_most`.
+
+    With eps = (2 M / 3) (cosh(2 a) - 1) the cubic equation is cosh(6 a) = 1 + 27 ratio / (4 M^2), since
+    cosh(3 b) = 4 cosh(b)^3 - 3 cosh(b); and cosh(2 a) - 1 = 2 sinh(a)^2, without cancellation.
+    """
+    root = 4 * m / 3 * np.square(np.sinh(np.arcsinh(np.sqrt(27 / 8 * ratio) / m) / 3))
+    return np.minimum(root, at_most)
+
+
+def _linear_best(ratio: Floats, m: int, at_most: float) -> Floats:
+    """The root sqrt(ratio M) - M of ratio M / (eps + M)^2 = 1, or an end."""
+    return np.clip(m * (ratio - m) / (np.sqrt(ratio * m) + m), 0.0, at_most)
+
+
+def _log_best(ratio: Floats, m: int, at_most: float) -> Floats:
+    """The larger root of ratio M / (eps + M)^2 = 1 / (1 + eps), which is eps^2 - M (ratio - 2) eps - M (ratio - M) = 0, or an end.
+
+    If ratio < M, the payoff falls before it rises to that root, and may be below its value at 0 there.
+    """
+    difference = np.sqrt(m * ratio) * np.sqrt(np.maximum(m * ratio - 4 * (m - 1), 0.0))
+    best = np.clip((m * (ratio - 2) + difference) / 2, 0.0, at_most)
+    return np.where((ratio >= m) | (ratio * (best / (best + m)) >= np.log1p(best)), best, 0.0)
+
+
+# By type, since a subclass may be another function.
+_CLOSED: dict[type[Cost], Callable[[Floats, int, float], Floats]] = {
+    QuadraticCost: _quadratic_best, LinearCost: _linear_best, LogCost: _log_best,
+}  # fmt: skip
+
+
+def best_of_ratio(ratio: Floats, cost: Cost, m: int, at_most: float = math.inf) -> Floats:
+    """The budget that maximises ratio eps / (eps + M) - g(eps), [...], for ratios [...] >= 0.
+
+    It is in closed form for quadratic, linear and logarithmic g, and otherwise found by bisection.
+    """
+    if closed := _CLOSED.get(type(cost)):
+        return closed(ratio / cost.c, m, at_most)
+    mantissa, exponent = np.frexp(ratio)
+    # Ratios that differ only by rounding are solved for once.
+    ratios, of = np.unique(np.ldexp(np.round(mantissa * 2.0**40), exponent - 40), return_inverse=True)
+    column = ratios[:, None]
+    return _maximise(
+        lambda at: column * (at / (at + m)) - cost(at),
+        lambda at: column * m / (at + m) ** 2 - cost.marginal(at),
+        m,
+        at_most,
+    )[of.reshape(ratio.shape)]
+
+
 def best_epsilon(
     prizes: Floats, theta: Floats, cost: Cost, factor: ArrayLike = 1.0, *, at_most: float = math.inf,
     reporting: Reporting | None = None,
@@ -161,17 +211,7 @@ def best_epsilon(
     if isinstance(reporting, KaryReport):
         mean = prizes.mean(-1)
         gain = (theta * prizes).sum(-1) - mean
-        shape = np.broadcast_shapes(gain.shape, factor.shape)
-        mantissa, exponent = np.frexp(np.broadcast_to(np.maximum(gain, 0) / factor, shape))
-        # Ratios that differ only by rounding are solved for once.
-        ratios, of = np.unique(np.ldexp(np.round(mantissa * 2.0**40), exponent - 40), return_inverse=True)
-        ratio = ratios[:, None]
-        best = _maximise(
-            lambda at: ratio * (at / (at + m)) - cost(at),
-            lambda at: ratio * m / (at + m) ** 2 - cost.marginal(at),
-            m,
-            at_most,
-        )[of.reshape(shape)]
+        best = best_of_ratio(np.maximum(gain, 0) / factor, cost, m, at_most)
         return best, mean + best / (best + m) * gain - factor * cost(best)
 
     def payoff(at: Floats) -> Floats:

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.elicitation.costs import Cost, as_cost
+from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting
 from taciturn.validation import Array, Floats, Ints, shown, vector
 
@@ -34,9 +34,11 @@ def distribution(name: str, value: ArrayLike) -> Floats:
 
 def informativeness(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | None = None) -> Floats:
     """A(eps, theta) = max over x of (dP_X / d eps) / P_X, [...], for theta [..., M] and budgets [...] [Jiang 2.14]."""
-    theta = np.asarray(theta, np.float64)
-    reporting = reporting or KaryReport(theta.shape[-1])
-    law, slope = reporting.law(theta, epsilon), reporting.law_slope(theta, epsilon)
+    shares = np.asarray(theta, np.float64)
+    reporting = reporting or KaryReport(shares.shape[-1])
+    if isinstance(reporting, KaryReport):  # then it is the most frequent value that is the most informative
+        shares = shares.max(-1, keepdims=True)
+    law, slope = reporting.law(shares, epsilon), reporting.law_slope(shares, epsilon)
     return np.divide(slope, law, out=np.full(np.broadcast(slope, law).shape, -np.inf), where=law > 0).max(-1)
 
 
@@ -62,11 +64,20 @@ def cheapest_epsilon(
 ) -> tuple[Floats, Floats]:
     """The budget of at least `epsilon` at which `price` is smallest [Jiang 2.17], and that price; [...] each.
 
-    (The paper prints g' A for g' / A.) A grid search, refined 12 times around its minimum.
+    (The paper prints g' A for g' / A.) Under k-ary response the price is proportional to g'(eps) (eps + M) (eps t + 1), t = max theta. For
+    convex g it is smallest at the target, for g = c log(1 + eps) there or at sqrt((M - 1) (1 - t) / t) - 1. In other cases a grid search,
+    refined 12 times around its minimum.
     """
     theta, target = np.asarray(theta, np.float64), np.asarray(epsilon, np.float64)
     theta = np.broadcast_to(theta, (*np.broadcast_shapes(theta.shape[:-1], target.shape), theta.shape[-1]))
     target = np.broadcast_to(target, theta.shape[:-1])
+    reporting = reporting or KaryReport(theta.shape[-1])
+    # By type, since a subclass may be another function.
+    if isinstance(reporting, KaryReport) and type(cost) in (QuadraticCost, LinearCost, ExponentialCost, LogCost):
+        most = theta.max(-1)
+        lowest = np.sqrt((theta.shape[-1] - 1) * (1 - most) / most) - 1 if type(cost) is LogCost else target
+        chosen = np.maximum(target, lowest)
+        return chosen, price(theta, chosen[..., None], cost, reporting)[..., 0]
     grid = target[..., None] + np.concatenate([[0.0], np.geomspace(1e-3, 1e4, 120)])
     chosen, least, inside = target, np.full(target.shape, np.inf), np.ones(target.shape, np.bool_)
     for _ in range(13):
@@ -109,6 +120,9 @@ def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | 
     """
     theta = np.asarray(theta, np.float64)
     reporting = reporting or KaryReport(theta.shape[-1])
+    if isinstance(reporting, KaryReport):
+        slope = reporting.law_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
+        return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > 1e-13, slope, 0.0)
     law, slope = np.broadcast_arrays(reporting.law(theta, epsilon), reporting.law_slope(theta, epsilon))
     rises = (law > 0) & (slope > 1e-13)
     best = np.argmax(np.divide(slope, law, out=np.full(law.shape, -np.inf), where=rises), -1)
@@ -245,7 +259,9 @@ class Announcements:
 
     def observed(self, target: Floats, scale: Floats, rule: Ints, value: Ints) -> dict[str, Array]:
         """The fields of an observation that show an announcement, [B] each; `rule` is a position in `RULES`."""
-        place = np.zeros(len(RULES), np.int64)
-        place[self.positions] = np.arange(len(self.rules))
-        fields = {"target": target, "scale": scale, "rule": place[rule], "value": value}
-        return {name: fields[name] for name in self.layout}
+        fields: dict[str, Array] = {"target": target, "scale": scale}
+        if "rule" in self.layout:
+            place = np.zeros(len(RULES), np.int64)
+            place[self.positions] = np.arange(len(self.rules))
+            fields["rule"] = place[rule]
+        return fields | ({"value": value} if "value" in self.layout else {})

@@ -371,7 +371,7 @@ class Elicitation(Population[State]):
         p, total, rule = self.params, counts.sum(-1), state.rule
         if p.reporting == "k_ary":
             winner, tie = draw_winner(counts, self.stream("ties"))
-            most = np.take_along_axis(counts, winner[:, None], 1)[:, 0]
+            most = counts.max(-1)
             amount = payments.wintall_payment(most, total, p.num_values, state.target, state.scale)
             degenerate = p.num_values * most <= total
         else:

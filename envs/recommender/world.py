@@ -113,8 +113,7 @@ MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to her
 MOST_DIMS = 9
 IMPOSSIBLE = -1e9  # the score of what cannot be selected
 OWN_NAMES = np.uint64(1 << 63)  # of streams; those that policies ask for by `consult` have smaller names
-NEVER = np.iinfo(np.int32).max
-BLOCK_NUMBERS = 2**21  # drawn at a time
+BLOCK_NUMBERS, FEW_NUMBERS = 2**21, 2**16  # drawn at a time, of contexts and for repositories
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +202,8 @@ class State:
 
     items: Floats  # [B, K, 5]: the catalogue's features
     codes: Ints  # [B, K]: see `geometry.item_codes`
-    rank: Array  # int32[B, W, K]: place of the item among the agent's in the order of their arrival, NEVER: not in its repository
+    # unsigned[B, W, K]: place of the item among the agent's in the order of their arrival, the largest number: not in its repository;
+    rank: Array  # [B, W, 0] if all are there from the start
     active: Bools  # [B, W, K]: the items that the agent has now
     weights: Floats  # [B, 5]; this and the next three: `rewards.draw_instance`
     directions: Floats  # [B, bumps, 5, d]
@@ -356,23 +356,42 @@ class Recommender(Population[State]):
                 (size, k, ITEM_DIMS), rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)), ITEM_SPREAD, ITEM_UNIFORM,
                 rng.random((size, k)), rng.standard_normal((size, k, ITEM_DIMS)), rng.random((size, k, ITEM_DIMS)),
             )  # fmt: skip
-        order = self.stream("repositories").random((size, 1 if p.homogeneous else w, k)).argsort(-1)
-        rank = np.empty(order.shape, np.int32)
-        places = np.where(np.arange(k) < p.repository, np.arange(k), NEVER).astype(np.int32)
-        np.put_along_axis(rank, order, np.broadcast_to(places, order.shape), -1)
-        rank = np.ascontiguousarray(np.broadcast_to(rank, (size, w, k)))
+        rank, active = self.draw_repositories()
         none, zero = np.zeros(size, np.int64), np.zeros(size)
         own = np.zeros((size, w, self.cells, self.clusters), np.int64)
         told = np.zeros((size, w, self.clusters))
         centres = self.stream("context clusters").random((size, CONTEXT_CLUSTERS, d))
         contexts = self.draw_contexts(centres, 1)[0]
         return State(
-            items=items, codes=item_codes(items), rank=rank, active=rank < p.available(none)[:, None, None],
+            items=items, codes=item_codes(items), rank=rank, active=active,
             **draw_instance(p.family, size, d, self.stream("instance")), centres=centres, contexts=contexts,
             served=contexts, shown=np.full((size, w), -1),
             own_counts=own, own_sums=own, answered=np.zeros((size, w), np.bool_), counts=told, means=told,
             reward=zero, expected_reward=zero, regret=zero, shared=none, time=none,
         )  # fmt: skip
+
+    def draw_repositories(self) -> tuple[Array, Bools]:
+        """`State.rank` and `State.active` at the start, drawn for a few agents at a time, whose numbers alone take room."""
+        p, rng = self.params, self.stream("repositories")
+        k, drawn = p.num_items, 1 if p.homogeneous else p.num_agents
+        rows = self.num_envs * drawn
+        rank = np.empty((rows, k if p.growth else 0), np.uint16 if k < 2**16 else np.uint32)
+        active = np.zeros((rows, k), np.bool_)
+        places = np.where(np.arange(k) < p.repository, np.arange(k), np.iinfo(rank.dtype).max).astype(rank.dtype)
+        now, few = int(p.available(np.zeros((), np.int64))), max(FEW_NUMBERS // k, 1)
+        for first in range(0, rows, few):
+            some = slice(first, first + few)
+            order = rng.random((len(active[some]), k)).argsort(-1)
+            np.put_along_axis(active[some], order[:, :now], True, -1)
+            if p.growth:
+                np.put_along_axis(rank[some], order, np.broadcast_to(places, order.shape), -1)
+
+        def of_all(array: Array) -> Array:
+            width = array.shape[1]
+            each = array.reshape(self.num_envs, drawn, width)
+            return np.ascontiguousarray(np.broadcast_to(each, (self.num_envs, p.num_agents, width)))
+
+        return of_all(rank), of_all(active)
 
     def begin_run(self, fresh: Bools) -> None:
         """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something else."""
@@ -625,7 +644,7 @@ class Recommender(Population[State]):
             return None
         if self._mask is None or self._mask[0] is not active:
             own = active if p.actions == "item" else self._clusters_at_hand(self.state)
-            self._mask = (active, np.concatenate([own, own], -1).astype(np.int8))
+            self._mask = (active, np.concatenate([own, own], -1).view(np.int8))
         return self._mask[1].copy()
 
     def empty_info(self) -> dict[str, Any]:

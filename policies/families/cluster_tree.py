@@ -121,8 +121,9 @@ class ClusterTree:
         by_place = np.take_along_axis(active, self.order[:, None], 2).reshape(-1, items)
         np.cumsum(by_place, axis=1, out=self.below[:, 1:])
         self.own = np.zeros((size * agents, max(int(self.below[:, -1].max()), 1)), np.int32)
-        actor, place = np.nonzero(by_place)
-        self.own[actor, self.below[actor, place]] = place
+        for actor, there in enumerate(by_place):
+            places = np.flatnonzero(there)
+            self.own[actor, : len(places)] = places
 
     def members(self, model: int) -> Ints:
         """The actors whose records enter a model."""

@@ -86,13 +86,16 @@ class BestResponse(Individuals):
 
     def prizes(self, seen: dict[str, Array], belief: Floats) -> Floats:
         """The expected payment for each report, [B, N, x]."""
-        view, rule = self._view, self.rules(seen)
+        view = self._view
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
         winner, slope = payments.winning_report(belief, target, view.reporting)
         wins = np.arange(view.reporting.num_reports) == winner[..., None]
+        certain = payments.winner_payment(scale, slope)[..., None] * wins
+        if tuple(view.params.rules) == ("wintall",):
+            return np.minimum(certain, view.params.payment_cap)
+        rule = self.rules(seen)
         value = seen.get("value", np.zeros(rule.shape)).astype(np.int64)
         reference = seen.get("reference", np.zeros(wins.shape))
-        certain = payments.winner_payment(scale, slope)[..., None] * wins
         paid = payments.rule_payments(rule, scale, certain, value, reference)
         agreement = np.where(rule[..., None] >= payments.AGREEMENT, view.reporting.law(belief, target), 1.0)
         return np.minimum(paid, view.params.payment_cap) * agreement

@@ -1,5 +1,6 @@
 """The command line: `taciturn list | show | run | train | logged | bench | reproduce | gather | report | audit`."""
 
+import gc
 import json
 import math
 import os
@@ -38,6 +39,7 @@ BLOCK = 100
 def main() -> None:
     """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
     arguments = sys.argv[1:]
+    gc.freeze()  # what is imported by now stays: to look through it for garbage is a fifth of `taciturn list`
     warnings.formatwarning = lambda message, *_: f"taciturn: {message}\n"
     sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
     debug = "--debug" in arguments

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -115,6 +114,8 @@ def seed_process(seed: int) -> None:
 @contextmanager
 def numpy_draws_from(rng: Coupled) -> Iterator[None]:
     """NumPy's functions that draw, and the generators that it makes, are those of `rng` within this context."""
+    from unittest import mock  # it imports asyncio
+
     others: dict[str, Any] = {
         "rand": lambda *shape: rng.random(shape),
         "randn": lambda *shape: rng.standard_normal(shape),

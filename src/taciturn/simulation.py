@@ -43,7 +43,7 @@ class Run:
         Replicas in which a metric has no value (NaN) are left out; the table gives the number of the others. There is no interval for one
         replica, or for a metric that is infinite in any.
         """
-        from scipy.stats import t as student
+        from scipy.special import stdtrit
 
         number("confidence", confidence, above=0, below=1)
         rows = [("metric", "mean", f"{confidence:.0%} interval", "replicas")]
@@ -52,7 +52,7 @@ class Run:
             n, interval = known.size, ""
             mean = known.mean() if n else np.nan
             if n > 1 and np.isfinite(mean):
-                half = student.ppf((1 + confidence) / 2, n - 1) * known.std(ddof=1) / n**0.5
+                half = stdtrit(n - 1, (1 + confidence) / 2) * known.std(ddof=1) / n**0.5
                 interval = f"{mean - half:.6g} to {mean + half:.6g}"
             rows.append((name, f"{mean:.6g}", interval, f"{n} of {len(values)}" if n < len(values) else f"{n}"))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -4,13 +4,9 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from taciturn.bench import statistics
 from taciturn.bench.results import Group, Results
@@ -18,6 +14,10 @@ from taciturn.bench.statistics import Floats
 from taciturn.bench.store import write_bytes
 from taciturn.bench.study import Plot, Study
 from taciturn.bench.tables import estimate, privacy, relative_scores
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe & Ito 2008, "Color universal design", without the yellow that white paper swallows
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -33,8 +33,11 @@ STYLE: dict[Any, Any] = {
 
 def panels(
     titles: Sequence[str] = ("",), *, width: float = 7.5, height: float = 3.6, columns: int = 2
-) -> tuple[Figure, list[Axes]]:
+) -> "tuple[Figure, list[Axes]]":
     """A figure with one panel per title, `width` inches wide and `height` inches per row."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     across = min(columns, len(titles))
     down = math.ceil(len(titles) / across)
     with mpl.rc_context(STYLE):
@@ -47,15 +50,17 @@ def panels(
     return figure, axes[: len(titles)]
 
 
-def facet_axes(study: Study, results: Results, **size: float) -> tuple[Figure, list[tuple[Axes, Results]]]:
+def facet_axes(study: Study, results: Results, **size: float) -> "tuple[Figure, list[tuple[Axes, Results]]]":
     """A figure of one panel per facet, of a size as in `panels`, and the results that each panel shows."""
     parts = study.panels(results)
     figure, axes = panels([title for title, _ in parts], **size)  # type: ignore[arg-type]
     return figure, [(ax, part) for ax, (_, part) in zip(axes, parts, strict=True)]
 
 
-def render(figure: Figure, form: str) -> bytes:
+def render(figure: "Figure", form: str) -> bytes:
     """A figure as "svg", "pdf" or "png", the same bytes every time."""
+    import matplotlib as mpl
+
     buffer = io.BytesIO()
     metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "pdf": {"CreationDate": None}}.get(form)
     with mpl.rc_context(STYLE):
@@ -222,8 +227,10 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     return order
 
 
-def log_scale(ax: Axes, side: Literal["x", "y"], values: Sequence[float]) -> None:
+def log_scale(ax: "Axes", side: Literal["x", "y"], values: Sequence[float]) -> None:
     """A logarithmic scale with whole-number ticks, if the values span more than a factor of five."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
     if min(values) > 0 and max(values) > 5 * min(values):
         ax.set(**{f"{side}scale": "log"})
         axis = ax.xaxis if side == "x" else ax.yaxis
@@ -232,7 +239,7 @@ def log_scale(ax: Axes, side: Literal["x", "y"], values: Sequence[float]) -> Non
         axis.set_minor_formatter(NullFormatter())
 
 
-def draw_band(ax: Axes, x: Floats, runs: Floats, label: str, color: str | None = None, line: str = "-") -> None:
+def draw_band(ax: "Axes", x: Floats, runs: Floats, label: str, color: str | None = None, line: str = "-") -> None:
     """Mean of the runs [runs, n] with its 95% band; fewer than three runs have none."""
     bands = np.array([statistics.mean(y) for y in runs.T])
     (drawn,) = ax.plot(x, bands[:, 0], color=color, linestyle=line, label=label)
@@ -259,8 +266,10 @@ def linestyle(index: int) -> str:
     return LINES[index // len(COLORS) % len(LINES)]
 
 
-def shared_legend(figure: Figure) -> None:
+def shared_legend(figure: "Figure") -> None:
     """One legend below all panels."""
+    import matplotlib as mpl
+
     every = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
     handles = {label: handle for pairs in every for handle, label in pairs}
     if len(handles) > 1:

@@ -166,7 +166,7 @@ class Results:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> "Results":
-        """Gather the rows of one study (see `taciturn.bench.store.SCHEMA`); the rows of a cell must be contiguous."""
+        """Gather the rows of one study (see `taciturn.bench.store.schema`); the rows of a cell must be contiguous."""
         column = {name: table[name].to_numpy() for name in table.column_names}
         size = table.num_rows
         changed = np.zeros(size + 1, dtype=bool)

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.stats import t as student
 
 Floats = NDArray[np.float64]
 LEVEL = 0.95  # of intervals, unless `at_level` says otherwise
@@ -117,6 +115,8 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike, *, paired: bool = Fal
     ours = sum(wins.mean(axis=1 - axis).var(ddof=1) / wins.shape[axis] for axis in (0, 1))  # DeLong et al. 1988
     alike, z = _gain(variance(value), ours, runs, tasks), _t(np.inf)
 
+    from scipy.optimize import brentq
+
     def beyond(p: float) -> float:
         return (value - p) ** 2 - z**2 * variance(p) / alike
 
@@ -142,7 +142,9 @@ def p_value(x: ArrayLike, y: ArrayLike) -> float:
     error = rows.std(ddof=1) / np.sqrt(len(rows))
     if error == 0:
         return float(rows.mean() == 0)
-    return float(2 * student.sf(abs(rows.mean()) / error, len(rows) - 1))
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(len(rows) - 1, -abs(rows.mean()) / error))
 
 
 def holm(p_values: ArrayLike) -> Floats:
@@ -184,7 +186,9 @@ def _t(freedom: float) -> float:
 
 @cache
 def _quantile(freedom: float, level: float) -> float:
-    return float(student.ppf((1 + level) / 2, freedom))
+    from scipy.special import stdtrit  # scipy.stats takes longer to import than a small run takes
+
+    return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def _student(value: float, error: float, freedom: float) -> Estimate:

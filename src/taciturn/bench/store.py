@@ -14,8 +14,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +25,8 @@ from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.study import Study
 from taciturn.validation import shown
 
-try:
+if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn"
-    ) from error
 
 try:
     import fcntl
@@ -38,10 +34,6 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 Manifest = dict[str, Any]  # what `manifest.json` holds
-SCHEMA = pa.schema([
-    ("study", pa.string()), ("key", pa.string()), ("seed", pa.int64()), ("config", pa.string()), ("kind", pa.string()),
-    ("name", pa.string()), ("x", pa.float64()), ("value", pa.float64()), ("wall_seconds", pa.float64()),
-])  # fmt: skip
 # Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
 LIBRARIES = {
     "numpy": "", "scipy": "", "numba": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench", "scikit-learn": "data",
@@ -89,6 +81,7 @@ class Store:
 
         Raises StoreError if another process holds it, or for what `begin` refuses.
         """
+        _arrow()  # rather than after the first cell has run
         self._earlier(resume)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -167,7 +160,7 @@ class Store:
         same = {"study": cell.study, "key": cell.key, "seed": cell.seed, "config": json.dumps(cell.config)}
         columns: dict[str, Any] = {name: [item] * len(value) for name, item in same.items()}
         columns |= {"kind": kind, "name": name, "x": x, "value": value, "wall_seconds": [wall_seconds] * len(value)}
-        write_bytes(self._file(cell.key), parquet(pa.table(columns, schema=SCHEMA)))
+        write_bytes(self._file(cell.key), parquet(_arrow()[0].table(columns, schema=schema())))
         (self.failed / f"{cell.key}.txt").unlink(missing_ok=True)
 
     def fail(self, cell: Cell, details: str) -> Path:
@@ -176,14 +169,15 @@ class Store:
         write_bytes(file, f"{cell.label}\nconfig: {json.dumps(cell.config)}\n\n{details}".encode())
         return file
 
-    def load(self, study: str | None = None) -> pa.Table:
+    def load(self, study: str | None = None) -> "pa.Table":
         """All planned and finished cells, of one study or of all, in the order of the plan.
 
         Raises StoreError if the folder holds no results or a cell cannot be read.
         """
         plans = self.plan()
         keys = [key for name, keys in plans.items() if study in (None, name) for key in keys]
-        return pa.concat_tables([SCHEMA.empty_table(), *(self._read(key) for key in keys if self._file(key).exists())])
+        found = [self._read(key) for key in keys if self._file(key).exists()]
+        return _arrow()[0].concat_tables([schema().empty_table(), *found])
 
     def results(self, study: str) -> Results:
         """The same for one study, grouped by configuration. Raises StoreError also for cells that taciturn has not written."""
@@ -214,14 +208,15 @@ class Store:
     def _file(self, key: str) -> Path:
         return self.cells / f"{key}.parquet"
 
-    def _read(self, key: str) -> pa.Table:
+    def _read(self, key: str) -> "pa.Table":
+        pa, pq = _arrow()
         file = self._file(key)
         try:
             with pq.ParquetFile(file, page_checksum_verification=True) as stream:
                 table = stream.read(use_threads=False)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise StoreError(f"{file} cannot be read: run the benchmark again with --resume to replace it") from error
-        if table.schema != SCHEMA or set(table["key"].to_pylist()) != {key}:
+        if table.schema != schema() or set(table["key"].to_pylist()) != {key}:
             raise StoreError(f"{file} is not a cell of this benchmark: run it again with --resume to replace it")
         return table
 
@@ -301,7 +296,29 @@ def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str
     return made
 
 
-def _same(one: pa.Table, other: pa.Table) -> bool:
+def _arrow() -> tuple[Any, Any]:
+    """`pyarrow` and `pyarrow.parquet`, imported where tables are read or written: to list the studies takes neither."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn"
+        ) from error
+    return pa, pq
+
+
+@cache
+def schema() -> "pa.Schema":
+    """The columns of a table of cells."""
+    pa, _ = _arrow()
+    return pa.schema([
+        ("study", pa.string()), ("key", pa.string()), ("seed", pa.int64()), ("config", pa.string()), ("kind", pa.string()),
+        ("name", pa.string()), ("x", pa.float64()), ("value", pa.float64()), ("wall_seconds", pa.float64()),
+    ])  # fmt: skip
+
+
+def _same(one: "pa.Table", other: "pa.Table") -> bool:
     """Whether two tables of a cell hold the same bits, however long it took."""
     return one.drop_columns(["wall_seconds"]).equals(other.drop_columns(["wall_seconds"]))
 
@@ -336,10 +353,10 @@ def lock(stream: IO[str]) -> None:
             return
 
 
-def parquet(table: pa.Table) -> bytes:
+def parquet(table: "pa.Table") -> bytes:
     """A table as a Parquet file."""
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    _arrow()[1].write_table(table, buffer, compression="zstd", write_page_checksum=True)
     return buffer.getvalue()
 
 

@@ -4,14 +4,16 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, file_name, short
 from taciturn.bench.statistics import Estimate
 from taciturn.registry import own_policies, policy_class
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 AGREES, IN_KIND, DIFFERS, NOT_TESTED = VERDICTS = ("agrees", "in kind", "differs", "not tested")
 
@@ -81,7 +83,7 @@ class Plot:
     """A figure, the stem of its file names (see `taciturn.bench.results.file_name`) and its caption."""
 
     name: str
-    figure: Figure
+    figure: "Figure"
     caption: str
 
     def __post_init__(self) -> None:

@@ -4,7 +4,6 @@ import itertools
 from typing import Any, ClassVar
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from taciturn.auditing import Site, adjacent_messages, parse_mechanism
 from taciturn.bench.figures import COLORS
@@ -202,6 +201,8 @@ class Leakage(Study):
         return f"Each row has confidence {CONFIDENCE:.1%}; all {lines} hold together with confidence {1 - (1 - CONFIDENCE) * lines:.1%}."
 
     def plots(self, results: Results) -> list[Plot]:
+        from matplotlib.figure import Figure
+
         groups = list(results)[::-1]
         certified, total = (np.array([group.metrics[name][0] for group in groups]) for name in ("certified", "total"))
         places, bare = np.arange(len(groups)), np.isinf(total)

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.comparisons.kinds import PPO, behind, brought, everybody, judged, named, population, sent
@@ -28,6 +27,9 @@ from taciturn.bench.scores import (
 )
 from taciturn.bench.study import POOLED, Plot, Score, Study, Table, pools, register
 from taciturn.bench.tables import NONE, listed, mean_text, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 from taciturn.bench.tasks import FIELDS, Entry, world_title
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.privacy.budget import ROUNDING
@@ -453,7 +455,7 @@ def others(panel: Results) -> list[Group]:
     return [group for group in panel if group.config["kind"] != RANDOM]
 
 
-def label_ends(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
+def label_ends(ax: "Axes", x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
     """Names beside the last points of lines, from the top down, `apart` or more from each other: `ends` are (y, name, colour)."""
     height = np.inf
     for y, name, color in sorted(ends, reverse=True):

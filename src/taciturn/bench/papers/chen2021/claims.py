@@ -13,7 +13,7 @@ import numpy as np
 from taciturn.bench import statistics
 from taciturn.bench.papers.base import flip_probability
 from taciturn.bench.papers.chen2021 import settings
-from taciturn.bench.papers.chen2021.mean_field import extinction_leak, first_passage, lemma_2
+from taciturn.bench.papers.chen2021.mean_field import extinction_leak, first_passage, lemma_2, within
 from taciturn.bench.papers.chen2021.settings import (
     LEVEL,
     LEVELS,
@@ -148,10 +148,10 @@ def learnability(epsilon: float | None) -> Claim:
 def lemma_2_claim(epsilon: float = 3.0) -> Claim:
     """Lemma 2, at an N at which its bound says something."""
     small, *_ = lemma_2(CHEN2021[4], epsilon, 400)
-    bound, size, held = lemma_2(CHEN2021[4], epsilon)
+    bound, size, delta = lemma_2(CHEN2021[4], epsilon)
     return Claim(
         f"Lemma 2: an estimate is within delta of the share (probability, epsilon = 3, K = 4, N = {size:,})", f"at least {bound:.2g}",
-        lambda r: held, at_least(bound), bound, 0.0,
+        lambda r: within(delta, 4, epsilon, size), at_least(bound), bound, 0.0,
         f"20,000 estimates at uniform shares. At the N = 400 of the figures the bound is {small:.2g}, which says nothing",
     )  # fmt: skip
 

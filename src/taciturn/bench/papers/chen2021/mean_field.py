@@ -68,21 +68,21 @@ def first_passage(curves: Sequence[tuple[Floats, Floats]], level: float) -> Floa
     return times
 
 
-def lemma_2(
-    qualities: Sequence[float], epsilon: float, num_agents: int | None = None, draws: int = 20_000
-) -> tuple[float, int, float]:
-    """Lemma 2 with mu = 1 - phi_2/phi_1: its bound 1 - 2K exp(-2 R^2 N), N, and how often an estimate at uniform shares is within delta.
-
-    None: the N at which the bound is 0.9.
-    """
+def lemma_2(qualities: Sequence[float], epsilon: float, num_agents: int | None = None) -> tuple[float, int, float]:
+    """Lemma 2 with mu = 1 - phi_2/phi_1: its bound 1 - 2K exp(-2 R^2 N), N (None: that at which the bound is 0.9), and delta."""
     options, mu = len(qualities), 1 - qualities[1] / qualities[0]
     delta = mu / (2 * options) / (2 * options * (2 - mu) + mu)
     q = flip_probability(epsilon)
     precision = (1 - 2 * q) * delta / (2 * options + 1)
     size = num_agents or options * math.ceil(math.log(20 * options) / (2 * precision**2) / options)
+    return 1 - 2 * options * math.exp(-2 * precision**2 * size), size, delta
+
+
+def within(delta: float, options: int, epsilon: float, size: int, draws: int = 20_000) -> float:
+    """How often the estimate from the votes of `size` agents, a share 1/K of whom hold each option, is within delta of that share."""
+    q = flip_probability(epsilon)
     rng, held = np.random.Generator(np.random.PCG64(4)), np.full(options, size // options)
     heard = (rng.binomial(held, 1 - q, (draws, options)) + rng.binomial(size - held, q, (draws, options))) / size
     estimate = np.clip((heard - q) / (1 - 2 * q), 0, 1)
     share = estimate[:, 0] / estimate.sum(1)
-    near = float((np.abs(share - 1 / options) <= delta).mean())
-    return 1 - 2 * options * math.exp(-2 * precision**2 * size), size, near
+    return float((np.abs(share - 1 / options) <= delta).mean())

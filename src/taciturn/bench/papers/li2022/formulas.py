@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +20,8 @@ def round_cost(kind: str, sizes: Sequence[int], server: float = 50.0, agent: flo
     The first is c2 sum_q sum_i sd(i, sink) + c1 Q, with distances by breadth-first search from every node; the second counts every edge
     in every slot of the round, of which there are as many as the sink's eccentricity.
     """
+    import networkx as nx
+
     hops = edges = 0
     for seed, size in enumerate(sizes):
         component = nx.from_scipy_sparse_array(graph(kind, size, seed).matrix())
@@ -129,9 +130,16 @@ def waiting(name: str, num_agents: int) -> int:
     if name == "server":
         return 0
     if name not in CASES:
-        return max(int(graph(name, num_agents).distances().max()) - 1, 0)
+        return max(int(eccentricities(name, num_agents).max()) - 1, 0)
     kind, sizes = CASES[name]
-    return max(0, *(int(graph(kind, size, q).distances().max(1).min()) - 1 for q, size in enumerate(sizes)))
+    return max(0, *(int(eccentricities(kind, size, q).min()) - 1 for q, size in enumerate(sizes)))
+
+
+def eccentricities(kind: str, num_nodes: int, seed: int = 1) -> NDArray[np.int64]:
+    """The distance from each node of `graph` to the farthest one, int64[N]."""
+    if kind == "ring":
+        return np.full(num_nodes, num_nodes // 2)
+    return graph(kind, num_nodes, seed).distances().max(1)
 
 
 def binding_epsilon(uploading: int, arms: int = ARMS, horizon: int = HORIZON) -> float:
@@ -174,6 +182,8 @@ def bias_slope(arms: int, agents: int, draws: int = 4000) -> float:
 
 def diameter_times_edges(name: str, num_nodes: int) -> int:
     """Theorem 3's number of links per round, by networkx."""
+    import networkx as nx
+
     whole = nx.from_scipy_sparse_array(graph(name, num_nodes).matrix())
     return int(nx.diameter(whole)) * whole.number_of_edges()
 

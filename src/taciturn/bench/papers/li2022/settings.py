@@ -1,6 +1,5 @@
 """The experiments of section VII as configurations, and the graphs that they name. The paper does not give T: here T = 10^5."""
 
-import networkx as nx
 import numpy as np
 
 from taciturn.bench.play import config
@@ -79,6 +78,8 @@ def in_structure(name: str, qualities: str) -> Config:
 def graph(kind: str, num_nodes: int, seed: int = 1) -> Graph:
     """A graph by its name in the paper; "random" is a connected Erdos-Renyi graph, "regular" has degree 4."""
     if kind == "regular":
+        import networkx as nx
+
         return Graph.of(nx.random_regular_graph(4, num_nodes, seed=np.random.default_rng(seed)))
     return random_graph("erdos_renyi" if kind == "random" else kind, num_nodes, seed)
 

@@ -467,12 +467,18 @@ class Replicas(Population[S]):
         self._loops[0] = made = self._made_loop(run, self._functions(), arguments)
         return made
 
+    @property
+    def accepts(self) -> Callable[[Any], bool]:
+        """A quick test whether an action of an agent is valid where `quick` says so; it may say no of some that are."""
+        if "accepts" not in self._loops:
+            (role,) = self.roles.values()
+            self._loops["accepts"] = _fits(role.action_space)
+        found: Callable[[Any], bool] = self._loops["accepts"]
+        return found
+
     def _accept(self, actions: Any, role: Role) -> None:
         """Check actions [rows, ...] of the only replica, and keep them for `run`."""
-        space: Any = role.action_space
-        if "fits" not in self._loops:
-            self._loops["fits"] = _fits(space)
-        if len(actions) <= FEW and all(map(self._loops["fits"], actions)):
+        if len(actions) <= FEW and all(map(self.accepts, actions)):
             for row, action in enumerate(actions):
                 self._action[0, row] = action
         else:

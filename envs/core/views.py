@@ -296,34 +296,33 @@ class _Agents(_OneReplica):
         return self._seen[role]
 
     def _note(self, info: Info) -> None:
-        """Keep what the agents are told of this moment, for `_told`: an info of arrays [1, ...], or one of plain values (`step_one`)."""
+        """Keep what the agents are told of this moment, for `_told`."""
         population = self.population
         self._begun = True
         by_role = {key: values for key, values in info.items() if isinstance(values, Mapping)}
         acting = {role: population.acting(role) for role in self._of}
         masks = {role: population.action_mask(role) for role in self._of}
-        plain = isinstance(population, Replicas) and population.quick and "_messages" not in info
-        self._noted = info if plain else _one(info), by_role, population.turn, acting, masks
+        self._noted = _one(info), by_role, population.turn, acting, masks
 
     def _told(self, role: str, some: slice) -> list[Info]:
         """The infos of the agents of a role in a slice, each a dict of its own: the values of the replica, the agent's own entry of values
         given by role, and its mask. Where few act at a time, `acting` says whether the agent acts next.
         """
         common, by_role, turn, acting, masks = self._noted
-        size, rows, mask = len(self._of[role]), acting[role], masks[role]
+        rows, mask = acting[role], masks[role]
+        places = range(len(self._of[role]))[some]
+        infos = [common.copy() for _ in places]
         columns: dict[str, Any] = {}
+        acts = set(places if rows is None else rows[0].tolist()) if role in turn else set[int]()
         if any(few is not None for few in acting.values()):
-            acts = [rows is None and role in turn] * size
-            if rows is not None and role in turn:
-                for i in rows[0].tolist():
-                    acts[i] = True
-            columns["acting"] = acts[some]
+            columns["acting"] = [i in acts for i in places]
         columns |= {key: values[role][0][some].tolist() for key, values in by_role.items() if role in values}
-        if mask is not None:
-            every = np.zeros((size, *mask.shape[2:]), np.int8)
-            every[slice(None) if rows is None else rows[0]] = mask[0]  # nothing that the others do has an effect
+        if mask is not None and rows is None:
+            columns["action_mask"] = mask[0][some].astype(np.int8)
+        elif mask is not None:
+            every = np.zeros((len(self._of[role]), *mask.shape[2:]), np.int8)
+            every[rows[0]] = mask[0]  # nothing that the others do has an effect
             columns["action_mask"] = every[some]
-        infos = [common.copy() for _ in self._of[role][some]]
         for key, column in columns.items():
             for info, value in zip(infos, column, strict=True):
                 info[key] = value
@@ -515,9 +514,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         if self.terminations[agent] or self.truncations[agent]:
             self._bury(agent, action)
             return
-        role, _ = self._place[agent]
-        checked = self.population.roles[role].check(array_of("action", action)[None, None], (1, 1), "action")[0, 0]
-        self._collected.append(checked)
+        self._collected.append(self._checked(agent, action))
         self._cumulative_rewards[agent] = 0.0
         if len(self._collected) < len(self._order):
             self.rewards = self._idle
@@ -525,47 +522,66 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
             return
         self._complete_turn()
 
+    def _checked(self, agent: str, action: Any) -> Any:
+        """An action of an agent, in its space."""
+        population, (role, _) = self.population, self._place[agent]
+        if isinstance(population, Replicas) and population.quick and population.accepts(action):
+            return action
+        return population.roles[role].check(array_of("action", action)[None, None], (1, 1), "action")[0, 0]
+
+    def _complete_turn_of_one(self, population: Replicas[Any]) -> None:
+        """`_complete_turn` by `Replicas.step_one`."""
+        ((role, names),) = self._of.items()
+        seen, earned, terminated, truncated, info = population.step_one(self._collected)
+        self.rewards = self._nothing.copy()
+        for agent, value in zip(self._order, earned, strict=True):
+            self.rewards[agent] = value
+            self._cumulative_rewards[agent] += value
+        if terminated or truncated:
+            self.terminations, self.truncations = self._every[terminated].copy(), self._every[truncated].copy()
+        acting = population.acting(role)
+        order = names if acting is None else [names[i] for i in acting[0].tolist()]
+        self._seen, self._shown = ({role: seen}, {}) if acting is None else ({}, dict(zip(order, seen, strict=True)))
+        self._noted = info, {}, (role,), {role: acting}, {role: population.action_mask(role)}
+        self._forget(list(self.agents) if terminated or truncated else order)
+        if self.render_mode is not None:
+            self._renderer.update()
+
     def _complete_turn(self) -> None:
+        population = self.population
+        if isinstance(population, Replicas) and population.quick:
+            self._complete_turn_of_one(population)
+            return
         by_role: dict[str, list[Any]] = {}
         for agent, action in zip(self._order, self._collected, strict=True):
             by_role.setdefault(self._place[agent][0], []).append(action)
-        population = self.population
-        if isinstance(population, Replicas) and population.quick:
-            ((role, taken),) = by_role.items()
-            acting = population.acting(role)
-            seen, earned, terminated, truncated, info = population.step_one(taken)
-            rewards = {role: np.array(earned)}
-            if acting is not None:
-                rewards = {role: np.zeros(len(self._of[role]))}
-                rewards[role][acting[0]] = earned
-            self._see(seen[None])
-        else:
-            step, rewards = self._play({role: np.array(values)[None] for role, values in by_role.items()})
-            terminated, truncated, info = bool(step.terminated[0]), bool(step.truncated[0]), step.info
+        step, rewards = self._play({role: np.array(values)[None] for role, values in by_role.items()})
         self.rewards = self._nothing.copy()
         for role, values in rewards.items():
             names, some = self._of[role], np.flatnonzero(values)
             for i, value in zip(some.tolist(), values[some].tolist(), strict=True):
                 self.rewards[names[i]] = value
                 self._cumulative_rewards[names[i]] += value
-        self.terminations = self._every[terminated].copy()
-        self.truncations = self._every[truncated].copy()
-        self._note(info)
+        self.terminations = self._every[bool(step.terminated[0])].copy()
+        self.truncations = self._every[bool(step.truncated[0])].copy()
+        self._note(step.info)
         self._begin_turn()
         self._renderer.update()
 
     def _begin_turn(self) -> None:
+        order: list[str] = list(self.agents) if self.population.done[0] else []
+        for role in self.population.turn if not order else ():
+            acting = self.population.acting(role)
+            order += self._of[role] if acting is None else [self._of[role][i] for i in acting[0]]
+        self._forget(order)
+
+    def _forget(self, order: list[str]) -> None:
+        """Begin a turn of the agents in `order`."""
         self.__dict__.pop("infos", None)
         self._last_infos: dict[str, Info] = {}
         self._collected: list[Any] = []
-        if self.population.done[0]:
-            self._order = list(self.agents)
-        else:
-            self._order = []
-            for role in self.population.turn:
-                acting = self.population.acting(role)
-                self._order += self._of[role] if acting is None else [self._of[role][i] for i in acting[0]]
-        self.agent_selection = self._order[0]
+        self._order = order
+        self.agent_selection = order[0]
 
     def _bury(self, agent: str, action: Any) -> None:
         if action is not None:

@@ -20,7 +20,7 @@ RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/speed.md"
 BEGIN, END = "<!-- table: written by benchmarks/speed.py -->\n", "<!-- end of table -->\n"
 OURS = (
     "steps", "array_step", "parallel_view", "social", "gossip", "federated_bandit", "federated_round", "recommender", "elicitation",
-    "import_time", "mechanisms", "ledger", "solver", "scaling",
+    "import_time", "compile_time", "training_share", "mechanisms", "ledger", "solver", "scaling",
 )  # fmt: skip
 SCRIPTS: dict[str, tuple[str, ...]] = dict.fromkeys(OURS, ()) | {
     "ucb_peer": ("SMPyBandits==0.9.7", "scipy<1.14", "numpy<2.3"),
@@ -97,28 +97,67 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     )  # fmt: skip
 
 
+COMPILED = ("gossip_bandit_v0", "federated_bandit_v0", "elicitation_v0")
+BY_REPLICA = "gossip bandit, federated bandit, elicitation"
 FLOWER = "Flower's simulation, one worker; its start is not counted"
 ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
-    Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=3),
-    Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=10),
-    Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=10),
-    Row("Parallel step, 3 agents, every world", "simple_spread, N=3", "steps", beginning("parallel, 3 "), at_most=0.5),
+    Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=1.2),
+    Row(
+        "single step in DummyVecEnv, RoundStopping-v0", "CartPole-v1 in DummyVecEnv", "steps",
+        beginning("DummyVecEnv, RoundStopping"), at_most=1.2,
+    ),
+    Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=4),
+    Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=20),
+    Row(
+        f"Parallel step, 3 agents, {BY_REPLICA}", "simple_spread, N=3", "steps",
+        beginning(*(f"simple_spread, 3 agents, {name}" for name in COMPILED)), at_most=0.1,
+    ),
+    Row(
+        "Parallel step, 3 agents, social bandit, recommender", "simple_spread, N=3", "steps",
+        beginning("simple_spread, 3 agents, social", "simple_spread, 3 agents, recommender"), at_most=0.5,
+    ),
+    *(
+        Row(
+            f"{form} step, {agents:,} agents, {BY_REPLICA}", "doing nothing, with the same spaces and agents", "steps",
+            beginning(f"{form.lower() if form == 'Parallel' else form}, {agents} agents"), at_most=most,
+        )
+        for form in ("Parallel", "AEC") for agents, most in ((3, 3), (10, 2), (1000, 1.3))
+    ),
+    Row(
+        "array step, gossip, 1,000,000 agents, one run", "1,000 agents", "steps",
+        beginning("array, gossip, 1,000,000"), at_most=2,
+    ),
+    Amount(
+        "a billion ticks of gossip, 400 agents, epsilon 3, two threads", "gossip",
+        lambda found: found["billion_ticks_two_threads_wall_seconds"], "s", 35,
+    ),
+    Amount("compiling a world, once: the slowest", "compile_time", lambda found: max(found["once"].values()), "CPU s", 2),
+    Amount(
+        "loading a compiled world: the slowest", "compile_time", lambda found: max(found["cached"].values()), "CPU s", 0.4
+    ),
+    Amount(
+        "PPO of Stable-Baselines3 on one environment: the share of its time in RoundStopping-v0", "training_share",
+        lambda found: found["RoundStopping-v0_share_percent"], "%", 10,
+    ),
+    Amount(
+        "PPO of Stable-Baselines3 on one environment: the share of its time in Elicitation-v0", "training_share",
+        lambda found: found["Elicitation-v0_share_percent"], "%", 10,
+    ),
     Row(
         "Parallel step, 1,000 agents who only vote", "the same world by hand, with dicts", "parallel_view",
         lambda found: [found["times_faster"]], at_least=5,
     ),
     *map(thousand, (*(f"{kind}_bandit_v0" for kind in ("gossip", "social", "federated")), "arm_elimination_v0", "recommender_v0",
                     "elicitation_v0")),
-    Row("AEC cycle, 10 agents, every world", "simple_spread as AEC, N=10", "steps", beginning("cycle"), at_most=0.3),
     Row(
-        "array step, 10,000 replicas, NumPy: round stopping, federated bandit", "gymnax's Bernoulli bandit, jit and vmap", "gymnax_peer",
+        "array step, 10,000 replicas: round stopping, federated bandit", "gymnax's Bernoulli bandit, jit and vmap", "gymnax_peer",
         beginning("round stopping", "federated"), at_most=0.5,
     ),
     Row(
-        "a tick of gossip, of many in a row compiled by `fast`, 10,000 replicas of 2 agents",
+        "a tick of gossip, of many in a row, 10,000 replicas of 2 agents",
         "a step of gymnax's Bernoulli bandit, jit and vmap",
         "gymnax_peer",
-        beginning("ticks of gossip in a row, 2 agents, 2 options, compiled"),
+        beginning("ticks of gossip in a row"),
         at_most=0.2,
     ),
     Row(

@@ -1,9 +1,14 @@
-"""Steps of few agents, in the interfaces that most loops use, against the environments that everyone knows: `python benchmarks/steps.py`.
+"""Steps where most loops stand, against the environments that everyone knows: `python benchmarks/steps.py`.
 
-A step of a single agent beside CartPole-v1's; a PettingZoo Parallel step of 3 and of 10 agents, and a cycle in which each of 10 agents acts
-once, beside mpe2's simple_spread. Actions are drawn beforehand, and a run that ends is reset within the time. Ours and the peer take turns
-within one process, and what counts is the ratio of CPU times within a turn. `python benchmarks/steps.py NAME...` measures and records only
-rows whose name begins so; `--profile NAME` prints where the time of a row goes.
+- A step of a single agent beside CartPole-v1's, by `gymnasium.make` and in Stable-Baselines3's DummyVecEnv.
+- Steps of 3, 10 and 1,000 agents in PettingZoo's Parallel and AEC forms, beside an environment that does nothing: it has the same spaces
+  and agents, and returns fresh observations of zeros, rewards, flags and empty infos. Of 3 agents also beside mpe2's simple_spread.
+- A step of gossip as arrays, one run of 1,000,000 agents beside one of 1,000.
+
+Infos are plain dicts, made at every step. Worlds that compile do so before the clock starts. Actions are drawn beforehand, and a run that
+ends is reset within the time. Ours and the peer take turns within one process, and what counts is the ratio of CPU times within a turn.
+`python benchmarks/steps.py NAME...` measures and records only rows whose name begins so; `--profile NAME` prints where the time of a row
+goes.
 """
 
 import cProfile
@@ -19,28 +24,96 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
+import numpy as np
+import pettingzoo
 from common import record
 from mpe2 import simple_spread_v3
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import taciturn
+from taciturn.envs import gossip_bandit_v0
+from taciturn.envs.core import compiled
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
 SINGLE = {
-    "RoundStopping-v0": 3, "FederatedTraining-v0": None, "ArmElimination-v0": 10, "Elicitation-v0": 10,
+    "RoundStopping-v0": 1.2, "FederatedTraining-v0": None, "ArmElimination-v0": 4, "Elicitation-v0": 20,
 }  # fmt: skip
 AGENTS = {
     "gossip_bandit_v0": "num_agents", "social_bandit_v0": "num_agents", "federated_bandit_v0": "num_agents",
-    "arm_elimination_v0": "num_agents", "recommender_v0": "num_agents", "elicitation_v0": "num_individuals",
+    "recommender_v0": "num_agents", "elicitation_v0": "num_individuals",
 }  # fmt: skip
+COMPILED = ("gossip_bandit_v0", "federated_bandit_v0", "elicitation_v0")
+BESIDE_NOTHING = {3: 3.0, 10: 2.0, 1000: 1.3}
 
 
 class Row(NamedTuple):
-    """What is measured, beside which peer, and the share of the peer's time that it may take (None: nothing is asked)."""
+    """What is measured, beside which peer, its name, and the share of the peer's time that it may take (None: nothing is asked)."""
 
     ours: Callable[[], Callable[[int], None]]
+    beside: Callable[[], Callable[[int], None]]
     peer: str
     at_most: float | None
+
+
+class NothingParallel(pettingzoo.ParallelEnv[str, Any, Any]):  # type: ignore[misc] # PettingZoo has no types
+    """Does nothing, with the agents and spaces of another environment."""
+
+    metadata = {"name": "nothing"}  # noqa: RUF012 - as PettingZoo has it
+
+    def __init__(self, like: Any) -> None:
+        self.possible_agents = list(like.possible_agents)
+        self.spaces = {a: (like.observation_space(a), like.action_space(a)) for a in self.possible_agents}
+        first = self.spaces[self.possible_agents[-1]][0]
+        self.shape = (len(self.possible_agents), *first.shape)
+
+    def observation_space(self, agent: str) -> Any:
+        return self.spaces[agent][0]
+
+    def action_space(self, agent: str) -> Any:
+        return self.spaces[agent][1]
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        return dict(zip(self.agents, np.zeros(self.shape, np.float32), strict=True)), {a: {} for a in self.agents}
+
+    def step(self, actions: Any) -> Any:
+        agents = self.agents
+        seen = dict(zip(agents, np.zeros(self.shape, np.float32), strict=True))
+        flags = dict.fromkeys(agents, False)
+        return seen, dict.fromkeys(agents, 0.0), flags, flags.copy(), {agent: {} for agent in agents}
+
+
+class NothingAEC(pettingzoo.AECEnv[str, Any, Any]):  # type: ignore[misc] # PettingZoo has no types
+    """The same one agent at a time."""
+
+    metadata = {"name": "nothing"}  # noqa: RUF012 - as PettingZoo has it
+
+    def __init__(self, like: Any) -> None:
+        self.possible_agents = list(like.possible_agents)
+        self.spaces = {a: (like.observation_space(a), like.action_space(a)) for a in self.possible_agents}
+
+    def observation_space(self, agent: str) -> Any:
+        return self.spaces[agent][0]
+
+    def action_space(self, agent: str) -> Any:
+        return self.spaces[agent][1]
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        self.agents, self.turn = list(self.possible_agents), 0
+        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
+        self.infos: dict[str, Any] = {agent: {} for agent in self.agents}
+        self.agent_selection = self.agents[0]
+
+    def observe(self, agent: str) -> Any:
+        return np.zeros(self.spaces[agent][0].shape, np.float32)
+
+    def step(self, action: Any) -> None:
+        self._cumulative_rewards[self.agent_selection] = 0.0
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self.turn = (self.turn + 1) % len(self.agents)
+        self.agent_selection = self.agents[self.turn]
 
 
 def single(name: str) -> Callable[[int], None]:
@@ -55,6 +128,33 @@ def single(name: str) -> Callable[[int], None]:
             _, _, terminated, truncated, _ = env.step(actions[i % 64])
             if terminated or truncated:
                 env.reset()
+
+    return play
+
+
+def in_dummy(name: str) -> Callable[[int], None]:
+    """Steps in Stable-Baselines3's DummyVecEnv, which resets what has ended."""
+    env = DummyVecEnv([partial(gymnasium.make, name)])
+    env.reset()
+    env.action_space.seed(0)
+    actions = [np.array([env.action_space.sample()]) for _ in range(64)]
+
+    def play(steps: int) -> None:
+        for i in range(steps):
+            env.step(actions[i % 64])
+
+    return play
+
+
+def ticks(num_agents: int) -> Callable[[int], None]:
+    """Steps of one run of gossip as arrays, infos unread: what agents see and earn."""
+    env = gossip_bandit_v0.population(1, num_agents=num_agents, horizon=1e9 / num_agents)
+    env.reset(seed=0)
+    actions = [np.array([[[k % 5, 0, 1]]]) for k in range(64)]
+
+    def play(steps: int) -> None:
+        for i in range(steps):
+            env.step(actions[i % 64])
 
     return play
 
@@ -74,13 +174,12 @@ def parallel(env: Any) -> Callable[[int], None]:
 
 
 def cycles(env: Any) -> Callable[[int], None]:
-    """As many turns of an AEC environment as it has agents, each time."""
+    """Turns of an AEC environment, one agent each."""
     env.reset(seed=0)
-    size = len(env.possible_agents)
     actions = {agent: env.action_space(agent).sample() for agent in env.possible_agents}
 
     def play(steps: int) -> None:
-        for _ in range(steps * size):
+        for _ in range(steps):
             agent = env.agent_selection
             _, _, terminated, truncated, _ = env.last()
             env.step(None if terminated or truncated else actions[agent])
@@ -99,29 +198,36 @@ def of_world(form: str, name: str, agents: int) -> Any:
     return getattr(make_world(name), form)(**{"horizon": 1000, AGENTS[name]: agents})
 
 
-PEERS: dict[str, Callable[[], Callable[[int], None]]] = {
-    "CartPole-v1": lambda: single("CartPole-v1"),
-    "simple_spread, N=3": lambda: parallel(simple_spread_v3.parallel_env(N=3, max_cycles=1000)),
-    "simple_spread, N=10": lambda: parallel(simple_spread_v3.parallel_env(N=10, max_cycles=1000)),
-    "simple_spread as AEC, N=10": lambda: cycles(simple_spread_v3.env(N=10, max_cycles=1000)),
-}
+def like(nothing: Callable[[Any], Any], make: Callable[[], Any]) -> Any:
+    """An environment that does nothing, like the one that is made."""
+    return nothing(make())
 
 
 def rows() -> dict[str, Row]:
     """All rows by name."""
+    cart = partial(single, "CartPole-v1")
     found = {
-        f"single, {name}": Row(partial(single, f"taciturn/{name}"), "CartPole-v1", most)
+        f"single, {name}": Row(partial(single, f"taciturn/{name}"), cart, "CartPole-v1", most)
         for name, most in SINGLE.items()
     }
+    stopping, cart = partial(in_dummy, "taciturn/RoundStopping-v0"), partial(in_dummy, "CartPole-v1")
+    found["DummyVecEnv, RoundStopping-v0"] = Row(stopping, cart, "CartPole-v1 in DummyVecEnv", 1.2)
     for name in AGENTS:
-        for few, most in ((3, 0.5), (10, 0.1)):
-            make = partial(of_world, "parallel_env", name, few)
-            found[f"parallel, {few} agents, {name}"] = Row(
-                partial(played, parallel, make), f"simple_spread, N={few}", most
-            )
-        make = partial(of_world, "env", name, 10)
-        found[f"cycle, 10 agents, {name}"] = Row(partial(played, cycles, make), "simple_spread as AEC, N=10", 0.3)
-    return dict(sorted(found.items(), key=lambda row: list(PEERS).index(row[1].peer)))
+        make = partial(of_world, "parallel_env", name, 3)
+        spread = partial(played, parallel, partial(simple_spread_v3.parallel_env, N=3, max_cycles=1000))
+        most = 0.1 if name in COMPILED else None
+        found[f"simple_spread, 3 agents, {name}"] = Row(
+            partial(played, parallel, make), spread, "simple_spread, N=3", most
+        )
+    forms: Any = (("parallel", "parallel_env", parallel, NothingParallel), ("AEC", "env", cycles, NothingAEC))
+    for name in COMPILED:
+        for few, most in BESIDE_NOTHING.items():
+            for form, attribute, play, nothing in forms:
+                make = partial(of_world, attribute, name, few)
+                idle = partial(played, play, partial(like, nothing, make))
+                found[f"{form}, {few} agents, {name}"] = Row(partial(played, play, make), idle, "doing nothing", most)
+    found["array, gossip, 1,000,000 agents"] = Row(partial(ticks, 10**6), partial(ticks, 10**3), "1,000 agents", 2.0)
+    return found
 
 
 ROWS = rows()
@@ -136,7 +242,7 @@ def seconds(play: Callable[[int], None], steps: int) -> float:
 
 def measure(row: Row) -> dict[str, Any]:
     """Medians of times in microseconds, and of the ratio within a turn, with its range."""
-    plays = [row.ours(), PEERS[row.peer]()]
+    plays = [row.ours(), row.beside()]
     steps = []
     for play in plays:
         play(20)
@@ -152,6 +258,7 @@ def measure(row: Row) -> dict[str, Any]:
 
 def main() -> None:
     warnings.simplefilter("ignore")
+    compiled.COMPILE_FROM = 0
     arguments = sys.argv[1:]
     if arguments[:1] == ["--profile"]:
         play = ROWS[arguments[1]].ours()

@@ -149,7 +149,7 @@ def bare(inline: str = "never") -> Any:
     """Compiles functions that Python never calls: without what converts their arguments, which takes as long to compile as they do."""
     numba: Any = import_module("numba")
 
-    return numba.njit(no_cpython_wrapper=True, inline=inline, **OPTIONS)
+    return numba.njit(no_cpython_wrapper=True, inline=inline, forceinline=inline == "never", **OPTIONS)
 
 
 @cache
@@ -189,7 +189,8 @@ def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], 
         return machine[function.__name__]
     text = loop, described(function, known, {})
     if text not in MADE:
-        # What has no loop becomes part of its callers: to pass all parameters of a world takes longer than what most functions do.
+        # All becomes part of its callers, what has a loop only as machine code: to pass all arrays and parameters of a world takes longer
+        # than what most functions do.
         compiler = bare("never" if loops(function) else "always")
         MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
     return MADE[text]

@@ -228,11 +228,14 @@ class Replicas(Population[S]):
 
         `params` is a NamedTuple of numbers and arrays.
         """
-        self._played += turns * int(live.sum())
-        functions = tuple(({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items())
+        self._played += turns * np.count_nonzero(live)
         arguments = live, self._rows, self._arrays, params, self._rngs
-        self._looped(function, every, lambda _: functions, arguments, turns)
+        self._looped(function, every, self._applied, arguments, turns)
         self._moved()
+
+    def _applied(self, function: Any) -> tuple[tuple[str, Any], ...]:
+        """A function by the names that `every` knows."""
+        return tuple(({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items())
 
     def _looped(self, key: Any, loop: Any, functions: Any, arguments: tuple[Any, ...], effort: float) -> None:
         """Call the loop of that key, in threads if that is worth while."""

@@ -960,3 +960,13 @@ def test_at_user_level_a_message_costs_what_all_its_rewards_do() -> None:
     assert (told > 100).all()
     np.testing.assert_allclose(run.ledger.total(method="basic", unit="user"), one * told)
     np.testing.assert_allclose(run.ledger.total(method="basic", unit="event"), one)
+
+
+def test_messages_of_one_slot_are_charged_for_the_longest() -> None:
+    """Agents that upload after 4 slots, and others, of another replica, after 3 and again after 1."""
+    env = Privatize(world(2), "means", Laplace(epsilon=0.5))
+    env.reset(seed=0, options={"public_schedule": True})
+    for uploading in ([False, False], [False, False], [False, True], [True, True]):
+        env.step(np.repeat(4 * np.array(uploading)[:, None], 5, 1))
+    total = env.ledger.total(method="basic", unit="user")
+    np.testing.assert_allclose(total, 0.5 * np.repeat([[4], [3 + 4]], 5, 1))

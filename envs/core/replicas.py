@@ -278,9 +278,10 @@ class Replicas(Population[S]):
             self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas)
             self._drawn_from = streams
         self._played += int(where.sum()) * self._effort
-        self._rows[where] = np.zeros((), self._rows.dtype)
+        some = slice(None) if where.all() else where  # much faster than a mask
+        self._rows[some] = np.zeros((), self._rows.dtype)
         for name, array in self._single.items():
-            self.column(name)[where] = array
+            self.column(name)[some] = array
         self._run(BEGIN, where, len(self._order) - 1)
         self._moved()
         self.begun(where)

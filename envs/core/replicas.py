@@ -1,5 +1,6 @@
 """Populations of the worlds that are written for one replica."""
 
+import copy
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -141,6 +142,7 @@ class Replicas(Population[S]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        self.channels = {name: copy.copy(channel) for name, channel in self.channels.items()}
         if self._state is not None:
             self._arrays = compiled.arrays_type(tuple(state["_arrays"]))(**state["_arrays"])
             self._bind()

@@ -380,7 +380,6 @@ def test_slots_and_epochs_have_one_law(name: str) -> None:
 def test_another_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake: sums of rewards without variance."""
     monkeypatch.setattr(federation, "binomial", lambda trials, probability, rng, source: round(trials * probability))
-    monkeypatch.setattr(FederatedBandit, "compile", False)
     assert pvalues("homogeneous")["reward"] < 1e-6
 
 

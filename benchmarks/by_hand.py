@@ -2,8 +2,9 @@
 
 Each has the observations, rewards and regret (in elicitation: the bound on payments) of the world's Parallel form under its defaults,
 without noise on the channels, privacy accounting, masks or checks of arguments. Random numbers come from the streams that the package uses,
-one at a time, so that the same seed gives the same run; in the social bandit only the same law, since there the package draws counts of
-copies. `tests/test_by_hand.py` checks this. The recommender's catalogue, and theta and beliefs in elicitation, are drawn by the package.
+one at a time, so that the same seed gives the same run; only the same law in the social bandit, where the package draws counts of copies,
+and in arm elimination, where NumPy draws sums of rewards in another way. `tests/test_by_hand.py` checks this. The recommender's catalogue,
+and theta and beliefs in elicitation, are drawn by the package.
 
 Round stopping and federated training are not here: they have one agent, whatever the number of clients.
 """
@@ -17,6 +18,7 @@ import pettingzoo
 
 from taciturn.envs import elicitation_v0, recommender_v0
 from taciturn.envs.core import Array, Streams
+from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.recommender import rewards as mean_rewards
 from taciturn.envs.recommender import world as shop
 from taciturn.envs.recommender.geometry import DEPTH
@@ -24,6 +26,12 @@ from taciturn.envs.recommender.geometry import DEPTH
 __all__ = ["WORLDS", "ArmElimination", "Elicitation", "FederatedBandit", "GossipBandit", "Recommender", "SocialBandit"]
 
 Dicts = tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
+
+
+def numbers(seed: int | None, name: str) -> np.random.Generator:
+    """Uniform numbers as a compiled world draws them from its source of that name, in its first replica."""
+    key = sources_of(Streams(seed).entropy, "", (name,), np.arange(1))[0, 0, :2]
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # PettingZoo has no types
@@ -186,9 +194,9 @@ class FederatedBandit(ByHand):
         self.arms, self.link_cost = num_arms, link_cost
 
     def begin(self, seed: int | None) -> None:
-        streams, arms = Streams(seed), self.arms
-        self.quality = streams["qualities"].random(arms).tolist()
-        self.luck = streams["rewards"]
+        arms = self.arms
+        self.quality = numbers(seed, "qualities").random(arms).tolist()
+        self.luck = numbers(seed, "rewards")
         self.counts, self.sums, self.used_counts, self.used_sums, self.weight, self.private = (
             {agent: np.zeros(arms) for agent in self.possible_agents} for _ in range(6)
         )
@@ -252,8 +260,11 @@ class ArmElimination(FederatedBandit):
     def begin(self, seed: int | None) -> None:
         coordinator, self.possible_agents = self.possible_agents, self.members
         super().begin(seed)
-        self.possible_agents, self.order = coordinator, Streams(seed)["participation"]
-        self.active = [True] * self.arms
+        self.possible_agents, self.swaps = coordinator, numbers(seed, "participation")
+        self.active, self.order = [True] * self.arms, list(self.members)
+
+    def sum_of_rewards(self, pulls: int, mean: float) -> int:
+        return int(self.luck.binomial(pulls, mean))
 
     def observe(self, agent: str) -> Array:
         counts = np.log1p(self.counts[self.members[0]]) / math.log1p(self.horizon)
@@ -274,13 +285,16 @@ class ArmElimination(FederatedBandit):
         for arm in arms:
             for agent in self.members:
                 self.counts[agent][arm] += each[arm]
-                self.sums[agent][arm] += self.luck.binomial(each[arm], self.quality[arm])
+                if each[arm]:
+                    self.sums[agent][arm] += self.sum_of_rewards(each[arm], self.quality[arm])
             self.total[arm] += size * each[arm]
             self.regret += size * each[arm] * (best - self.quality[arm])
         self.time += sum(each)
-        luck = self.order.random(size).tolist()
         uploading = max(math.ceil(participation * size - 1e-6), 1)
-        chosen = [self.members[i] for i in sorted(range(size), key=luck.__getitem__)[:uploading]]
+        for i in range(uploading):
+            other = i + int(self.swaps.random() * (size - i))
+            self.order[i], self.order[other] = self.order[other], self.order[i]
+        chosen = self.order[:uploading]
         before = {agent: (self.weight[agent], self.weight[agent] * self.private[agent]) for agent in chosen}
         self.communicate(chosen)
         means = self.epoch_means(before)

@@ -1,16 +1,26 @@
 """The coordinator's world, in which a step is an epoch of the federated bandit."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from laws import fits
 from scipy import stats
 
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, decode_action, epoch_mean, pulls_per_arm
+from taciturn.envs.core.counter_streams import sources_of
+from taciturn.envs.federated_bandit.arm_elimination import (
+    ArmElimination,
+    decode_action,
+    draw_uploaders,
+    epoch_mean,
+    pulls_per_arm,
+)
+from taciturn.envs.federated_bandit.federation import SOURCES
 from taciturn.policies import CDPMAB, EliminationSchedule, Random
 from taciturn.policies.reference.arm_elimination import participants
 from taciturn.wrappers import Laplace, Privatize
@@ -29,15 +39,14 @@ def action(env: ArmElimination, *choices: float) -> Array:
 
 def test_actions_are_read_as_they_are_made() -> None:
     choices = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.3, 0.04, 0.6]])
-    np.testing.assert_allclose(
-        np.stack(decode_action(arm_elimination_v0.action(*choices.T)), axis=-1), choices, atol=1e-6
-    )
+    found = [decode_action(made) for made in arm_elimination_v0.action(*choices.T)]
+    np.testing.assert_allclose(found, choices, atol=1e-6)
     assert abs(arm_elimination_v0.action(2.0, 3.0, -1.0)).max() == 1
 
 
 def test_pulls_go_from_one_to_all_that_fit() -> None:
-    share, most = np.array([0.0, 1.0, 0.5, 0.5, 0.3, 0.0]), np.array([100, 100, 100, 1, 0, 0])
-    np.testing.assert_array_equal(pulls_per_arm(share, most), [1, 100, 10, 1, 0, 0])
+    shares, most = (0.0, 1.0, 0.5, 0.5, 0.3, 0.0), (100, 100, 100, 1, 0, 0)
+    assert [pulls_per_arm(*one) for one in zip(shares, most, strict=True)] == [1, 100, 10, 1, 0, 0]
 
 
 def test_an_epoch() -> None:
@@ -99,9 +108,23 @@ def test_epoch_mean_is_of_this_epoch() -> None:
     env = world(qualities=[1.0, 0.0, 1.0, 0.0])
     env.reset(seed=0)
     for _ in range(3):
-        before = env.state
         env.step(action(env, 0.3, 1.0, 0.4))
-        np.testing.assert_allclose(epoch_mean(before, env.state)[0], [1, 0, 1, 0], atol=1e-12)
+        one = SimpleNamespace(**{name: values[0] for name, values in vars(env.state).items()})
+        np.testing.assert_allclose([epoch_mean(one, k) for k in range(4)], [1, 0, 1, 0], atol=1e-12)
+
+
+def test_uploaders_are_drawn_without_replacement() -> None:
+    """All sets of 2 of 5 agents alike, and one set independent of the next: chi-square tests, false alarm rate 1e-5 each."""
+    arrays = SimpleNamespace(order=np.arange(5), asks=np.zeros(5, np.bool_))
+    rng, sets = sources_of(3, "", SOURCES, np.arange(1))[0], []
+    for _ in range(10_000):
+        draw_uploaders(arrays, 2, SimpleNamespace(num_agents=5), rng)
+        assert sorted(arrays.order) == [0, 1, 2, 3, 4]
+        sets.append(tuple(np.flatnonzero(arrays.asks)))
+    places = np.unique(sets, axis=0, return_inverse=True)[1].ravel()
+    assert stats.chisquare(np.bincount(places)).pvalue > 1e-5
+    assert len(np.unique(places)) == 10
+    assert fits(np.histogram2d(places[:-1], places[1:], 10)[0], np.ones(100)) > 1e-5
 
 
 def test_the_schedule_is_algorithm_1() -> None:

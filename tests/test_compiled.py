@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taciturn.envs import round_stopping_v0
+from taciturn.envs import federated_bandit_v0, round_stopping_v0
 from taciturn.envs.core import NotCompiled, compiled
 from taciturn.envs.round_stopping.world import WAIT, RoundStopping
+from taciturn.wrappers import Laplace, Privatize
 
 FEW: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "horizon": 5.0}
 
@@ -90,6 +91,20 @@ def test_a_copy_goes_its_own_way(duplicate: Any, compile_from: int, monkeypatch:
     after = waited(population, 20)
     np.testing.assert_equal(vars(other.state), vars(before))
     np.testing.assert_equal(vars(waited(other, 20)), vars(after))
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda env: Privatize(env, "means", Laplace(epsilon=1.0))]
+)
+def test_a_copy_counts_its_own_messages(duplicate: Any) -> None:
+    population = federated_bandit_v0.population(2, num_agents=3, num_arms=2)
+    population.reset(seed=0)
+    uploads = np.full((2, 3), 2)
+    population.step(uploads)
+    other = duplicate(population)
+    assert [population.step(uploads).info["messages"].tolist() for _ in range(2)] == [[6, 6], [9, 9]]
+    if duplicate in (copy.copy, copy.deepcopy):  # what is wrapped begins anew
+        assert other.step(uploads).info["messages"].tolist() == [6, 6]
 
 
 def test_a_state_does_not_change_when_the_run_goes_on() -> None:

@@ -15,17 +15,10 @@ import taciturn
 from taciturn.envs import federated_bandit_v0
 from taciturn.envs.core import Array, picture
 from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.envs.federated_bandit import fast, federation
 from taciturn.envs.federated_bandit import world as federated_bandit
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
-from taciturn.envs.federated_bandit.model import (
-    average,
-    eliminate,
-    gaps,
-    historical_mean,
-    in_play,
-    local_gaps,
-    round_robin,
-)
+from taciturn.envs.federated_bandit.model import average, eliminate, historical_mean, round_robin
 from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
@@ -183,8 +176,8 @@ def kept_below(policy: CDPMAB, radii: float) -> bool:
     radius = confidence_radius(
         np.array(1), np.array(total), np.array(4), p.arms, p.num_agents, p.horizon, policy.epsilon
     )
-    told = AgentKnowledge(env.state, env.params.horizon, env.traffic)
-    env.state.broadcast[:] = 0.9 - np.array([0.0, 0.0, radii, 0.0]) * radius
+    told = AgentKnowledge(env)
+    env.column("broadcast")[:] = 0.9 - np.array([0.0, 0.0, radii, 0.0]) * radius
     pulls, _ = policy.plan(told, np.full((1, 5), 4))
     return bool(pulls[0, 0, 2] > 0)
 
@@ -245,19 +238,21 @@ def test_epochs_pull_the_increment() -> None:
 
 
 def test_historical_mean() -> None:
-    before, weight = np.array([0.5, 0.5, 0.0]), np.array([30.0, 30.0, 0.0])
-    found = historical_mean(before, weight, np.array([0.8, 7.0, 0.3]), np.array([10.0, 0.0, 4.0]))
-    np.testing.assert_allclose(found, [0.575, 0.5, 0.3])
+    np.testing.assert_allclose(historical_mean(0.5, 30.0, 0.8, 10.0), 0.575)
+    np.testing.assert_allclose(historical_mean(0.0, 0.0, 0.3, 4.0), 0.3)
 
 
 def test_averages() -> None:
-    private = np.array([[[0.1, 0.2], [0.3, 0.4], [0.8, 0.6]]])
-    known = np.array([[[True, False], [True, False], [True, True]]])
-    mean, number = average(private, known)
-    np.testing.assert_allclose(mean, [[0.4, 0.6]])
-    np.testing.assert_array_equal(number, [[3, 1]])
-    mean, _ = average(private, known, np.array([0, 0, 1]))
-    np.testing.assert_allclose(mean, [[0.5, 0.6]])
+    private = np.array([[0.1, 0.2], [0.3, 0.4], [0.8, 0.6]])
+    known = np.array([[True, False], [True, False], [True, True]])
+
+    def means(*group: int) -> list[tuple[float, int]]:
+        return [average(private, known, k, np.array(group)) for k in range(2)]
+
+    np.testing.assert_allclose(means(0, 0, 0), [(0.4, 1), (0.6, 1)])
+    np.testing.assert_allclose(means(0, 0, 1), [(0.5, 2), (0.6, 1)])
+    np.testing.assert_allclose(means(0, 1, 2), [(0.4, 3), (0.6, 1)])
+    assert average(private, np.zeros((3, 2), np.bool_), 0, np.array([0, 0, 1])) == (0.0, 0)
 
 
 def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: int = 1500) -> list[Array]:
@@ -270,16 +265,19 @@ def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: in
     channel_configs = policy.prescribes(env.view()) if privacy is None else privacy
     with pytest.MonkeyPatch.context() as patch:
         noise: list[Array] = []
-        upload = FederatedBandit.upload
+        between = FederatedBandit.between
 
-        def heard(self: FederatedBandit, state: Any, asks: Array) -> None:
-            before, weight, missed = state.private * state.weight, state.weight.copy(), state.missed_rounds.copy()
-            upload(self, state, asks)
-            added = (state.private * state.weight - before - (state.weight - weight)) * level
+        def heard(self: FederatedBandit, live: Array) -> None:
+            before, asks = self.state, self.column("asks") & live[:, None]
+            between(self, live)
+            after = self.state
+            added = (
+                after.private * after.weight - before.private * before.weight - (after.weight - before.weight)
+            ) * level
             if len(noise) < 2:
-                noise.append(added[asks & (missed == 0)])
+                noise.append(added[asks & (before.missed_rounds == 0)])
 
-        patch.setattr(FederatedBandit, "upload", heard)
+        patch.setattr(FederatedBandit, "between", heard)
         taciturn.simulate(env, policy, seed=0, privacy=channel_configs)
     return noise
 
@@ -307,11 +305,12 @@ def test_history_is_not_given_new_noise(monkeypatch: pytest.MonkeyPatch) -> None
     policy, rng = CDPMAB(0.5), np.random.default_rng(0)
     assert laplace_of_one(noise_in_uploads(policy, None)[1]) > 1e-6
 
-    def anew(before: Array, weight: Array, mean: Array, pulls: Array) -> Array:
-        again = 1 + rng.laplace(0, 1, weight.shape) / (3.0 * np.maximum(weight, 1))
-        return historical_mean(np.where(weight > 0, again, 0.0), weight, mean, pulls)
+    def anew(before: float, weight: float, mean: float, pulls: float) -> float:
+        again = 1 + rng.laplace(0, 1) / (3.0 * max(weight, 1.0))
+        return historical_mean(again if weight > 0 else 0.0, weight, mean, pulls)
 
-    monkeypatch.setattr(federated_bandit, "historical_mean", anew)
+    monkeypatch.setattr(federation, "historical_mean", anew)
+    monkeypatch.setattr(FederatedBandit, "compile", False)
     assert laplace_of_one(noise_in_uploads(policy, None)[1]) < 1e-6
 
 
@@ -380,14 +379,7 @@ def test_slots_and_epochs_have_one_law(name: str) -> None:
 
 def test_another_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake: sums of rewards without variance."""
-    draw = FederatedBandit.pull_many
-
-    def even(self: FederatedBandit, state: Any, pulls: Array) -> None:
-        before = state.sums.copy()
-        draw(self, state, pulls)
-        state.sums[:] = np.rint(before + pulls * state.quality).astype(np.int64)
-
-    monkeypatch.setattr(FederatedBandit, "pull_many", even)
+    monkeypatch.setattr(federation, "binomial", lambda trials, probability, rng, source: round(trials * probability))
     assert pvalues("homogeneous")["reward"] < 1e-6
 
 
@@ -402,7 +394,7 @@ def test_recording_does_not_change_the_law() -> None:
     for key in COMPARED:
         assert same_law(parts.metrics[key], whole.metrics[key]) > 1e-6
     # The first epoch cycles through arms 0, 1, 2, 3: after 7 slots they have 2, 2, 2 and 1 pulls.
-    gap = gaps(env.state.quality)[0]
+    gap = env.state.gap[0]
     np.testing.assert_allclose(parts.trace["regret"][0], 5 * (gap @ [2, 2, 2, 1]))
 
 
@@ -449,7 +441,7 @@ def test_regret_is_of_the_global_means() -> None:
     np.testing.assert_allclose(env.metrics()["regret"], expected)
     np.testing.assert_allclose(env.metrics()["regret_per_agent"], expected / 2)
     np.testing.assert_allclose(step.info["local_regret"], local)
-    np.testing.assert_allclose(local_gaps(env.state.quality)[0], [[0.0, 0.8, 0.4], [0.4, 0.2, 0.0]])
+    np.testing.assert_allclose(env.state.gap[0], [0.0, 0.3, 0.0], atol=1e-12)
     assert step.truncated.all()
     assert not step.terminated.any()
 
@@ -510,14 +502,14 @@ def weights_after_rounds(env: FederatedBandit) -> Array:
 def test_samples_of_exploitation_enter_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     env = world(topology="ring", num_agents=12, qualities=[0.5, 0.5], num_arms=2, horizon=5000)
     assert not weights_after_rounds(env).any()
-    draw = FederatedBandit.pull_many
 
-    def kept(self: FederatedBandit, state: Any, pulls: Array) -> None:
-        used = state.used_counts.copy(), state.used_sums.copy()
-        draw(self, state, pulls)
-        state.used_counts[:], state.used_sums[:] = used
+    def kept(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+        used = arrays.used_counts.copy(), arrays.used_sums.copy()
+        federation.pull_plan(state, arrays, params, rng)
+        arrays.used_counts[:], arrays.used_sums[:] = used
 
-    monkeypatch.setattr(FederatedBandit, "pull_many", kept)
+    monkeypatch.setattr(fast, "pull_plan", kept)
+    monkeypatch.setattr(FederatedBandit, "compile", False)
     assert weights_after_rounds(env).any()
 
 
@@ -725,7 +717,7 @@ def test_tied_best_arms_both_stay() -> None:
     env = world(50, qualities=[0.8, 0.1, 0.8, 0.2], horizon=20_000)
     run = taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper")
     np.testing.assert_array_equal(run.metrics["active_arms"], 2)
-    np.testing.assert_array_equal(in_play(env.state)[:, [0, 2]], True)
+    np.testing.assert_array_equal(env.state.active[:, [0, 2]], True)
     assert run.metrics["identified"].all()
     limited = taciturn.simulate(env, CDPMAB(1.0, rounds=2), seed=0, privacy="paper")
     np.testing.assert_array_equal(limited.metrics["rounds"], 2)
@@ -919,7 +911,7 @@ def test_communication_pays() -> None:
     env = world(40, num_agents=5, num_arms=10, qualities="grid", horizon=100_000)
     together = taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper").metrics["regret_per_agent"]
     alone = taciturn.simulate(env, SingleAgent(), seed=0).metrics["regret_per_agent"]
-    nobody = gaps(env.state.quality).mean() * 100_000
+    nobody = env.state.gap.mean() * 100_000
     assert alone.max() < 0.3 * nobody
     assert 0.15 < together.mean() / alone.mean() < 0.35
 
@@ -967,3 +959,13 @@ def test_at_user_level_a_message_costs_what_all_its_rewards_do() -> None:
     assert (told > 100).all()
     np.testing.assert_allclose(run.ledger.total(method="basic", unit="user"), one * told)
     np.testing.assert_allclose(run.ledger.total(method="basic", unit="event"), one)
+
+
+def test_messages_of_one_slot_are_charged_for_the_longest() -> None:
+    """Agents that upload after 4 slots, and others, of another replica, after 3 and again after 1."""
+    env = Privatize(world(2), "means", Laplace(epsilon=0.5))
+    env.reset(seed=0, options={"public_schedule": True})
+    for uploading in ([False, False], [False, False], [False, True], [True, True]):
+        env.step(np.repeat(4 * np.array(uploading)[:, None], 5, 1))
+    total = env.ledger.total(method="basic", unit="user")
+    np.testing.assert_allclose(total, 0.5 * np.repeat([[4], [3 + 4]], 5, 1))

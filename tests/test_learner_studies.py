@@ -296,7 +296,8 @@ def test_wrong_arms_by_hand() -> None:
     env.reset(seed=0)
     counts = np.array([[[9, 1, 0], [2, 4, 0]], [[9, 3, 0], [1, 4, 0]], [[1, 4, 0], [1, 1, 0]]])
     before = np.array([[9, 2, 0], [9, 2, 0], [2, 5, 0]])
-    env._state = replace(env.state, counts=counts, counts_at_round=before)
-    assert env.measure("wrong_option").tolist() == [True, True, True]
-    env._state = replace(env.state, counts=counts, counts_at_round=np.array([[8, 5, 0], [0, 0, 0], [0, 5, 0]]))
-    assert env.measure("wrong_option").tolist() == [False, False, False]
+    env.column("pulled")[:] = counts.sum(1)
+    for then, wrong in ((before, [True, True, True]), ([[8, 5, 0], [0, 0, 0], [0, 5, 0]], [False, False, False])):
+        env.column("counts_at_round")[:] = then
+        env._moved()
+        assert env.measure("wrong_option").tolist() == wrong

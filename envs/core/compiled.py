@@ -155,7 +155,8 @@ def bare(inline: str = "never", counting: bool = False) -> Any:
     """Compiles functions that Python never calls: without what converts their arguments, which takes as long to compile as they do."""
     numba: Any = import_module("numba")
 
-    return numba.njit(no_cpython_wrapper=True, forceinline=True, inline=inline, **OPTIONS | {"_nrt": counting})
+    forced = inline == "never"
+    return numba.njit(no_cpython_wrapper=True, inline=inline, forceinline=forced, **OPTIONS | {"_nrt": counting})
 
 
 @cache
@@ -195,7 +196,8 @@ def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], 
         return machine[function.__name__]
     text = loop, described(function, known, {})
     if text not in MADE:
-        # What has no loop becomes part of its callers: to pass all parameters of a world takes longer than what most functions do.
+        # All becomes part of its callers, what has a loop only as machine code: to pass all arrays and parameters of a world takes longer
+        # than what most functions do.
         compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING))
         MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
     return MADE[text]

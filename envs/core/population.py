@@ -402,6 +402,9 @@ class Population(ABC, Generic[S]):
         told: Info = {}
         masks: Info = {}
         for key, none in nothing.items():
+            if key not in info and not isinstance(none, Mapping):
+                told[key], masks[f"_{key}"] = none.copy(), nobody.copy()
+                continue
             own = info.get(f"_{key}", live) if key in info else nobody
             mask = own if own is live else own & live
             told[key] = info[key] if mask is live and all_live else picked(mask, info.get(key, none), none)

@@ -9,7 +9,7 @@ import numpy as np
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.validation import Array, Floats, choice, integer, number, vector
 
-__all__ = ["UNIFORM", "Instances", "OptionParams", "QualityLaw", "fill_qualities", "repeated"]
+__all__ = ["UNIFORM", "Instances", "OptionParams", "QualityLaw", "fill_qualities", "fill_rows", "repeated"]
 
 # Fixed instances: functions of K that return K probabilities, or None where there is no such instance.
 Instances = Mapping[str, Callable[[int], Sequence[float] | None]]
@@ -21,7 +21,7 @@ UNIFORM = "uniform"
 class QualityLaw(NamedTuple):
     """Where the qualities of a run come from, for worlds that are written for one replica."""
 
-    given: Floats  # [K], a fixed instance
+    given: Floats  # [K], a fixed instance; [rows, K] where agents differ
     drawn: bool  # from [0, 1] instead, independently
     shuffled: bool
 
@@ -34,6 +34,19 @@ def fill_qualities(qualities: Any, law: Any, rng: Any, source: int) -> None:
         for k in range(len(qualities) - 1, 0, -1):
             other = int(uniform(rng, source) * (k + 1))
             qualities[k], qualities[other] = qualities[other], qualities[k]
+
+
+def fill_rows(qualities: Any, law: Any, rng: Any, source: int) -> None:
+    """`fill_qualities` for `qualities` float64[rows, K], whose rows are permuted alike."""
+    rows, options = qualities.shape
+    for i in range(rows):
+        for k in range(options):
+            qualities[i, k] = uniform(rng, source) if law.drawn else law.given[i, k]
+    if law.shuffled:
+        for k in range(options - 1, 0, -1):
+            other = int(uniform(rng, source) * (k + 1))
+            for i in range(rows):
+                qualities[i, k], qualities[i, other] = qualities[i, other], qualities[i, k]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Populations of the worlds that are written for one replica."""
 
+import copy
 import multiprocessing
 import os
 import warnings
@@ -168,6 +169,7 @@ class Replicas(Population[S]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        self.channels = {name: copy.copy(channel) for name, channel in self.channels.items()}
         if self._state is not None:
             self._arrays = compiled.arrays_type(tuple(state["_arrays"]))(**state["_arrays"])
             self._bind()
@@ -264,13 +266,14 @@ class Replicas(Population[S]):
             params: a NamedTuple of numbers and arrays.
             turns: about how many turns each replica plays.
         """
-        self._played += turns * int(live.sum())
-        functions = tuple(
-            ({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items()
-        )
+        self._played += turns * np.count_nonzero(live)
         arguments = live, self._rows, self._arrays, params, self._rngs
-        self._looped(function, every, lambda _: functions, arguments, turns)
+        self._looped(function, every, self._applied, arguments, turns)
         self._moved()
+
+    def _applied(self, function: Any) -> tuple[tuple[str, Any], ...]:
+        """A function by the names that `every` knows."""
+        return tuple(({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items())
 
     def _looped(self, key: Any, loop: Any, functions: Any, arguments: tuple[Any, ...], effort: float) -> None:
         """Call the loop of that key, in threads if that is worth while."""
@@ -315,9 +318,10 @@ class Replicas(Population[S]):
             self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas)
             self._drawn_from = streams
         self._played += int(where.sum()) * self._effort
-        self._rows[where] = np.zeros((), self._rows.dtype)
+        some = slice(None) if where.all() else where  # much faster than a mask
+        self._rows[some] = np.zeros((), self._rows.dtype)
         for name, array in self._single.items():
-            self.column(name)[where] = array
+            self.column(name)[some] = array
         self._run(BEGIN, where, len(self._order) - 1)
         self._moved()
         self.begun(where)

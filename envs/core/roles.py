@@ -105,6 +105,8 @@ class Role:
         if array.shape != wanted:
             raise ValueError(f"{name} of role {self.name!r} must have shape {wanted}, not {array.shape}")
         if isinstance(space, gymnasium.spaces.Box):
+            if array.dtype == space.dtype and ((space.low <= array) & (array <= space.high)).all():
+                return array
             if not np.can_cast(array.dtype, space.dtype, "same_kind"):
                 raise ValueError(f"{name} of role {self.name!r} must be {space.dtype}, not {array.dtype}")
             # In the space's own precision: 0.1 lies in a Box that begins at float32(0.1).

@@ -54,20 +54,25 @@ Version history
     v0: first version.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Fast, Layout, Role, Transition, World
+from taciturn.envs.core import Fast, Layout, Role, World
+from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.world import K, P, Q
+from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, say
+from taciturn.envs.federated_bandit.federation import begin as begin_federation
+from taciturn.envs.federated_bandit.federation import tell as tell_federation
 from taciturn.envs.federated_bandit.model import State as BanditState
-from taciturn.envs.federated_bandit.model import eliminate, own_copy, round_robin
+from taciturn.envs.federated_bandit.model import stays, turns
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.federated_bandit.world import Params as BanditParams
-from taciturn.validation import Array, Bools, Floats, Ints, shown
+from taciturn.validation import Array, Floats, Ints, shown
 
 __all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
 
@@ -90,26 +95,122 @@ class Params(BanditParams):
 
 @dataclass(frozen=True)
 class State(BanditState):
-    """B federations, and the arms that are not eliminated."""
+    """A federation, of which `active` holds the arms that are not eliminated; seen from outside, each field leads with [B]."""
 
-    active: Bools  # [B, K]
-
-
-def pulls_per_arm(share: Floats, most: Ints) -> Ints:
-    """Pulls of every active arm, int64[B]: `most`^share, from 1 to `most`; 0 if not even one fits."""
-    return np.where(most > 0, np.rint(np.maximum(most, 1) ** share), 0).astype(np.int64)
+    threshold: Floats  # by which an arm must be below the best to be eliminated
+    order: Ints  # [M]: the agents, of which the first ones upload
+    weight_before: Floats  # [M, K]: `weight` and
+    private_before: Floats  # [M, K]: `private` before the epoch
 
 
-def decode_action(action: Array) -> tuple[Floats, Floats, Floats]:
-    """(exponent of the number of pulls that fit; threshold; participation), float64[B] each, of actions float32[B, 3] in [-1, 1]."""
-    share, root, participation = (1 + action.astype(np.float64).T) / 2
-    return share, root**2, participation
+def pulls_per_arm(share: float, most: int) -> int:
+    """Pulls of every active arm: `most`^share, from 1 to `most`; 0 if not even one fits."""
+    return round(float(most) ** share) if most > 0 else 0
+
+
+def decode_action(action: Any) -> tuple[float, float, float]:
+    """(exponent of the number of pulls that fit; threshold; participation) of an action float32[3] in [-1, 1]."""
+    share, root, participation = (
+        (1.0 + float(action[0])) / 2,
+        (1.0 + float(action[1])) / 2,
+        (1.0 + float(action[2])) / 2,
+    )
+    return share, root * root, participation
 
 
 def action(share: Any, threshold: Any, participation: Any) -> Array:
     """The inverse of `decode_action`: actions float32[..., 3] for arguments in [0, 1]."""
     x = np.broadcast_arrays(np.asarray(share, np.float64), np.sqrt(threshold), np.asarray(participation, np.float64))
     return (2 * np.clip(np.stack(x, axis=-1), 0, 1) - 1).astype(np.float32)
+
+
+# One federation, epoch by epoch, as `taciturn.envs.core.replicas.Replicas` says.
+
+
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Draw the means of the arms, and number the agents."""
+    begin_federation(state, arrays, params, rng)
+    for i in range(params.num_agents):
+        arrays.order[i] = i
+
+
+def draw_uploaders(arrays: Any, number: int, params: Any, rng: Any) -> None:
+    """Draw `number` agents without replacement, by the first swaps of a shuffle (Fisher & Yates)."""
+    agents = params.num_agents
+    for i in range(agents):
+        arrays.asks[i] = False
+    for i in range(number):
+        other = i + int(uniform(rng, PARTICIPATION) * (agents - i))
+        arrays.order[i], arrays.order[other] = arrays.order[other], arrays.order[i]
+        arrays.asks[arrays.order[i]] = True
+
+
+def epoch(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """All agents pull the active arms in turn, and some of them say what they have learned."""
+    share, state.threshold, participation = decode_action(actions[0])
+    left, number, rank = params.horizon - state.time, 0, 0
+    for k in range(params.num_arms):
+        number += arrays.active[k]
+    state.pulls = left if number == 1 else pulls_per_arm(share, left // number)
+    state.slots = state.pulls * number if state.pulls > 0 else left
+    for k in range(params.num_arms):
+        pulls = turns(state.slots, rank, number) if arrays.active[k] else 0
+        rank += arrays.active[k]
+        for i in range(params.num_agents):
+            arrays.plan[i, k] = pulls
+            arrays.weight_before[i, k], arrays.private_before[i, k] = arrays.weight[i, k], arrays.private[i, k]
+    pull_plan(state, arrays, params, rng)
+    state.time += state.slots
+    draw_uploaders(arrays, max(math.ceil(participation * params.num_agents - 1e-6), 1), params, rng)
+    say(state, arrays, params, rng)
+
+
+def epoch_mean(arrays: Any, arm: int) -> float:
+    """The average over agents of the means uploaded in this epoch (yhat); the previous average if there are none."""
+    total, number = 0.0, 0
+    for i in range(len(arrays.weight)):
+        before, after = arrays.weight_before[i, arm], arrays.weight[i, arm]
+        if after > before:
+            total += (after * arrays.private[i, arm] - before * arrays.private_before[i, arm]) / (after - before)
+            number += 1
+    return total / number if number > 0 else arrays.broadcast[arm]
+
+
+def end_epoch(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Pay the coordinator, and eliminate arms, of which the best one stays; (terminated, truncated)."""
+    for i in range(params.num_agents):
+        arrays.earned[i] = 0.0
+    communicate(state, arrays, params, rng)
+    missing, best, highest = 0.0, -1, -math.inf
+    for k in range(params.num_arms):
+        if arrays.active[k]:
+            missing += arrays.plan[0, k] * (1.0 - epoch_mean(arrays, k))
+            if arrays.broadcast[k] > highest:
+                best, highest = k, arrays.broadcast[k]
+    for k in range(params.num_arms):
+        if k != best and not stays(highest, arrays.broadcast[k], state.threshold):
+            arrays.active[k] = False
+    missing *= params.num_agents
+    for i in range(params.num_agents):
+        missing -= arrays.earned[i]
+    reward[0] = -missing / (params.num_agents * params.horizon)
+    return False, state.time >= params.horizon
+
+
+def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    arms = params.num_arms
+    longest = math.log1p(float(params.horizon))
+    for k in range(arms):
+        out[k] = arrays.broadcast[k]
+        out[arms + k] = math.log1p(float(arrays.counts[0, k])) / longest
+        out[2 * arms + k] = arrays.active[k]
+    out[3 * arms] = state.rounds
+    out[3 * arms + 1] = 1.0 - state.time / params.horizon
+
+
+def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    tell_federation(state, arrays, params, info)
+    info.slots, info.pulls = state.slots, state.pulls
 
 
 class ArmElimination(FederatedBandit):
@@ -119,6 +220,9 @@ class ArmElimination(FederatedBandit):
     clock_unit = "slot"
     jumps: Mapping[str, type[Fast]] = {}
     agents_decide = False
+    state_type: ClassVar[Any] = State
+    begin, said, heard = staticmethod(begin), staticmethod(epoch), staticmethod(end_epoch)
+    observe_one, tell = staticmethod(observe), staticmethod(tell)
 
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
@@ -132,71 +236,16 @@ class ArmElimination(FederatedBandit):
         )  # fmt: skip
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
-    def initial(self) -> State:
-        fresh = super().initial()
-        active = np.ones((self.num_envs, self.params.arms), np.bool_)
-        return State(**{f.name: getattr(fresh, f.name) for f in fields(fresh)}, active=active)
-
-    @property
-    def state(self) -> State:
-        now = super().state
-        assert isinstance(now, State)
-        return now
-
-    def playing(self, state: BanditState) -> Bools:
-        assert isinstance(state, State)
-        return state.active
-
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:  # type: ignore[override]
-        p, new = self.params, own_copy(state)
-        share, threshold, participation = decode_action(actions["coordinator"][:, 0])
-        left, number = self.params.horizon - state.time, state.active.sum(-1)
-        pulls = np.where(number == 1, left, pulls_per_arm(share, left // number))
-        slots = np.where(pulls > 0, pulls * number, left)
-        each = round_robin(state.active, np.zeros_like(slots), slots)
-        self.pull_many(new, np.broadcast_to(each[:, None], new.counts.shape))
-        new.time[:] += slots
-        uploading = np.maximum(np.ceil(participation * p.num_agents - 1e-6), 1)
-        order = self.stream("participation").random((self.num_envs, p.num_agents)).argsort(1).argsort(1)
-        cost = self.communicate(new, order < uploading[:, None], slots).sum(1)
-        best = np.where(state.active, new.broadcast, -np.inf)
-        stay = eliminate(state.active, new.broadcast, threshold)
-        stay |= np.arange(p.arms) == best.argmax(-1)[:, None]
-        new.active[:] = stay & state.active
-        missing = (each * (1 - epoch_mean(state, new))).sum(-1)
-        reward = -(p.num_agents * missing + cost) / (p.num_agents * self.params.horizon)
-        nobody = np.zeros(self.num_envs, np.bool_)
-        neighbour = self.neighbour_messages
-
-        def info() -> dict[str, Any]:
-            return self.inform(new, neighbour) | {"slots": slots, "pulls": pulls}
-
-        return new, {"coordinator": reward[:, None]}, nobody, new.time >= self.params.horizon, info
+    def arrays(self) -> dict[str, Array]:
+        pair = self.params.num_agents, self.params.arms
+        more = {"weight_before": np.zeros(pair), "private_before": np.zeros(pair)}
+        return super().arrays() | more | {"order": np.zeros(self.params.num_agents, np.int64)}
 
     def empty_info(self) -> dict[str, Any]:
         return super().empty_info() | {"slots": 0, "pulls": 0}
 
-    def observe_role(self, state: BanditState, role: str, rows: Array | None = None) -> Array:
-        assert isinstance(state, State)
-        return self.roles[role].layout.pack(
-            means=state.broadcast[:, None],
-            counts=np.log1p(state.counts[:, :1]) / np.log1p(self.params.horizon),
-            active=state.active[:, None],
-            rounds=state.rounds[:, None],
-            time_left=1 - state.time[:, None] / self.params.horizon,
-        )
-
     def action_mask(self, role: str) -> None:  # type: ignore[override]
         return None
-
-
-def epoch_mean(before: State, after: State) -> Floats:
-    """The average over agents of the means uploaded in this epoch (yhat), float64[B, K]; the previous average if there are none."""
-    pulls = after.weight - before.weight
-    mean = (after.weight * after.private - before.weight * before.private) / np.where(pulls > 0, pulls, 1.0)
-    number = (pulls > 0).sum(1)
-    uploaded = np.where(pulls > 0, mean, 0.0).sum(1) / np.maximum(number, 1)
-    return np.where(number > 0, uploaded, after.broadcast)
 
 
 class _World(World[P, Q, K]):

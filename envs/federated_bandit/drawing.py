@@ -5,33 +5,33 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.drawing import GREEN, ORANGE, PALE, legend_below
-from taciturn.envs.federated_bandit.model import State, regret
+from taciturn.envs.federated_bandit.model import State
 
 __all__ = ["describe", "draw"]
 
 
-def phase(population: Any, replica: int) -> str:
-    if population.state.phase_left[replica]:
+def phase(state: State, replica: int) -> str:
+    if state.phase_left[replica]:
         return "communicating"
-    return "exploring" if population.playing(population.state)[replica].sum() > 1 else "exploiting"
+    return "exploring" if state.active[replica].sum() > 1 else "exploiting"
 
 
 def describe(population: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""
-    s, i = population.state, replica
-    playing = population.playing(s)[i]
+    s, i, told = population.state, replica, population.told()
+    playing = s.active[i]
     shown = "".join("#" if arm else "." for arm in playing[:60]) + ("..." if len(playing) > 60 else "")
     return (
-        f"t={s.time[i]:6d}  rounds {s.rounds[i]:2d}  {phase(population, i)}  arms {playing.sum()} [{shown}]  "
-        f"regret {regret(s)[i]:.2f}  cost {population.cost(s)[1][i]:g}"
+        f"t={s.time[i]:6d}  rounds {s.rounds[i]:2d}  {phase(s, i)}  arms {playing.sum()} [{shown}]  "
+        f"regret {told['regret'][i]:.2f}  cost {told['cost'][i]:g}"
     )
 
 
 def draw(population: Any, axes: Any, replica: int = 0) -> None:
     """Estimated and true mean of every arm: as uploaded, or, before the first round, over all pulls."""
     s: State = population.state
-    i, arms = replica, np.arange(s.counts.shape[2])
-    playing = population.playing(s)[i]
+    i, told, arms = replica, population.told(), np.arange(s.counts.shape[2])
+    playing = s.active[i]
     pulls = s.weight[i].sum(0) if s.rounds[i] else s.counts[i].sum(0)
     mean = s.broadcast[i] if s.rounds[i] else s.sums[i].sum(0) / np.maximum(pulls, 1)
     spread = 2 * np.sqrt(np.clip(mean * (1 - mean), 0, None) / np.maximum(pulls, 1))
@@ -44,8 +44,8 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
     axes.set_ylabel("mean over agents, two standard errors")
     axes.set_ylim(-0.05, 1.05)
     axes.set_title(
-        f"slot {s.time[i]} of {population.params.horizon}, {phase(population, i)}, after {s.rounds[i]} rounds\n"
-        f"regret {regret(s)[i]:.1f}, communication cost {population.cost(s)[1][i]:g}"
+        f"slot {s.time[i]} of {population.params.horizon}, {phase(s, i)}, after {s.rounds[i]} rounds\n"
+        f"regret {told['regret'][i]:.1f}, communication cost {told['cost'][i]:g}"
     )
     legend_below(axes, 3)
     axes.spines[["top", "right"]].set_visible(False)

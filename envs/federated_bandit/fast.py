@@ -7,21 +7,25 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Fast
-from taciturn.envs.federated_bandit.model import State, own_copy, renewed
-from taciturn.envs.federated_bandit.protocol import RoundTraffic
+from taciturn.envs.federated_bandit.federation import communicate, note_active, pull_arms, pull_plan, say
 from taciturn.validation import Array, Bools, Floats, Ints
 
 __all__ = ["AgentKnowledge", "EpochPlan", "jump"]
 
 
 class AgentKnowledge:
-    """The fields of the observation in full precision, [B, 1 or M, K] or [B, 1 or M], which follow changes made in the state's arrays."""
+    """The fields of the observation in full precision, [B, 1 or M, K] or [B, 1 or M], of a `FederatedBandit` as it plays on."""
 
-    def __init__(self, state: State, horizon: int, traffic: RoundTraffic) -> None:
-        self._state, self._horizon, self._traffic = state, horizon, traffic
-        self.counts, self.sums, self.private = state.counts, state.sums, state.private
-        self.broadcast, self.time = state.broadcast[:, None], state.time[:, None]
-        self.rounds, self.phase_left = state.rounds[:, None], state.phase_left[:, None]
+    def __init__(self, population: Any) -> None:
+        column = population.column
+        self._horizon, self._traffic, self._last_round = (
+            population.params.horizon,
+            population.traffic,
+            column("last_round"),
+        )
+        self.counts, self.sums, self.private = column("counts"), column("sums"), column("private")
+        self.broadcast, self.time = column("broadcast")[:, None], column("time")[:, None]
+        self.rounds, self.phase_left = column("rounds")[:, None], column("phase_left")[:, None]
 
     @property
     def means(self) -> Floats:
@@ -29,7 +33,7 @@ class AgentKnowledge:
 
     @property
     def active(self) -> Bools:
-        return renewed(self._state)[:, None]
+        return np.asarray(self._last_round == self.rounds)[:, None]
 
     @property
     def time_left(self) -> Ints:
@@ -37,7 +41,8 @@ class AgentKnowledge:
 
     @property
     def coverage(self) -> Floats:
-        share = self._traffic.coverage[self._traffic.elapsed(self.phase_left[:, 0])] / self.counts.shape[1]
+        left = self.phase_left[:, 0]
+        share = self._traffic.coverage[np.where(left > 0, self._traffic.slots - left, 0)] / self.counts.shape[1]
         return np.where(self.phase_left > 0, share, 1.0)
 
 
@@ -56,40 +61,45 @@ class EpochPlan(Fast):
 
 def jump(
     population: Any, plan: Callable[[AgentKnowledge, Ints], tuple[Ints, Bools]], policy: Any, until: float
-) -> State:
-    """The state of a `FederatedBandit` at `until` (inf: at the horizon) if agents follow `plan`.
+) -> None:
+    """Play a `FederatedBandit` to `until` (inf: to the horizon), with agents that follow `plan`.
 
     Sums of the Bernoulli rewards of many pulls are drawn as binomials, which has the same law as drawing them one by one.
     """
     params, channel, live = population.params, population.channels["means"], ~population.done
-    state: State = own_copy(population.state)
-    knowledge = AgentKnowledge(state, params.horizon, population.traffic)
-    clock = np.repeat(state.time[:, None], params.num_agents, axis=1)
+    time, phase_left, slots, asking = map(population.column, ("time", "phase_left", "slots", "asks"))
+    knowledge = AgentKnowledge(population)
+    clock = np.repeat(time[:, None], params.num_agents, axis=1)
     end: Array = np.where(live, int(min(params.horizon, until + 1e-9)), 0)[:, None]
-    one = np.ones(len(clock), np.int64)
     while (room := end - clock).max() > 0:
-        if np.count_nonzero(state.phase_left):
-            left = state.phase_left[:, None]
+        if np.count_nonzero(phase_left):
+            left = phase_left[:, None]
             room = np.where(left > 0, np.minimum(room, left), room)
         least = room.min()
         pulls, asks = plan(knowledge, room if least >= 0 else np.maximum(room, 0))
         if pulls.ndim == 2 and least > 0:
-            population.pull(state, pulls)
+            population.column("arms")[:] = pulls
+            population.play_on(pull_arms, live)
             clock += 1
-            state.time[:] += 1
-            slots = one
+            time += 1
+            slots[:] = 1
         else:
             if pulls.ndim == 2:
                 pulls = (pulls[:, :, None] == np.arange(params.arms)) * (room > 0)[:, :, None]
             each = pulls.sum(-1)
             if (each > np.maximum(room, 0)).any() or (each < (room > 0)).any():
                 raise ValueError(f"{policy!r} must plan 1 to {room.max()} slots, not {each.min()} to {each.max()}")
-            population.pull_many(state, pulls)
+            population.column("plan")[:] = pulls
+            population.play_on(pull_plan, live)
             clock += each
-            slots, state.time[:] = each.max(1), clock.max(1)
-        if np.count_nonzero(asks) or np.count_nonzero(state.phase_left):
+            slots[:], time[:] = each.max(1), clock.max(1)
+        if np.count_nonzero(asks) or np.count_nonzero(phase_left):
             channel.live = live
-            population.communicate(state, asks & (room > 0) & population.may_upload(state), slots)
+            asking[:] = asks & (room > 0) & population.may_upload()
+            population.play_on(say, live)
+            if not population.plain:
+                population.between(live)
+            population.play_on(communicate, live)
             live = live & ~channel.stopped
             end = np.where(live[:, None], end, 0)
-    return state
+    population.play_on(note_active, ~population.done)

@@ -1,65 +1,71 @@
-"""State and equations of Li & Song's federated bandit.
+"""State and equations of Li & Song's federated bandit, for one federation, as `taciturn.envs.core.replicas.Replicas` says.
 
-Shapes: B replicas, M agents, K arms. Equation 3 of the paper defines differential privacy, and its equations 7 to 11 are bounds of
-theorems; the schedule of the algorithms is in `taciturn.policies.reference.arm_elimination`.
+Shapes: M agents, K arms; B replicas, as seen from outside. Equation 3 of the paper defines differential privacy, and its equations 7 to 11
+are bounds of theorems; the schedule of the algorithms is in `taciturn.policies.reference.arm_elimination`.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from taciturn.envs.core.preferences import led_by_wrong
-from taciturn.envs.core.qualities import repeated
-from taciturn.envs.core.states import updated
+from taciturn.envs.core.qualities import QualityLaw
 from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 
 __all__ = [
-    "QUALITIES", "State", "average", "communication_cost", "draw_quality", "eliminate", "gaps", "historical_mean",
-    "identified", "in_play", "local_gaps", "local_regret", "mean_sensitivity", "own_copy", "read_means", "regret",
-    "renewed", "round_robin", "smallest_gap", "wrong_option",
+    "QUALITIES", "State", "average", "communication_cost", "eliminate", "fill_gaps", "find_active", "historical_mean", "identified",
+    "law_of_means", "local_regret", "mean_sensitivity", "read_means", "regret", "renewed", "round_robin", "smallest_gap", "stays", "turns",
+    "wrong_option",
 ]  # fmt: skip
 
 QUALITIES = ("grid", "uniform", "heterogeneous")
 
+EQUAL = 1e-12
+"""Gaps up to here are rounding."""
+
 IDENTIFIED_SHARE = 0.9
 """Share of the pulls since the last round from which on a best arm counts as identified."""
-
-COMMUNICATED = ("used_counts", "used_sums", "weight", "private", "reported")
-"""The arrays [B, M, K] of a state that change only in slots with communication."""
 
 
 @dataclass(frozen=True)
 class State:
-    """B federations of M agents and K arms."""
+    """A federation; seen from outside, each field leads with [B]."""
 
-    quality: Floats  # [B, 1 or M, K]: the arms' means, one row per agent where agents differ
-    counts: Ints  # [B, M, K]: pulls
-    sums: Ints  # [B, M, K]: rewards
-    used_counts: Ints  # [B, M, K]: pulls that enter no further mean, because they were uploaded or made during a round
-    used_sums: Ints  # [B, M, K]: their rewards
-    weight: Floats  # [B, M, K]: S, the number of pulls behind `private`
-    private: Floats  # [B, M, K]: ybar_i, the mean over all that each agent has uploaded
-    missed_rounds: Ints  # [B, M]: rounds since the agent's last upload
-    uploaded: Bools  # [B, M]: agents that have uploaded for the next round or the one under way
-    reported: Bools  # [B, M, K]: the arms in those uploads
-    broadcast: Floats  # [B, K]: ybar, the last round's average
-    last_round: Ints  # [B, K]: the round in which the arm's average was last renewed
-    counts_at_round: Ints  # [B, K]: pulls by all agents when the last round ended
-    time: Ints  # [B]
-    round_time: Ints  # [B]: when the last round ended
-    rounds: Ints  # [B]: rounds that have ended
-    phase_left: Ints  # [B]: slots until the round under way ends; 0 if there is none
-    uploads: Ints  # [B]: uploads to the server
-
-
-S = TypeVar("S", bound=State)
-
-
-def own_copy(state: S, communicates: bool = True) -> S:
-    """A copy that may be written to; unless it `communicates`, the arrays that only communication changes are shared."""
-    shared = ("quality",) if communicates else ("quality", *COMMUNICATED)
-    return updated(state, **{f.name: getattr(state, f.name).copy() for f in fields(state) if f.name not in shared})
+    quality: Floats  # [1 or M, K]: the arms' means, one row per agent where agents differ
+    gap: Floats  # [K]: Delta_k, from the best mean over agents
+    counts: Ints  # [M, K]: pulls
+    sums: Ints  # [M, K]: rewards
+    pulled: Ints  # [K]: pulls by all agents
+    used_counts: Ints  # [M, K]: pulls that enter no further mean, because they were uploaded or made during a round
+    used_sums: Ints  # [M, K]: their rewards
+    weight: Floats  # [M, K]: S, the number of pulls behind `private`
+    private: Floats  # [M, K]: ybar_i, the mean over all that each agent has uploaded
+    missed_rounds: Ints  # [M]: rounds since the agent's last upload
+    uploaded: Bools  # [M]: agents that have uploaded for the next round or the one under way
+    reported: Bools  # [M, K]: the arms in those uploads
+    broadcast: Floats  # [K]: ybar, the last round's average
+    last_round: Ints  # [K]: the round in which the arm's average was last renewed
+    counts_at_round: Ints  # [K]: pulls by all agents when the last round ended
+    active: Bools  # [K]: arms that are still played
+    time: Ints
+    round_time: Ints  # when the last round ended
+    rounds: Ints  # that have ended
+    phase_left: Ints  # slots until the round under way ends; 0 if there is none
+    uploads: Ints  # to the server
+    neighbour: Ints  # messages to neighbours outside of rounds
+    asks: Bools  # [M]: agents that upload now
+    slots: Ints  # played since agents last could
+    pulls: Ints  # of each active arm, where a coordinator says how many
+    arms: Ints  # [M]: what agents pull in the next slot,
+    plan: Ints  # [M, K]: or how often in the next slots
+    earned: Floats  # [M]: rewards of the last slot minus the cost of links
+    sent_messages: Ints  # [M]: where nothing stands on the channel
+    # Where something does, [M, K]:
+    mean: Floats  # what each agent has to say,
+    share: Floats  # about how many pulls,
+    heard: Floats  # and what was received
+    delivered: Bools  # [M]: from whom
 
 
 # Arm means.
@@ -84,54 +90,62 @@ def read_means(qualities: Any, num_agents: int, num_arms: int | None) -> Floats:
     return means
 
 
-def draw_quality(
-    qualities: Any, shape: tuple[int, int, int], rng: np.random.Generator, shuffle: bool = False
-) -> Floats:
-    """Arm means, float64[B, 1 or M, K], for `shape` (B, M, K); `shuffle` permutes the arms of a fixed instance."""
-    size, agents, arms = shape
-    if not isinstance(qualities, str):
-        means = qualities
-    elif qualities == "grid":
-        means = (np.arange(arms) + 0.5) / arms
-    else:
-        return rng.random((size, agents if qualities == "heterogeneous" else 1, arms))
-    return repeated(np.atleast_2d(means), size, rng if shuffle else None)
+def law_of_means(qualities: Any, num_agents: int, num_arms: int, shuffle: bool) -> QualityLaw:
+    """Where the arms' means of a run come from, [1 or M, K]; `shuffle` permutes the arms of a fixed instance."""
+    named = isinstance(qualities, str)
+    drawn = named and qualities != "grid"
+    fixed = (np.arange(num_arms) + 0.5) / num_arms if named else qualities
+    rows = np.zeros((num_agents if qualities == "heterogeneous" else 1, num_arms)) if drawn else np.atleast_2d(fixed)
+    return QualityLaw(np.array(rows, np.float64), drawn, bool(shuffle) and not drawn)
 
 
 # Regret and cost.
 
 
-def gaps(quality: Floats) -> Floats:
-    """Delta_k = mu* - mu_k, float64[B, K], for means over agents (section III-A; heterogeneous rewards: section VI-D)."""
-    mean = quality.mean(1)
-    return np.asarray(mean.max(-1, keepdims=True) - mean)
+def fill_gaps(arrays: Any) -> None:
+    """Delta_k = mu* - mu_k, for means over agents (section III-A; heterogeneous rewards: section VI-D)."""
+    rows, arms = arrays.quality.shape
+    best = 0.0
+    for k in range(arms):
+        total = 0.0
+        for i in range(rows):
+            total += arrays.quality[i, k]
+        arrays.gap[k] = total / rows
+        best = max(best, arrays.gap[k])
+    for k in range(arms):
+        arrays.gap[k] = best - arrays.gap[k]
 
 
-def local_gaps(quality: Floats) -> Floats:
-    """Gaps to each agent's own best arm, float64[B, 1 or M, K]."""
-    return np.asarray(quality.max(-1, keepdims=True) - quality)
+def smallest_gap(gap: Floats) -> Floats:
+    """Delta, the smallest positive gap, float64[B], of gaps [B, K]; 1 if all arms are best."""
+    return np.where(gap > EQUAL, gap, 1.0).min(-1)
 
 
-def smallest_gap(quality: Floats) -> Floats:
-    """Delta, the smallest positive gap, float64[B]; 1 if all arms are best."""
-    gap = gaps(quality)
-    return np.where(gap > 1e-12, gap, 1.0).min(-1)
+def regret(arrays: Any) -> float:
+    """[Li 1], conditional on the pulls: the sum over agents and slots of mu* - mu_a."""
+    total = 0.0
+    for k in range(len(arrays.gap)):
+        total += arrays.pulled[k] * arrays.gap[k]
+    return total
 
 
-def regret(state: State) -> Floats:
-    """[Li 1], conditional on the pulls: the sum over agents and slots of mu* - mu_a, float64[B]."""
-    return np.asarray((state.counts.sum(1) * gaps(state.quality)).sum(-1))
+def local_regret(arrays: Any) -> float:
+    """Regret of each agent against its own best arm, summed over agents."""
+    rows, arms = arrays.quality.shape
+    if rows == 1:
+        return regret(arrays)
+    total = 0.0
+    for i in range(rows):
+        best = 0.0
+        for k in range(arms):
+            best = max(best, arrays.quality[i, k])
+        for k in range(arms):
+            total += arrays.counts[i, k] * (best - arrays.quality[i, k])
+    return total
 
 
-def local_regret(state: State) -> Floats:
-    """Regret of each agent against its own best arm, summed over agents, float64[B]."""
-    if state.quality.shape[1] == 1:
-        return regret(state)
-    return np.asarray((state.counts * local_gaps(state.quality)).sum((1, 2)))
-
-
-def communication_cost(server_links: Ints, agent_links: Array, server_price: float, agent_price: float) -> Floats:
-    """[Li 2]: C = c1 times the links to the server plus c2 times the links between agents, float64[B]."""
+def communication_cost(server_links: Any, agent_links: Any, server_price: float, agent_price: float) -> Any:
+    """[Li 2]: C = c1 times the links to the server plus c2 times the links between agents."""
     return server_price * server_links + agent_price * agent_links
 
 
@@ -143,76 +157,92 @@ def mean_sensitivity(pulls: Array) -> Floats:
     return 1.0 / np.where(pulls > 0, pulls, 1.0)
 
 
-def historical_mean(before: Floats, weight: Floats, mean: Floats, pulls: Array) -> Floats:
-    """[Li 6]: ybar(r) = S(r-1)/S(r) ybar(r-1) + n(r)/S(r) yhat(r) with S(r) = `weight` + `pulls`; unchanged without new pulls."""
-    total = weight + pulls
-    return np.where(pulls > 0, (weight * before + pulls * mean) / np.where(total > 0, total, 1.0), before)
+def historical_mean(before: float, weight: float, mean: float, pulls: float) -> float:
+    """[Li 6]: ybar(r) = S(r-1)/S(r) ybar(r-1) + n(r)/S(r) yhat(r) with S(r) = `weight` + `pulls` > 0."""
+    return (weight * before + pulls * mean) / (weight + pulls)
 
 
-def average(private: Floats, known: Bools, group: Ints | None = None) -> tuple[Floats, Ints]:
+def average(private: Any, known: Any, k: int, group: Any) -> tuple[float, int]:
     """ybar_k, the mean over agents (Algorithm 1, line 12) or over the components' means (Algorithm 5, lines 9 and 14).
 
     Args:
-        private: float64[B, M, K].
-        known: which of these values enter, bool[B, M, K].
-        group: int64[M], the component of each agent; None: all agents have equal weight.
+        private: float64[M, K].
+        known: which of these values enter, bool[M, K].
+        k: the arm.
+        group: int64[M], ascending: the component of each agent; the same if all agents have equal weight.
 
     Returns:
-        (mean float64[B, K], number of agents behind it int64[B, K]); 0 where there are none.
+        (mean, number of components behind it); 0 where there are none.
     """
-    number_known = known.sum(1)
-    if group is None:
-        return np.where(known, private, 0.0).sum(1) / np.maximum(number_known, 1), number_known
-    member = (group == np.arange(group.max() + 1)[:, None]).astype(np.float64)
-    size, total = member @ known, member @ np.where(known, private, 0.0)
-    means, some = total / np.maximum(size, 1), size > 0
-    return means.sum(1) / np.maximum(some.sum(1), 1), number_known
+    means, some, total, size = 0.0, 0, 0.0, 0
+    for i in range(len(group)):
+        if known[i, k]:
+            total += private[i, k]
+            size += 1
+        if size > 0 and (i + 1 == len(group) or group[i + 1] != group[i]):
+            means += total / size
+            some += 1
+            total, size = 0.0, 0
+    return means / max(some, 1), some
+
+
+def stays(best: Any, mean: Any, threshold: Any) -> Any:
+    """Whether an arm is less than `threshold` (2 C(r)) below the best active one (Algorithm 1, lines 13-15)."""
+    return best - mean < threshold
+
+
+def turns(slots: Any, rank: Any, number: Any) -> Any:
+    """How often an arm has its turn in the first `slots` slots of a phase that cycles through `number` arms, where it has that rank."""
+    return slots // number + (rank < slots % number)
 
 
 def eliminate(active: Bools, mean: Floats, threshold: Floats) -> Bools:
-    """Arms that stay active, bool[..., K]: those less than `threshold` (2 C(r)) below the best active arm (Algorithm 1, lines 13-15)."""
+    """Arms that stay active, bool[..., K], for a `threshold` [...]."""
     best = np.where(active, mean, -np.inf).max(-1, keepdims=True)
-    return np.asarray(active & (best - mean < threshold[..., None]))
+    return np.asarray(active & stays(best, mean, threshold[..., None]))
 
 
 def round_robin(active: Bools, played: Ints, slots: Ints) -> Ints:
     """Pulls of each arm, int64[..., K], in the next `slots` of a phase that cycles through the active arms, after `played` slots of it."""
     number, rank = active.sum(-1, keepdims=True), np.cumsum(active, -1) - 1
-
-    def until(slot: Ints) -> Ints:
-        return np.asarray(np.maximum(slot[..., None] - rank + number - 1, 0) // number)
-
-    return np.where(active, until(played + slots) - until(played), 0)
+    until = turns((played + slots)[..., None], rank, number)
+    return np.where(active, until - turns(played[..., None], rank, number), 0)
 
 
 # Which arms are played.
 
 
-def renewed(state: State) -> Bools:
-    """Arms whose average the last round renewed, bool[B, K]; all of them before the first round."""
-    return np.asarray(state.last_round == state.rounds[:, None])
+def renewed(state: Any, arrays: Any, k: int) -> bool:
+    """Whether the last round renewed the arm's average; true before the first round."""
+    return bool(arrays.last_round[k] == state.rounds)
 
 
-def in_play(state: State) -> Bools:
-    """Arms that agents still play, bool[B, K].
+def find_active(state: Any, arrays: Any) -> None:
+    """Find the arms that agents still play.
 
     These are the arms pulled since the last round, or, as long as agents have had no time to pull every arm that it renewed, the latter.
     """
-    last, pulled = renewed(state), state.counts.sum(1) > state.counts_at_round
-    return np.where((state.time - state.round_time >= last.sum(-1))[:, None], pulled, last)
+    number = 0
+    for k in range(len(arrays.active)):
+        number += renewed(state, arrays, k)
+    pulled_all = state.time - state.round_time >= number
+    for k in range(len(arrays.active)):
+        pulled = arrays.pulled[k] > arrays.counts_at_round[k]
+        arrays.active[k] = pulled if pulled_all else renewed(state, arrays, k)
+
+
+# Measures of all replicas.
 
 
 def wrong_option(state: State) -> Bools:
     """Replicas in which an arm that is not best has more pulls since the last round (without any: in all) than every best one, bool[B]."""
-    total = state.counts.sum(1)
-    recent = total - state.counts_at_round
-    pulls = np.where(recent.any(1, keepdims=True), recent, total)
-    return led_by_wrong(pulls, gaps(state.quality) <= 1e-12)
+    recent = state.pulled - state.counts_at_round
+    pulls = np.where(recent.any(1, keepdims=True), recent, state.pulled)
+    return led_by_wrong(pulls, state.gap <= EQUAL)
 
 
 def identified(state: State) -> Bools:
     """Replicas in which best arms have nine tenths of the pulls since the last round (without any: of what it renewed, all), bool[B]."""
-    best = gaps(state.quality) <= 1e-12
-    pulls = state.counts.sum(1) - state.counts_at_round
-    total = pulls.sum(-1)
-    return np.where(total > 0, (pulls * best).sum(-1) >= IDENTIFIED_SHARE * total, ~(renewed(state) & ~best).any(-1))
+    best, pulls = state.gap <= EQUAL, state.pulled - state.counts_at_round
+    total, last = pulls.sum(-1), state.last_round == state.rounds[:, None]
+    return np.where(total > 0, (pulls * best).sum(-1) >= IDENTIFIED_SHARE * total, ~(last & ~best).any(-1))

@@ -96,20 +96,22 @@ Version history
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
-from taciturn.envs.federated_bandit import drawing, model
-from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan, jump
-from taciturn.envs.federated_bandit.model import QUALITIES, State, historical_mean, own_copy, regret
+from taciturn.envs.core.qualities import QualityLaw
+from taciturn.envs.federated_bandit import drawing, federation, model
+from taciturn.envs.federated_bandit.fast import EpochPlan, jump
+from taciturn.envs.federated_bandit.federation import KINDS, SOURCES, Constants, listen
+from taciturn.envs.federated_bandit.model import QUALITIES, State, communication_cost
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
-from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
+from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, choice, integer, number
 
 __all__ = ["FederatedBandit", "Params", "federated_bandit_v0"]
 
@@ -167,6 +169,11 @@ class Params:
         return self.num_arms
 
     @property
+    def law(self) -> QualityLaw:
+        """Where the arms' means of a run come from."""
+        return model.law_of_means(self.qualities, self.num_agents, self.arms, self.shuffle)
+
+    @property
     def hybrid(self) -> bool:
         """True if the topology has components and a server."""
         return is_hybrid(self.topology)
@@ -176,25 +183,28 @@ class Params:
         return read_components(self.topology, self.num_agents)
 
 
-class FederatedBandit(Population[State]):
+class FederatedBandit(Replicas[State]):
     __doc__ = __doc__
     name = "federated_bandit"
     params: Params
     hidden = frozenset({"qualities"})
-    hidden_state = frozenset({"quality"})
+    hidden_state = frozenset({"quality", "gap"})
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
     agents_decide: ClassVar[bool] = True  # when to upload
     passes: Mapping[str, Passing] = {"neighbour_exchange": Passing(lambda x, live: x, to="all")}
+    state_type: ClassVar[Any] = State
+    sources = SOURCES
+    counts: ClassVar[Mapping[str, tuple[str, str]]] = {"means": ("", "sent_messages")}
+    begin, said = staticmethod(federation.begin), staticmethod(federation.slot)
+    heard = staticmethod(federation.end_slot)
+    observe_one, tell = staticmethod(federation.observe), staticmethod(federation.tell)
 
-    def __init__(self, params: Params, num_envs: int = 1) -> None:
-        super().__init__(params, num_envs)
-        agents, arms = params.num_agents, params.arms
-        self.traffic = RoundTraffic(params.components, params.hybrid, agents, params.delay)
-        self.neighbour_messages: Ints = np.zeros(self.num_envs, np.int64)
-        # Where a replica's and an agent's arms begin in a flattened array.
-        self._replica = np.arange(self.num_envs)[:, None] * arms
-        self._agent = np.arange(self.num_envs * agents).reshape(self.num_envs, agents) * arms
+    @cached_property
+    def traffic(self) -> RoundTraffic:
+        """What a round sends."""
+        p = self.params
+        return RoundTraffic(p.components, p.hybrid, p.num_agents, p.delay)
 
     def practice_params(self) -> Params:
         """A fixed instance is permuted: who learns the number of the best arm by heart gains nothing by it."""
@@ -226,123 +236,47 @@ class FederatedBandit(Population[State]):
         """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a graph send vectors."""
         return {"delay": self.traffic.delay, "neighbour_exchange": self.neighbour_exchange}
 
-    def initial(self) -> State:
-        p, size = self.params, self.num_envs
-        agents, arms = p.num_agents, p.arms
-        self.neighbour_messages = np.where(self.channels["means"].live, 0, self.neighbour_messages)
-        whole = np.zeros((size, agents, arms), np.int64)
-        real = np.zeros((size, agents, arms))
-        none = np.zeros(size, np.int64)
-        return State(
-            quality=model.draw_quality(p.qualities, (size, agents, arms), self.stream("qualities"), p.shuffle),
-            counts=whole, sums=whole, used_counts=whole, used_sums=whole, weight=real, private=real,
-            missed_rounds=whole[:, :, 0], uploaded=np.zeros((size, agents), np.bool_), reported=whole > 0,
-            broadcast=np.zeros((size, arms)), last_round=np.zeros((size, arms), np.int64),
-            counts_at_round=np.zeros((size, arms), np.int64),
-            time=none, round_time=none, rounds=none, phase_left=none, uploads=none,
+    def constants(self) -> Constants:
+        p, t = self.params, self.traffic
+        group = t.group if p.hybrid and p.weighting == "components" else np.zeros(p.num_agents, np.int64)
+        return Constants(
+            p.num_agents, p.arms, p.horizon, p.law, float(p.server_link_cost), float(p.agent_link_cost), bool(p.components),
+            p.num_agents if p.hybrid or not p.components else 0, t.delay, t.slots,
+            np.stack([t.sent[kind] for kind in KINDS]), t.by_agent, t.coverage, t.sinks, group, self.plain,
         )  # fmt: skip
 
-    # Pulls and rounds. These methods write into the arrays of a state that their caller has copied.
+    def arrays(self) -> dict[str, Array]:
+        agents, arms = self.params.num_agents, self.params.arms
+        single, rows = agents if self.plain else 0, len(self.params.law.given)
+        pair: tuple[int, ...] = agents, arms
+        split = (0, 0) if self.plain else pair
+        shapes: dict[Any, dict[str, tuple[int, ...]]] = {
+            np.float64: {"quality": (rows, arms), "weight": pair, "private": pair, "earned": (agents,)}
+            | dict.fromkeys(("gap", "broadcast"), (arms,)) | dict.fromkeys(("mean", "share", "heard"), split),
+            np.int64: dict.fromkeys(("counts", "sums", "used_counts", "used_sums", "plan"), pair)
+            | dict.fromkeys(("pulled", "last_round", "counts_at_round"), (arms,))
+            | {"missed_rounds": (agents,), "arms": (agents,), "sent_messages": (single,)},
+            np.bool_: {"uploaded": (agents,), "reported": pair, "active": (arms,), "asks": (agents,), "delivered": split[:1]},
+        }  # fmt: skip
+        return {name: np.zeros(shape, kind) for kind, some in shapes.items() for name, shape in some.items()}
 
-    def pull(self, state: State, arms: Ints) -> Bools:
-        """Every agent pulls once, `arms` int64[B, M]; returns the rewards, bool[B, M]."""
-        at = self._agent + arms
-        alike = state.quality.shape[1] == 1
-        mu = state.quality.reshape(-1)[self._replica + arms if alike else at]
-        drawn = self.private(self.stream("rewards").random(arms.shape) < mu)
-        state.counts.reshape(-1)[at] += 1
-        state.sums.reshape(-1)[at] += drawn
-        if np.count_nonzero(state.phase_left):
-            waiting = state.phase_left[:, None] > 0
-            state.used_counts.reshape(-1)[at] += waiting
-            state.used_sums.reshape(-1)[at] += drawn & waiting
-        return np.asarray(drawn)
-
-    def pull_many(self, state: State, pulls: Ints) -> None:
-        """Every agent pulls many times, `pulls` int64[B, M, K]: a sum of n Bernoulli(mu) rewards is Binomial(n, mu)."""
-        # Agents last: neighbouring entries then have equal n and mu, for which NumPy need not set up its sampler again.
-        n = np.ascontiguousarray(pulls.transpose(0, 2, 1))
-        mu = self.private(np.broadcast_to(state.quality, pulls.shape)).transpose(0, 2, 1)
-        drawn = self.stream("rewards").binomial(n, mu).transpose(0, 2, 1)
-        state.counts[:] += pulls
-        state.sums[:] += drawn
-        waiting = np.flatnonzero(state.phase_left > 0)
-        if waiting.size:
-            state.used_counts[waiting] += pulls[waiting]
-            state.used_sums[waiting] += drawn[waiting]
-
-    def communicate(self, state: State, asks: Bools, slots: Ints) -> Floats:
-        """Send uploads and messages at the end of `slots` int64[B] slots; returns the cost of each agent's links, float64[B, M].
-
-        Args:
-            state: is changed in place.
-            asks: agents that upload, bool[B, M]; all of them may (`may_upload`).
-            slots: played since the last call; these do not extend beyond the end of a round under way.
-        """
-        p, traffic = self.params, self.traffic
-        before, under_way = traffic.elapsed(state.phase_left), state.phase_left > 0
-        state.phase_left[:] -= np.where(under_way, slots, 0)
-        ends = under_way & (state.phase_left == 0)
-        cost = np.zeros(asks.shape)
-        if asks.any():
-            self.upload(state, asks)
-            starts = state.uploaded.all(1) & asks.any(1) if p.components else asks.any(1)
-            state.phase_left[:] = np.where(starts, traffic.delay, state.phase_left)
-            ends |= starts & (traffic.delay == 0)
-            if not p.components:
-                state.uploads[:] += asks.sum(1)
-                cost += p.server_link_cost * asks
-            under_way = under_way | starts
-        if traffic.slots and under_way.any():
-            after = np.where(ends, traffic.slots, traffic.elapsed(state.phase_left))
-            sent = traffic.by_agent[after] - traffic.by_agent[before]
-            cost += p.agent_link_cost * np.where(under_way[:, None], sent, 0)
-        if ends.any():
-            self.end_round(state, ends)
-            if p.hybrid:
-                state.uploads[:] += ends * len(traffic.sinks)
-                cost[:, traffic.sinks] += p.server_link_cost * ends[:, None]
-        return cost
-
-    def upload(self, state: State, asks: Bools) -> None:
-        """The agents in `asks` bool[B, M] send the means of their pulls since their last upload (Algorithm 1, lines 8-11).
-
-        They report the arms that any agent has pulled since the last round, which are the active ones. After m missed rounds, an agent's
-        pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
-        """
-        current = (state.counts.sum(1) > state.counts_at_round)[:, None]
-        pulls, rewards = (state.counts - state.used_counts) * current, (state.sums - state.used_sums) * current
-        parts = state.missed_rounds + 1
-        share = pulls / parts[:, :, None]
-        mean, sensitivity = rewards / np.maximum(pulls, 1), model.mean_sensitivity(share)
+    def between(self, live: Bools) -> None:
+        """Send what agents say through the channel, message by message."""
+        asks, parts = self.column("asks") & live[:, None], self.column("missed_rounds") + 1
+        if not asks.any():
+            return
+        mean, share = self.column("mean"), self.column("share")
+        sensitivity = model.mean_sensitivity(share)
         # At user level, a message costs as much as all its rewards: charge for the longest of these messages.
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
-            sending = asks & (parts > part)
-            received, delivered = self.channels["means"].send(mean, sending, sensitivity, events=events)
-            received_pulls = np.where(delivered[:, :, None], share, 0.0)
-            state.private[:] = historical_mean(state.private, state.weight, received, received_pulls)
-            state.weight[:] += received_pulls
-            state.reported[:] |= received_pulls > 0
-        state.used_counts[asks] = state.counts[asks]
-        state.used_sums[asks] = state.sums[asks]
-        state.missed_rounds[asks] = 0
-        state.uploaded[:] |= asks
+            received = self.channels["means"].send(mean, asks & (parts > part), sensitivity, events=events)
+            self.column("heard")[:], self.column("delivered")[:] = received
+            self.play_on(listen, live)
 
-    def end_round(self, state: State, ends: Bools) -> None:
-        """All agents learn the average over those that uploaded, in the replicas `ends` bool[B]."""
-        p = self.params
-        group = self.traffic.group if p.hybrid and p.weighting == "components" else None
-        mean, known = model.average(state.private, state.reported & ends[:, None, None], group)
-        new = known > 0
-        state.rounds[:] += ends
-        state.broadcast[:] = np.where(new, mean, state.broadcast)
-        state.last_round[:] = np.where(new, state.rounds[:, None], state.last_round)
-        state.missed_rounds[:] += ends[:, None] & ~state.uploaded
-        state.uploaded[ends] = False
-        state.reported[ends] = False
-        state.counts_at_round[:] = np.where(ends[:, None], state.counts.sum(1), state.counts_at_round)
-        state.round_time[:] = np.where(ends, state.time, state.round_time)
+    def play_on(self, function: Any, live: Bools) -> None:
+        """Call a function of a federation in the replicas `live` bool[B]."""
+        self.apply(function, live, self._constants, self._effort)
 
     def neighbour_exchange(self, x: Floats, live: Bools) -> tuple[Floats, Bools]:
         """Every agent sends its row of `x` float64[B, M, P] to all its neighbours, in the replicas `live` bool[B].
@@ -352,96 +286,50 @@ class FederatedBandit(Population[State]):
         Returns:
             (x as received, float64[B, M, P]; agents whose message was delivered, bool[B, M]).
         """
-        links = sum(2 * graph.num_edges for graph in self.params.components)
-        self.neighbour_messages = self.neighbour_messages + np.where(live, links, 0)
+        self.column("neighbour")[live] += sum(2 * graph.num_edges for graph in self.params.components)
+        self._moved()
         senders = None if live.all() else np.broadcast_to(live[:, None], x.shape[:2])
         return self.channels["means"].send(x, senders, 1.0)
 
-    def may_upload(self, state: State) -> Bools:
+    def may_upload(self) -> Bools:
         """Agents that can upload now, bool[B, M]."""
-        return np.asarray((state.phase_left == 0)[:, None] & ~state.uploaded)
-
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
-        arms = self.params.arms
-        action = actions["agent"]
-        asks = (action >= arms) & self.may_upload(state)
-        new = own_copy(state, communicates=bool(asks.any() or (state.phase_left > 0).any()))
-        drawn = self.pull(new, action % arms)
-        new.time[:] += 1
-        reward = drawn - self.communicate(new, asks, np.ones(self.num_envs, np.int64))
-        nobody = np.zeros(self.num_envs, np.bool_)
-        info = partial(self.inform, new, self.neighbour_messages)
-        return new, {"agent": reward}, nobody, new.time >= self.params.horizon, info
+        return np.asarray((self.column("phase_left") == 0)[:, None] & ~self.column("uploaded"))
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        self._state = jump(self, forms["agent"].plan, policies["agent"], until)
-        over = (self._state.time >= self.params.horizon) | self.channels["means"].stopped
+        jump(self, forms["agent"].plan, policies["agent"], until)
+        self.channels["means"].times += 1
+        over = (self.column("time") >= self.params.horizon) | self.channels["means"].stopped
         self.truncated = self.truncated | over
 
     # Observations and measures.
 
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        layout, knowledge = self.roles[role].layout, AgentKnowledge(state, self.params.horizon, self.traffic)
-        return layout.pack(**{name: getattr(knowledge, name) for name in layout.fields})
+    def clock(self) -> Array:
+        self._begun()
+        return self.column("time").astype(np.float64)
 
     def action_mask(self, role: str) -> Array:
-        state, arms = self.state, self.params.arms
-        mask = np.ones((*state.uploaded.shape, 2 * arms), np.int8)
-        mask[:, :, arms:] = self.may_upload(state)[:, :, None]
+        mask = np.ones((self.num_envs, self.params.num_agents, 2 * self.params.arms), np.int8)
+        mask[:, :, self.params.arms :] = self.may_upload()[:, :, None]
         return mask
 
-    def transmissions(self, state: State, neighbour: Ints | None = None) -> dict[str, Ints]:
-        """Messages over links so far by kind, int64[B] each; `neighbour` of that kind (None: those until now)."""
-        receivers = self.params.num_agents if self.params.hybrid or not self.params.components else 0
-        server = {"upload": state.uploads.copy(), "broadcast": state.rounds * receivers}
-        elapsed = self.traffic.elapsed(state.phase_left)
-        rounds = {kind: state.rounds * total[-1] + total[elapsed] for kind, total in self.traffic.sent.items()}
-        return server | {"neighbour": self.neighbour_messages if neighbour is None else neighbour} | rounds
-
-    def cost(self, state: State, kinds: dict[str, Ints] | None = None) -> tuple[Ints, Floats]:
-        """(Messages over links but for broadcasts, int64[B]; their cost by equation 2 of Li & Song, float64[B]); `kinds` are the
-        `transmissions` so far."""
-        p, kinds = self.params, self.transmissions(state) if kinds is None else kinds
-        between = sum(count for kind, count in kinds.items() if kind not in ("upload", "broadcast"))
-        cost = model.communication_cost(state.uploads, np.asarray(between), p.server_link_cost, p.agent_link_cost)
-        return state.uploads + between, cost
-
-    def cost_bound(self, state: State) -> Floats:
-        """The cost by the paper's bound, every edge in every slot of a round (Theorem 3), float64[B]."""
-        p = self.params
-        return model.communication_cost(
-            state.uploads, state.rounds, p.server_link_cost, p.agent_link_cost * self.traffic.bound
-        )
-
-    def playing(self, state: State) -> Bools:
-        """Arms that are still played, bool[B, K]."""
-        return model.in_play(state)
-
     def empty_info(self) -> dict[str, Any]:
-        kinds = ("upload", "broadcast", "neighbour", *self.traffic.sent)
-        counts = ("transmissions", *kinds, "rounds", "phase", "active_arms")
+        counts = ("transmissions", "upload", "broadcast", "neighbour", *KINDS, "rounds", "phase", "active_arms")
         reals = dict.fromkeys(("regret", "local_regret", "cost"), 0.0)
         return reals | dict.fromkeys(counts, 0) | {"last_round": np.zeros(self.params.arms, np.int64)}
 
-    def inform(self, state: State, neighbour: Ints) -> dict[str, Any]:
-        """The info of a step after which the state is `state`, and `neighbour` int64[B] messages have gone to neighbours."""
-        kinds = self.transmissions(state, neighbour)
-        transmissions, cost = self.cost(state, kinds)
-        return {
-            "regret": regret(state), "local_regret": model.local_regret(state), "cost": cost, "transmissions": transmissions,
-            **kinds, "rounds": state.rounds, "phase": (state.phase_left > 0).astype(np.int64),
-            "active_arms": self.playing(state).sum(-1), "last_round": state.last_round,
-        }  # fmt: skip
+    def cost_bound(self) -> Floats:
+        """The cost by the paper's bound, every edge in every slot of a round (Theorem 3), float64[B]."""
+        p, bound = self.params, self.column("rounds") * self.traffic.bound
+        found: Floats = communication_cost(self.column("uploads"), bound, p.server_link_cost, p.agent_link_cost)
+        return found
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        s, agents = self.state, self.params.num_agents
-        return {
-            "regret": lambda: regret(s), "regret_per_agent": lambda: regret(s) / agents,
-            "local_regret": lambda: model.local_regret(s), "reward": lambda: s.sums.sum((1, 2)).astype(np.float64),
-            "cost": lambda: self.cost(s)[1], "cost_bound": lambda: self.cost_bound(s),
-            "transmissions": lambda: self.cost(s)[0], "rounds": lambda: s.rounds,
-            "active_arms": lambda: self.playing(s).sum(-1), "identified": lambda: model.identified(s),
-            "wrong_option": lambda: model.wrong_option(s),
+        told = ("regret", "local_regret", "cost", "transmissions", "rounds", "active_arms")
+        return {name: lambda name=name: self.told()[name] for name in told} | {
+            "regret_per_agent": lambda: self.told()["regret"] / self.params.num_agents,
+            "reward": lambda: self.column("sums").sum((1, 2)).astype(np.float64),
+            "cost_bound": self.cost_bound, "identified": lambda: model.identified(self.state),
+            "wrong_option": lambda: model.wrong_option(self.state),
         }  # fmt: skip
 
     def outcome(self) -> dict[str, Array]:
@@ -451,7 +339,9 @@ class FederatedBandit(Population[State]):
         `wrong_option` is 1 if the arm with the most of these pulls is not a best one; `active_arms` is the number of arms that are still
         played.
         """
-        values = {name: value() for name, value in self.measures().items()} | self.transmissions(self.state)
+        told = self.told()
+        kinds = {kind: told[kind] for kind in ("upload", "broadcast", "neighbour", *KINDS)}
+        values = {name: value() for name, value in self.measures().items()} | kinds
         return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
     describe, draw = drawing.describe, drawing.draw

@@ -506,7 +506,12 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         until, live, rule = min(until, p.horizon), ~self.done, forms["agent"]
         self.remember()
         sums = reply_sums(p.num_agents, *law) if p.asks == "all" and law != (1.0, 0.0) else None
-        behaviour = Behaviour(rule.weights, float(rule.threshold), float(rule.explore), *map(bool, rule.adopts))
+        behaviour = Behaviour(
+            np.ascontiguousarray(rule.weights, np.float64),
+            float(rule.threshold),
+            float(rule.explore),
+            *map(bool, rule.adopts),
+        )
         before = {name: self.column(name).copy() for name in ("sent", "answered")}
         ticks = p.num_agents * p.rate * float(np.maximum(until - self.column("time"), 0).mean())
         self.apply(play, live, ManyTicks(self._constants, behaviour, reply_noise(law, sums), float(until)), ticks)

@@ -188,7 +188,7 @@ class EpochElimination(Policy):
             array[fresh] = 0
         self._active[fresh] = True
         if self.rounds is not None:
-            gap = smallest_gap(self._view.truth.state.quality) if self.gap is None else np.full(len(fresh), self.gap)
+            gap = smallest_gap(self._view.truth.state.gap) if self.gap is None else np.full(len(fresh), self.gap)
             self._gap = np.where(fresh, gap[:, None], self._gap)
         self._begin_epoch(fresh)
 

@@ -10,7 +10,7 @@ from taciturn.auditing import parse_mechanism
 from taciturn.bench.papers.li2022.settings import topology
 from taciturn.bench.results import Cell, Result
 from taciturn.bench.statistics import Floats
-from taciturn.envs.federated_bandit.model import State, gaps
+from taciturn.envs.federated_bandit.model import State
 from taciturn.policies import CentralisedOracle
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
@@ -53,4 +53,4 @@ def run(cell: Cell, points: int) -> Result:
 def regret_waiting(state: State) -> Floats:
     """Regret per agent incurred while waiting for communication rounds to end, [B]: from pulls that enter no message."""
     pulls = (state.used_counts - state.weight).mean(1)
-    return np.asarray((pulls * gaps(state.quality)).sum(-1))
+    return np.asarray((pulls * state.gap).sum(-1))

@@ -1,0 +1,280 @@
+"""One federation, slot by slot, as `taciturn.envs.core.replicas.Replicas` says: pulls, uploads and rounds."""
+
+from typing import Any, NamedTuple
+
+from taciturn.envs.core.compiled import private
+from taciturn.envs.core.counter_streams import binomial, uniform
+from taciturn.envs.core.qualities import QualityLaw, fill_rows
+from taciturn.envs.federated_bandit.model import (
+    average,
+    communication_cost,
+    fill_gaps,
+    find_active,
+    historical_mean,
+    local_regret,
+    regret,
+    renewed,
+)
+from taciturn.validation import Ints
+
+__all__ = [
+    "KINDS", "PARTICIPATION", "SOURCES", "Constants", "begin", "communicate", "end_slot", "listen", "note_active", "observe", "pull_arms",
+    "pull_plan", "say", "slot", "tell",
+]  # fmt: skip
+
+
+class Constants(NamedTuple):
+    """What the functions of a federation know as `params`."""
+
+    num_agents: int
+    num_arms: int
+    horizon: int
+    law: QualityLaw
+    server_price: float
+    link_price: float
+    graph: bool  # whether agents share means over links: the topology is a graph or components
+    receivers: int  # of the server's broadcasts
+    delay: int
+    slots: int  # of a round's protocols
+    sent: Ints  # [4, slots + 1]: messages by all agents in the first 0, 1, ... slots, by kind as in `KINDS`
+    by_agent: Ints  # [slots + 1, M]: by each agent
+    coverage: Ints  # [slots + 1, M]: the number of agents whose means each agent holds
+    sinks: Ints  # [Q]: agents that upload to the server
+    group: Ints  # [M]: agents whose means have the weight of one component; all the same: they weigh by size
+    plain: bool  # whether nothing stands on the channel
+
+
+# The sources of random numbers.
+SOURCES = ("qualities", "rewards", "participation")
+QUALITY, REWARDS, PARTICIPATION = range(len(SOURCES))
+KINDS = ("adv", "req", "data", "sac")  # of messages in a round
+
+
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Draw the means of the arms."""
+    fill_rows(arrays.quality, params.law, rng, QUALITY)
+    fill_gaps(arrays)
+    find_active(state, arrays)
+
+
+def mean_of(arrays: Any, agent: int, arm: int) -> float:
+    """The mean of an arm, which may be another one for each agent."""
+    return arrays.quality[agent if len(arrays.quality) > 1 else 0, arm]
+
+
+def earn(state: Any, arrays: Any, agent: int, arm: int, pulls: int, rewards: int) -> None:
+    """Note `pulls` of an arm and the sum of their rewards; while a round is under way they enter no mean."""
+    arrays.counts[agent, arm] += pulls
+    arrays.sums[agent, arm] += rewards
+    arrays.pulled[arm] += pulls
+    if state.phase_left > 0:
+        arrays.used_counts[agent, arm] += pulls
+        arrays.used_sums[agent, arm] += rewards
+
+
+def pull(state: Any, arrays: Any, agent: int, arm: int, rng: Any) -> None:
+    """An agent pulls an arm once."""
+    drawn = uniform(rng, REWARDS)
+    reward = 1 if private(agent, drawn < mean_of(arrays, agent, arm)) else 0
+    earn(state, arrays, agent, arm, 1, reward)
+    arrays.earned[agent] = reward
+
+
+def pull_arms(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Every agent pulls its one of `arms`."""
+    for i in range(params.num_agents):
+        pull(state, arrays, i, arrays.arms[i], rng)
+
+
+def pull_plan(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Every agent pulls each arm as often as `plan` says: a sum of n Bernoulli(mu) rewards is Binomial(n, mu)."""
+    for k in range(params.num_arms):
+        for i in range(params.num_agents):
+            pulls = arrays.plan[i, k]
+            if pulls > 0:
+                mean = private(i, mean_of(arrays, i, k))
+                earn(state, arrays, i, k, pulls, binomial(pulls, mean, rng, REWARDS))
+
+
+def may_upload(state: Any, arrays: Any, agent: int) -> bool:
+    """Whether an agent can upload now."""
+    return state.phase_left == 0 and not arrays.uploaded[agent]
+
+
+def slot(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """A slot: every agent pulls an arm, and those that upload say what they have learned."""
+    for i in range(params.num_agents):
+        pull(state, arrays, i, actions[i] % params.num_arms, rng)
+        arrays.asks[i] = actions[i] >= params.num_arms and may_upload(state, arrays, i)
+    state.time += 1
+    state.slots = 1
+    say(state, arrays, params, rng)
+
+
+def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
+    """What an agent has to say of an arm: (mean of its pulls since its last upload, number of pulls in each message).
+
+    Agents report the arms that any of them has pulled since the last round, which are the active ones. After m missed rounds, an
+    agent's pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
+    """
+    pulls = arrays.counts[agent, arm] - arrays.used_counts[agent, arm]
+    if pulls == 0 or arrays.pulled[arm] == arrays.counts_at_round[arm]:
+        return 0.0, 0.0
+    rewards = arrays.sums[agent, arm] - arrays.used_sums[agent, arm]
+    return rewards / pulls, pulls / (arrays.missed_rounds[agent] + 1)
+
+
+def say(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """The agents that upload say the means of their pulls since their last upload (Algorithm 1, lines 8-11).
+
+    Where something stands on the channel, `FederatedBandit.between` sends what is said here: late messages are of agents that need not say
+    anything now.
+    """
+    some = False
+    for i in range(params.num_agents):
+        some = some or arrays.asks[i]
+    if not some:
+        return
+    for i in range(params.num_agents):
+        parts = arrays.missed_rounds[i] + 1 if arrays.asks[i] else 0
+        if params.plain:
+            arrays.sent_messages[i] += parts
+        for k in range(params.num_arms):
+            if parts > 0 or not params.plain:
+                mean, pulls = message(arrays, i, k)
+                if not params.plain:
+                    arrays.mean[i, k], arrays.share[i, k] = mean, pulls
+                elif pulls > 0.0:
+                    for _ in range(parts):
+                        learn(arrays, i, k, mean, pulls)
+
+
+def learn(arrays: Any, agent: int, arm: int, mean: float, pulls: float) -> None:
+    """A mean of `pulls` > 0 rewards enters the history of what an agent has said."""
+    before, weight = arrays.private[agent, arm], arrays.weight[agent, arm]
+    arrays.private[agent, arm] = historical_mean(before, weight, mean, pulls)
+    arrays.weight[agent, arm] = weight + pulls
+    arrays.reported[agent, arm] = True
+
+
+def listen(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """What was received of a message of each agent enters its history."""
+    for i in range(params.num_agents):
+        if arrays.delivered[i]:
+            for k in range(params.num_arms):
+                if arrays.share[i, k] > 0.0:
+                    learn(arrays, i, k, arrays.heard[i, k], arrays.share[i, k])
+
+
+def elapsed(state: Any, params: Any) -> int:
+    """Slots of the protocols played so far in the round under way; 0 if there is none."""
+    return params.slots - state.phase_left if state.phase_left > 0 else 0
+
+
+def file_uploads(arrays: Any, params: Any) -> tuple[int, bool]:
+    """Note who has uploaded: (the number of agents that do so now, whether all have)."""
+    number, everyone = 0, True
+    for i in range(params.num_agents):
+        if arrays.asks[i]:
+            number += 1
+            arrays.uploaded[i], arrays.missed_rounds[i] = True, 0
+            for k in range(params.num_arms):
+                arrays.used_counts[i, k], arrays.used_sums[i, k] = arrays.counts[i, k], arrays.sums[i, k]
+        everyone = everyone and arrays.uploaded[i]
+    return number, everyone
+
+
+def communicate(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """What follows from the uploads at the end of `slots` slots, which do not extend beyond the end of a round under way.
+
+    The cost of links is taken from what agents have earned.
+    """
+    before, under_way = elapsed(state, params), state.phase_left > 0
+    if under_way:
+        state.phase_left -= state.slots
+    ends = under_way and state.phase_left == 0
+    number, everyone = file_uploads(arrays, params)
+    if number > 0 and (everyone or not params.graph):
+        under_way, state.phase_left = True, params.delay
+        ends = params.delay == 0
+    if not params.graph:
+        state.uploads += number
+        for i in range(params.num_agents):
+            arrays.earned[i] -= params.server_price * arrays.asks[i]
+    if params.slots > 0 and under_way:
+        after = params.slots if ends else elapsed(state, params)
+        for i in range(params.num_agents):
+            arrays.earned[i] -= params.link_price * (params.by_agent[after, i] - params.by_agent[before, i])
+    if ends:
+        end_round(state, arrays, params)
+        state.uploads += len(params.sinks)
+        for q in range(len(params.sinks)):
+            arrays.earned[params.sinks[q]] -= params.server_price
+
+
+def end_round(state: Any, arrays: Any, params: Any) -> None:
+    """All agents learn the average over those that uploaded."""
+    state.rounds += 1
+    state.round_time = state.time
+    for k in range(params.num_arms):
+        mean, number = average(arrays.private, arrays.reported, k, params.group)
+        if number > 0:
+            arrays.broadcast[k], arrays.last_round[k] = mean, state.rounds
+        arrays.counts_at_round[k] = arrays.pulled[k]
+        for i in range(params.num_agents):
+            arrays.reported[i, k] = False
+    for i in range(params.num_agents):
+        arrays.missed_rounds[i] += not arrays.uploaded[i]
+        arrays.uploaded[i] = False
+
+
+def note_active(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """`find_active`, after many slots."""
+    find_active(state, arrays)
+
+
+def end_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Pay each agent what it has earned; (terminated, truncated)."""
+    communicate(state, arrays, params, rng)
+    find_active(state, arrays)
+    for i in range(params.num_agents):
+        reward[i] = arrays.earned[i]
+    return False, state.time >= params.horizon
+
+
+def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    arms = params.num_arms
+    for k in range(arms):
+        counts = arrays.counts[agent, k]
+        out[k] = counts
+        out[arms + k] = arrays.sums[agent, k] / counts if counts > 0 else 0.0
+        out[2 * arms + k] = arrays.private[agent, k]
+        out[3 * arms + k] = arrays.broadcast[k]
+        out[4 * arms + k] = renewed(state, arrays, k)
+    out[5 * arms] = state.time
+    out[5 * arms + 1] = params.horizon - state.time
+    out[5 * arms + 2] = state.rounds
+    out[5 * arms + 3] = state.phase_left
+    held = params.coverage[elapsed(state, params), agent] / params.num_agents
+    out[5 * arms + 4] = held if state.phase_left > 0 else 1.0
+
+
+def sent_between(state: Any, params: Any, kind: int) -> int:
+    """Messages of a kind between agents in all rounds so far."""
+    return state.rounds * params.sent[kind, params.slots] + params.sent[kind, elapsed(state, params)]
+
+
+def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    info.regret, info.local_regret = regret(arrays), local_regret(arrays)
+    info.upload, info.broadcast, info.neighbour = state.uploads, state.rounds * params.receivers, state.neighbour
+    info.adv, info.req = sent_between(state, params, 0), sent_between(state, params, 1)
+    info.data, info.sac = sent_between(state, params, 2), sent_between(state, params, 3)
+    links = info.neighbour + info.adv + info.req + info.data + info.sac
+    info.transmissions = state.uploads + links
+    info.cost = communication_cost(state.uploads, links, params.server_price, params.link_price)
+    info.rounds = state.rounds
+    info.phase = 1 if state.phase_left > 0 else 0
+    info.active_arms = 0
+    for k in range(params.num_arms):
+        info.active_arms += arrays.active[k]
+        info.last_round[k] = arrays.last_round[k]

@@ -42,7 +42,7 @@ class Replicas(Population[S]):
       `actions` has a row for each agent that acts.
     - `heard(state, arrays, params, rng, reward)` plays what follows, and returns (terminated, truncated).
     - `observe_one(state, arrays, params, agent, out)` fills `out` float32[D]; the core clips it to its bounds.
-    - `tell(state, arrays, params, info)` sets the entries of `info`, which begins as `empty_info` says.
+    - `tell(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says.
 
     `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng` goes to
     `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps the type of its field.
@@ -119,6 +119,10 @@ class Replicas(Population[S]):
     def between(self, live: Array) -> None:
         """What happens between the two halves of a turn, as to messages, in the replicas `live` bool[B]; by default nothing."""
 
+    def told_arrays(self) -> Info:
+        """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the fields of the state of these names."""
+        return {key: self.column(key).copy() for key, value in self.empty_info().items() if not self._is_number(value)}
+
     def remember(self) -> None:
         """What is kept of the state before a turn, for pictures; by default nothing."""
 
@@ -138,6 +142,10 @@ class Replicas(Population[S]):
         return {name: np.zeros((), kinds[name]).item() for name in self.tells}
 
     # What is written once.
+
+    @staticmethod
+    def _is_number(value: Any) -> bool:
+        return not isinstance(value, Mapping) and np.ndim(value) == 0
 
     def column(self, name: str) -> Array:
         """A field of the state of all replicas, [B, ...], to be read and written."""
@@ -186,10 +194,10 @@ class Replicas(Population[S]):
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
         self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
-        empty = {key: np.asarray(value) for key, value in self.empty_info().items() if not isinstance(value, Mapping)}
-        kinds = [(key, value.dtype, value.shape) for key, value in empty.items()]
+        empty = {key: value for key, value in self.empty_info().items() if self._is_number(value)}
+        kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
-        self._told_arrays = any(value.ndim for value in empty.values())
+        self._tells_arrays = len(empty) < len(self.empty_info())
         turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
         self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # who plays each turn, and the next one
         self._columns, agents = {}, 0
@@ -432,8 +440,6 @@ class Replicas(Population[S]):
         shape, who = self._full_sight if everyone else self._sight
         reward, over, told = self._filled
         seen = np.empty(shape, np.float32)
-        if self._told_arrays:
-            told = np.empty(1, told.dtype)
         what = SAY | HEAR | LOOK | TELL
         if self._splits:
             for channel in self.channels.values():
@@ -454,6 +460,8 @@ class Replicas(Population[S]):
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
         info: Info = dict(zip(self._keys, told.item(), strict=True))
+        if self._tells_arrays:
+            info.update((key, values[0]) for key, values in self.told_arrays().items())
         if self.channels and self.plain:
             self._add_spent(info)
         elif self.channels:
@@ -506,7 +514,9 @@ class Replicas(Population[S]):
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""
         told = self._run(TELL, self._everywhere)[2]
-        info: Info = {key: told[key].copy() for key in told.dtype.names or ()}
+        info: Info = {key: told[key].copy() for key in self._keys}
+        if self._tells_arrays:
+            info |= self.told_arrays()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
 
 

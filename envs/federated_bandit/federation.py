@@ -277,4 +277,3 @@ def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.active_arms = 0
     for k in range(params.num_arms):
         info.active_arms += arrays.active[k]
-        info.last_round[k] = arrays.last_round[k]

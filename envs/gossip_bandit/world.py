@@ -372,8 +372,6 @@ def regret(arrays: Any) -> float:
 
 def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.time, info.all_zero, info.regret = state.time, state.all_zero, regret(arrays)
-    for k in range(len(arrays.holders)):
-        info.popularity[k] = arrays.holders[k] / params.num_agents
     if state.most_requests > 0:
         info.epsilon_per_requester = state.most_requests * params.epsilon
     if state.pulled:
@@ -484,6 +482,9 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         self.history.record(
             lambda: self.column("time").copy(), lambda: popularity(self.column("holders"), self.params.num_agents)
         )
+
+    def told_arrays(self) -> dict[str, Any]:
+        return {"popularity": popularity(self.column("holders"), self.params.num_agents)}
 
     def empty_info(self) -> dict[str, Any]:
         events = dict.fromkeys(("option", "signal", "consensus", "departure"), -1)

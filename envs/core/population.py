@@ -464,6 +464,11 @@ class Population(ABC, Generic[S]):
         Returns:
             (observation, info), as `step` gives them; in this info only what was spent has a meaning.
         """
+        begun = self._restart(seed, options, where)
+        return self.observe(), self._tell({}, begun)()
+
+    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
+        """`reset` without what it returns; returns the replicas that begin, bool[B]."""
         # Everything that can be refused is checked before anything changes.
         if seed is not None:
             integer("seed", seed, at_least=0)
@@ -507,7 +512,7 @@ class Population(ABC, Generic[S]):
             self.terminated = self.terminated & ~where
             self.truncated = self.truncated & ~where
         self._begin_state(where)
-        return self.observe(), self._tell({}, np.ones(self.num_envs, np.bool_) if where is None else where.copy())()
+        return np.ones(self.num_envs, np.bool_) if where is None else where.copy()
 
     def _begin_state(self, where: Array | None) -> None:
         """Draw the initial state of the replicas `where` bool[B]; None: of all."""

@@ -179,10 +179,8 @@ class SocialPopulation(Population[S]):
         """(p, q): the probabilities that a bit of a message is read as 1 if it is 1 and if it is 0."""
         return reply_law(self.channels["preference"])
 
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        begun = super().reset(seed=seed, options=options, where=where)
+    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
+        begun = super()._restart(seed, options, where)
         if where is None:
             self.history = PopularityHistory()
         return begun

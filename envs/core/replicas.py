@@ -121,7 +121,7 @@ class Replicas(Population[S]):
 
     def told_arrays(self) -> Info:
         """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the fields of the state of these names."""
-        return {key: self.column(key).copy() for key, value in self.empty_info().items() if not self._is_number(value)}
+        return {key: self.column(key).copy() for key in self._no_arrays}
 
     def remember(self) -> None:
         """What is kept of the state before a turn, for pictures; by default nothing."""
@@ -197,7 +197,7 @@ class Replicas(Population[S]):
         empty = {key: value for key, value in self.empty_info().items() if self._is_number(value)}
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
-        self._tells_arrays = len(empty) < len(self.empty_info())
+        self._no_arrays = {key: value for key, value in self.empty_info().items() if key not in empty}
         turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
         self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # who plays each turn, and the next one
         self._columns, agents = {}, 0
@@ -326,10 +326,10 @@ class Replicas(Population[S]):
             self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas)
             self._drawn_from = streams
         self._played += int(where.sum()) * self._effort
-        some = slice(None) if where.all() else where  # much faster than a mask
+        some: Any = ... if where.all() else where  # much faster than a mask
         self._rows[some] = np.zeros((), self._rows.dtype)
-        for name, array in self._single.items():
-            self.column(name)[some] = array
+        for array, single in zip(self._arrays, self._single.values(), strict=True):
+            array[some] = single
         self._run(BEGIN, where, len(self._order) - 1)
         self._moved()
         self.begun(where)
@@ -418,6 +418,14 @@ class Replicas(Population[S]):
             self._full_sight = (1, role.num_agents, role.layout.size), self._nobody
             self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
 
+    def reset_one(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Array, Info]:
+        """`reset` where `quick` says so: (observations [r, D] of the agents that act, the info in plain numbers and arrays)."""
+        self._restart(seed, options, None)
+        info: Info = dict(zip(self._keys, self._none.item(), strict=True))
+        info.update((key, np.array(value)) for key, value in self._no_arrays.items())
+        info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
+        return self._run(LOOK, self._everywhere)[0][0], info
+
     def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
         """`step` where `quick` says so: without what arrays of replicas need.
 
@@ -460,7 +468,7 @@ class Replicas(Population[S]):
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
         info: Info = dict(zip(self._keys, told.item(), strict=True))
-        if self._tells_arrays:
+        if self._no_arrays:
             info.update((key, values[0]) for key, values in self.told_arrays().items())
         if self.channels and self.plain:
             self._add_spent(info)
@@ -515,7 +523,7 @@ class Replicas(Population[S]):
         """The info of the state as it is now, [B] each."""
         told = self._run(TELL, self._everywhere)[2]
         info: Info = {key: told[key].copy() for key in self._keys}
-        if self._tells_arrays:
+        if self._no_arrays:
             info |= self.told_arrays()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
 

@@ -88,23 +88,24 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         self.observation_space, self.action_space = role.layout.space(), role.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
-        observation, info = self.population.reset(seed=seed, options=options)
+        if isinstance(self.population, Replicas) and self.population.quick:
+            observation, told = self.population.reset_one(seed, options)
+        else:
+            first, info = self.population.reset(seed=seed, options=options)
+            observation, told = first[0], _one(info)
         super().reset(seed=seed)  # only now, since what is refused changes nothing
         self._renderer.update()
-        return observation[0, 0], self._told(info)
+        return observation[0], told | self._mask()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         if isinstance(self.population, Replicas) and self.population.quick:
             observation, earned, terminated, truncated, info = self.population.step_one([action])
             self._renderer.update()
-            mask = self.population.action_mask(self.role)
-            if mask is not None:
-                info["action_mask"] = mask[0, 0]
-            return observation[0], earned[0], terminated, truncated, info
+            return observation[0], earned[0], terminated, truncated, info | self._mask()
         step = self.population.step(array_of("action", action)[None, None])
         self._renderer.update()
         reward, terminated, truncated = step.reward[0, 0], step.terminated[0], step.truncated[0]
-        return step.observation[0, 0], float(reward), bool(terminated), bool(truncated), self._told(step.info)
+        return step.observation[0, 0], float(reward), bool(terminated), bool(truncated), _one(step.info) | self._mask()
 
     @property
     def action_masks(self) -> Callable[[], Array]:
@@ -117,10 +118,9 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
             raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
         return lambda: effective_actions(self.population, self.role)[0]
 
-    def _told(self, info: Info) -> Info:
+    def _mask(self) -> Info:
         mask = self.population.action_mask(self.role)
-        own: Info = {} if mask is None else {"action_mask": mask[0, 0].astype(np.int8)}
-        return _one(info) | own
+        return {} if mask is None else {"action_mask": mask[0, 0].astype(np.int8)}
 
 
 class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.spaces import Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from taciturn.envs.core import compiled, counter_streams
 from taciturn.envs.core.channel import ChannelConfig
@@ -539,16 +539,19 @@ def _fits(space: Any) -> Callable[[Any], bool]:
         low, high = int(space.start), int(space.start + space.n)
         return lambda action: type(action) is np.int64 and low <= int(action) < high
     if isinstance(space, MultiDiscrete):
-        whole, ranges = space.dtype, list(zip(space.start.tolist(), space.nvec.tolist(), strict=True))
-        shape = space.shape
+        bounds = [(int(low), int(low + size - 1)) for low, size in zip(space.start, space.nvec, strict=True)]
+    elif isinstance(space, Box) and len(space.shape) == 1:
+        bounds = list(zip(space.low.tolist(), space.high.tolist(), strict=True))
+    else:
+        return lambda action: False
+    kind, shape = space.dtype, space.shape
 
-        def fits(action: Any) -> bool:
-            if type(action) is not np.ndarray or action.dtype is not whole or action.shape != shape:
-                return False
-            return all(0 <= x - low < size for x, (low, size) in zip(action.tolist(), ranges, strict=True))
+    def fits(action: Any) -> bool:
+        if type(action) is not np.ndarray or action.dtype is not kind or action.shape != shape:
+            return False
+        return all(low <= x <= high for x, (low, high) in zip(action.tolist(), bounds, strict=True))
 
-        return fits
-    return lambda action: False
+    return fits
 
 
 def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Iterator[tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 - A step of a single agent beside CartPole-v1's, by `gymnasium.make` and in Stable-Baselines3's DummyVecEnv.
 - Steps of 3, 10 and 1,000 agents in PettingZoo's Parallel and AEC forms, beside an environment that does nothing: it has the same spaces
-  and agents, and returns fresh observations of zeros, rewards, flags and empty infos. Of 3 agents also beside mpe2's simple_spread.
+  and agents, and returns fresh observations, all alike, rewards, flags and empty infos. Of 3 agents also beside mpe2's simple_spread.
 - A step of gossip as arrays, one run of 1,000,000 agents beside one of 1,000.
 
 Infos are plain dicts, made at every step. Worlds that compile do so before the clock starts. Actions are drawn beforehand, and a run that
@@ -75,11 +75,11 @@ class NothingParallel(pettingzoo.ParallelEnv[str, Any, Any]):  # type: ignore[mi
 
     def reset(self, seed: int | None = None, options: Any = None) -> Any:
         self.agents = list(self.possible_agents)
-        return dict(zip(self.agents, np.zeros(self.shape, np.float32), strict=True)), {a: {} for a in self.agents}
+        return dict(zip(self.agents, np.full(self.shape, 0.5, np.float32), strict=True)), {a: {} for a in self.agents}
 
     def step(self, actions: Any) -> Any:
         agents = self.agents
-        seen = dict(zip(agents, np.zeros(self.shape, np.float32), strict=True))
+        seen = dict(zip(agents, np.full(self.shape, 0.5, np.float32), strict=True))
         flags = dict.fromkeys(agents, False)
         return seen, dict.fromkeys(agents, 0.0), flags, flags.copy(), {agent: {} for agent in agents}
 
@@ -107,7 +107,7 @@ class NothingAEC(pettingzoo.AECEnv[str, Any, Any]):  # type: ignore[misc] # Pett
         self.agent_selection = self.agents[0]
 
     def observe(self, agent: str) -> Any:
-        return np.zeros(self.spaces[agent][0].shape, np.float32)
+        return np.full(self.spaces[agent][0].shape, 0.5, np.float32)
 
     def step(self, action: Any) -> None:
         self._cumulative_rewards[self.agent_selection] = 0.0

@@ -629,7 +629,7 @@ def test_the_channel_says_what_it_carries() -> None:
 def test_a_mechanism_for_other_messages_is_refused() -> None:
     env = world()
     for mechanism in (taciturn.wrappers.BitwiseRandomizedResponse(1.0), taciturn.wrappers.TreeAggregation(1.0, 8)):
-        with pytest.raises(ValueError, match="channel 'means' carries means, which need additive noise"):
+        with pytest.raises(ValueError, match="mechanism on channel 'means' must add fresh noise to numbers"):
             Privatize(env, channel="means", mechanism=mechanism).reset(seed=0)
     with pytest.raises(ValueError, match="SingleAgent prescribes no mechanism"):
         taciturn.simulate(env, SingleAgent(), seed=0, privacy="paper")

@@ -102,7 +102,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, World
+from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
 from taciturn.envs.core.qualities import QualityLaw
@@ -223,14 +223,7 @@ class FederatedBandit(Replicas[State]):
         observer: Any = "public" if self.params.components else "server"
         senders: Any = {"sender": "agent", "num_senders": self.params.num_agents}
         senders["agents_decide"] = self.agents_decide
-        return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, **senders),)
-
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        law = config.mechanism
-        if law is not None and (law.stateful or law.kind not in ("none", "laplace", "gaussian")):
-            raise ValueError(
-                f"channel {channel!r} carries means, which need additive noise without memory, not {law!r}"
-            )
+        return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, additive=True, **senders),)
 
     def public(self) -> dict[str, Any]:
         """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a graph send vectors."""

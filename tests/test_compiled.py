@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from taciturn.envs import federated_bandit_v0, round_stopping_v0
-from taciturn.envs.core import NotCompiled, compiled
+from taciturn.envs.core import NotCompiled, compiled, replicas
 from taciturn.envs.round_stopping.world import WAIT, RoundStopping
 from taciturn.wrappers import Laplace, Privatize
 
@@ -78,6 +78,20 @@ def test_without_numba_worlds_say_once_that_they_are_slow(monkeypatch: pytest.Mo
         population.reset(seed=0)
     np.testing.assert_equal(vars(waited(population, 40)), vars(waited(expected, 40)))
     assert not is_compiled(population)
+
+
+@pytest.mark.parametrize(("asked", "found"), [("3", 3), ("0", None), ("many", None), ("", None)])
+def test_the_environment_says_how_many_threads(asked: str, found: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TACITURN_THREADS", asked)
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: None)
+    replicas.num_threads.cache_clear()
+    try:
+        assert replicas.num_threads() == (found or len(os.sched_getaffinity(0)))
+        replicas.num_threads.cache_clear()
+        monkeypatch.setattr("multiprocessing.parent_process", lambda: "a pool")
+        assert replicas.num_threads() == (found or 1), "processes of a pool share the cores"
+    finally:
+        replicas.num_threads.cache_clear()
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])

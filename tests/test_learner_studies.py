@@ -279,7 +279,8 @@ def test_wrong_options_by_hand() -> None:
     """Gossip and social world: only who has more holders than every best option is wrong, ties and nobody are not."""
     gossip = gossip_bandit_v0.population(4, num_agents=6, qualities=(0.1, 0.9, 0.5))
     gossip.reset(seed=0)
-    gossip._state = replace(gossip.state, holders=np.array([[3, 2, 1], [0, 3, 3], [1, 5, 0], [0, 0, 1]]))
+    gossip.column("holders")[:] = [[3, 2, 1], [0, 3, 3], [1, 5, 0], [0, 0, 1]]
+    gossip._moved()
     assert gossip.measure("wrong_option").tolist() == [True, False, False, True]
     assert gossip.metrics()["wrong_option"].tolist() == [1, 0, 0, 1]
     social = social_bandit_v0.population(4, num_agents=5, qualities=(0.9, 0.9, 0.5))

@@ -124,19 +124,19 @@ def test_a_training_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
 def test_what_was_seen_is_kept_for_the_rest_of_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics of observations, and the buffer of transitions; what is seen next has other seeds."""
     real, seeds = training.evaluated, []
-    reset = round_stopping_v0._population.reset
+    restart = round_stopping_v0._population._restart
 
     def stops(*given: Any) -> None:
         real(*given)
         raise KeyboardInterrupt
 
-    def listening(self: Any, **given: Any) -> Any:
+    def listening(self: Any, seed: Any, *given: Any) -> Any:
         if self.purpose == "training":
-            seeds.append(given.get("seed"))
-        return reset(self, **given)
+            seeds.append(seed)
+        return restart(self, seed, *given)
 
     monkeypatch.setattr(training, "evaluated", stops)
-    monkeypatch.setattr(round_stopping_v0._population, "reset", listening)
+    monkeypatch.setattr(round_stopping_v0._population, "_restart", listening)
     kinds: dict[str, dict[str, Any]] = {
         "PPO": {**ROLLOUT["settings"], "normalize": True}, "DQN": {"learning_starts": 10, "buffer_size": 1000},
     }  # fmt: skip
@@ -174,13 +174,13 @@ def test_training_evaluation_and_play_draw_apart(tmp_path: Path, monkeypatch: py
 
 def test_privacy_holds_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = set()
-    real = gossip_bandit_v0._population.transition
+    real = gossip_bandit_v0._population.between
 
-    def transition(self: Any, *given: Any) -> Any:
+    def between(self: Any, live: Any) -> None:
         seen.add((self.purpose, repr(self.channels["preference"].config.mechanism)))
-        return real(self, *given)
+        real(self, live)
 
-    monkeypatch.setattr(gossip_bandit_v0._population, "transition", transition)
+    monkeypatch.setattr(gossip_bandit_v0._population, "between", between)
     mechanism = BitwiseRandomizedResponse(2.0)
     train(
         "gossip_bandit", steps=64, out=tmp_path / "agent", params={"num_agents": 4, "horizon": 2.0}, num_envs=2, evaluations=1,

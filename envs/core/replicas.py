@@ -161,8 +161,10 @@ class Replicas(Population[S]):
         return self._seen_state
 
     def acting(self, role: str) -> Array | None:
+        if not self.acts:
+            return None
         self._begun()
-        return self.column(self.acts).copy() if self.acts else None
+        return self.column(self.acts).copy()
 
     @property
     def some_act(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import fields
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -55,6 +55,11 @@ def _sole_role(population: Population[Any], view: str) -> str:
     return next(iter(population.roles))
 
 
+def _plays_quickly(population: Population[Any]) -> TypeGuard[Replicas[Any]]:
+    """Whether `step_one` serves views of several agents, who then have nothing told to them that is not told to all."""
+    return isinstance(population, Replicas) and population.quick and len(population.roles) == 1
+
+
 class _OneReplica:
     """Common part of the views of one replica."""
 
@@ -94,7 +99,7 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         return observation[0, 0], self._told(info)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
-        if isinstance(self.population, Replicas) and self.population.quick:
+        if self.population.quick:
             observation, earned, terminated, truncated, info = self.population.step_one([action])
             self._renderer.update()
             mask = self.population.action_mask(self.role)
@@ -302,7 +307,7 @@ class _Agents(_OneReplica):
         by_role = {key: values for key, values in info.items() if isinstance(values, Mapping)}
         acting = {role: population.acting(role) for role in self._of}
         masks = {role: population.action_mask(role) for role in self._of}
-        plain = isinstance(population, Replicas) and population.quick and "_messages" not in info
+        plain = _plays_quickly(population) and "_messages" not in info
         self._noted = info if plain else _one(info), by_role, population.turn, acting, masks
 
     def _told(self, role: str, some: slice) -> list[Info]:
@@ -403,7 +408,7 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         self._check_begun("step()")
         if not self.agents:
             raise gymnasium.error.ResetNeeded(f"every agent of {population.name} is done: call reset() before step()")
-        if isinstance(population, Replicas) and population.quick:
+        if _plays_quickly(population):
             return self._step_of_one(population, actions)
         taken = self._taken(actions)
         step, rewards = self._play({role: taken[role] for role in population.turn})
@@ -530,7 +535,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         for agent, action in zip(self._order, self._collected, strict=True):
             by_role.setdefault(self._place[agent][0], []).append(action)
         population = self.population
-        if isinstance(population, Replicas) and population.quick:
+        if _plays_quickly(population):
             ((role, taken),) = by_role.items()
             acting = population.acting(role)
             seen, earned, terminated, truncated, info = population.step_one(taken)

@@ -425,10 +425,12 @@ class Elicitation(ByHand):
 
     def begin(self, seed: int | None) -> None:
         self.population.reset(seed=seed)
-        state, streams = self.population.state, Streams(seed)
+        state = self.population.state
         self.theta, self.desired = state.theta[0].tolist(), float(state.desired[0])
         self.belief = dict(zip(self.individuals, state.belief[0], strict=True))
-        self.data, self.luck, self.ties, self.peers = (streams[name] for name in ("data", "reports", "ties", "peers"))
+        self.data, self.luck, self.ties, self.peers = (
+            luck(seed, name) for name in ("data", "reports", "ties", "peers")
+        )
         self.counts, self.past = [0] * len(self.theta), [0] * len(self.theta)
         self.paid, self.degenerate = 0.0, False
         scale = np.float32(2 * self.cost * self.desired)  # actions are in single precision
@@ -465,28 +467,23 @@ class Elicitation(ByHand):
     def play(self, actions: dict[str, Any]) -> dict[str, float]:
         values, joined, reports = len(self.theta), [], {}
         steps = np.cumsum(self.theta)[:-1].tolist()
-        held = {agent: sum(luck >= step for step in steps) for agent, luck in self.drawn(self.data)}
-        kept = dict(self.drawn(self.luck))
-        uniform = dict(
-            zip(self.individuals, self.luck.integers(0, values, len(self.individuals)).tolist(), strict=True)
-        )
         for agent in self.individuals:
-            budget = float(actions[agent][0])
+            budget, drawn = float(actions[agent][0]), self.data.random()
+            held = sum(drawn >= step for step in steps)
             if budget >= 0:
                 joined.append(agent)
-                keeps = kept[agent] < budget / (budget + values)
-                reports[agent] = held[agent] if keeps else uniform[agent]
+                keeps = self.luck.random() < budget / (budget + values)
+                reports[agent] = held if keeps else int(self.luck.random() * values)
         counts = [0] * values
         for report in reports.values():
             counts[report] += 1
         prizes, chances = self.judge(counts)
         rewards = dict.fromkeys(self.possible_agents, 0.0)
-        luck = dict(self.drawn(self.peers)) if min(chances) < 1 else {}
         self.paid = 0.0
         shortfall = self.desired * (len(self.individuals) - len(joined))
         for agent in joined:
             budget, report = float(actions[agent][0]), reports[agent]
-            payment = prizes[report] if not luck or luck[agent] < chances[report] else 0.0
+            payment = prizes[report] if chances[report] >= 1 or self.peers.random() < chances[report] else 0.0
             self.paid += payment
             shortfall += max(self.desired - budget, 0)
             rewards[agent] = payment - self.cost * budget**2
@@ -499,14 +496,11 @@ class Elicitation(ByHand):
             self.announce(max(target, float(np.float32(0.01))), scale, min(int(rule), 4), min(int(value), values - 1))
         return rewards
 
-    def drawn(self, stream: np.random.Generator) -> list[tuple[str, float]]:
-        return list(zip(self.individuals, stream.random(len(self.individuals)).tolist(), strict=True))
-
     def judge(self, counts: list[int]) -> tuple[list[float], list[float]]:
         """What each report is paid, and with which chance."""
         total, values, most = sum(counts), len(counts), max(counts)
-        luck = self.ties.random(values).tolist()
-        winner = max((k for k in range(values) if counts[k] == most), key=luck.__getitem__)
+        first = [k for k in range(values) if counts[k] == most]
+        winner = first[int(self.ties.random() * len(first))] if len(first) > 1 else first[0]
         excess = values * most - total
         won = self.scale * (values + self.target) * self.target * total / excess if excess > 0 else 0.0
         self.degenerate = self.rule == 0 and excess <= 0

@@ -3,6 +3,7 @@
 import itertools
 import math
 import warnings
+from copy import deepcopy
 from dataclasses import fields, replace
 from decimal import Decimal, localcontext
 from typing import Any
@@ -18,7 +19,8 @@ from scipy import stats
 import taciturn
 from taciturn.envs import elicitation_v0
 from taciturn.envs.core import Array, ChannelConfig
-from taciturn.envs.elicitation import world as elicitation
+from taciturn.envs.core.counter_streams import sources_of
+from taciturn.envs.elicitation import campaign as replica
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.game import Announcement, best_epsilon, best_of_ratio, wins
 from taciturn.envs.elicitation.payments import RULES, cheapest_epsilon, informativeness, winning_report
@@ -42,7 +44,7 @@ from taciturn.policies import (
     Wintall,
 )
 from taciturn.registry import platform_side
-from taciturn.wrappers import Budget, Faulty, KaryRandomizedResponse, LossyChannel, Privatize, UnaryEncoding
+from taciturn.wrappers import Budget, Byzantine, Faulty, KaryRandomizedResponse, LossyChannel, Privatize, UnaryEncoding
 
 THETA = (0.4, 0.3, 0.2, 0.1)
 FIXED: dict[str, Any] = {"theta": THETA, "target": 1.0}
@@ -123,8 +125,14 @@ def test_reports_follow_their_table(kind: int) -> None:
     """Chi-square over reports at three budgets at once; false alarm 1e-4 in all. eps in place of eps + 1 would be found."""
     reporting, draws = reportings(3)[kind], 30_000
     budgets, values = np.repeat([0.0, 0.7, 4.0], draws), np.tile([0, 1, 2], draws)
-    reports = reporting.sample(values, budgets, np.random.default_rng(5))
-    by_table = TableReport(reporting.table, reporting.slope).sample(values, budgets, np.random.default_rng(6))
+    rng, m = sources_of(5, "", ("reports",), np.arange(1))[0], reporting.num_values
+
+    def drawn(value: int, budget: float) -> int:
+        if isinstance(reporting, BitwiseReport):
+            return replica.unary_report(value, budget, m, reporting.variant == "symmetric", rng, 0)
+        return replica.k_ary_report(value, budget, m, rng, 0)
+
+    reports = np.array([drawn(*case) for case in zip(values.tolist(), budgets.tolist(), strict=True)])
 
     def p_value(reports: Array, shift: float) -> float:
         least = 1.0
@@ -134,9 +142,43 @@ def test_reports_follow_their_table(kind: int) -> None:
             least = min(least, fits(counts, law))
         return least
 
-    for drawn in (reports, by_table):
-        assert p_value(drawn, 0.0) > FALSE_ALARM / 9
+    assert p_value(reports, 0.0) > FALSE_ALARM / 9
     assert p_value(reports, 0.3) < 1e-9
+
+
+@pytest.mark.parametrize("shape", [0.05, 0.7, 1.0, 3.0, 400.0])
+def test_gamma_variates(shape: float) -> None:
+    """Kolmogorov-Smirnov over 20,000 draws; false alarm 1e-4 in all five. One percent more of the shape would be found at 400."""
+    rng = sources_of(1, "", ("beliefs",), np.arange(1))[0]
+    drawn = [replica.gamma(shape, rng, 0) for _ in range(20_000)]
+    assert stats.kstest(drawn, stats.gamma(shape).cdf).pvalue > FALSE_ALARM / 5
+    assert stats.kstest(drawn, stats.gamma(shape + (0.1 if shape < 100 else 0.01) * shape).cdf).pvalue < 1e-6
+
+
+def test_beliefs_and_theta_follow_dirichlet_laws() -> None:
+    """Each entry is a beta variate, and entries have the covariance of the law; Kolmogorov-Smirnov, false alarm 1e-4 in all.
+
+    A concentration that is off by a tenth would be found; and where no number holds any mass, the mean is what remains.
+    """
+    replicas, concentration = 4_000, 3.0
+    population = market(replicas, num_individuals=1, theta=4, belief_concentration=INF)
+    population.reset(seed=3)
+    theta = population.state.theta
+    np.testing.assert_allclose(theta.sum(1), 1.0)
+    p_values = [stats.kstest(theta[:, k], stats.beta(1, 3).cdf).pvalue for k in range(4)]
+    np.testing.assert_array_equal(population.state.belief[:, 0], theta)
+    population = market(replicas, num_individuals=1, belief_concentration=concentration)
+    population.reset(seed=4)
+    belief = population.state.belief[:, 0]
+    for k, share in enumerate(THETA):
+        p_values.append(stats.kstest(belief[:, k], stats.beta(3 * share, 3 * (1 - share)).cdf).pvalue)
+    both = belief[:, 0] + belief[:, 1]
+    p_values.append(stats.kstest(both, stats.beta(3 * 0.7, 3 * 0.3).cdf).pvalue)
+    assert min(p_values) > FALSE_ALARM / 9
+    assert stats.kstest(both, stats.beta(3.6 * 0.7, 3.6 * 0.3).cdf).pvalue < 1e-4
+    population = market(2, num_individuals=3, belief_concentration=1e-300)
+    population.reset(seed=5)
+    np.testing.assert_allclose(population.state.belief, np.broadcast_to(THETA, (2, 3, 4)))
 
 
 # Closed forms.
@@ -477,11 +519,23 @@ def test_equation_2_22(count: int, total: int, m: int, e: float, g: float) -> No
         assert paid == 0
 
 
+def judge_all(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    replica.judge_k_ary(state, arrays, params, rng)
+    replica.fill_prizes(state, arrays, params)
+
+
+def judged(population: Any, counts: Array) -> tuple[Array, ...]:
+    """(prize [B, x], chance [B, x], winner, tie, degenerate) of tallies [B, x] under k-ary response."""
+    population.column("counts")[...] = counts
+    population.apply(judge_all, np.ones(len(counts), np.bool_), population.constants(), 1)
+    return tuple(population.column(name) for name in ("prize", "chance", "winner", "tie", "degenerate"))
+
+
 def test_a_degenerate_tally() -> None:
     population = market(2, num_individuals=4, theta=(0.5, 0.5), rules=("wintall",))
     population.reset(seed=0)
     population.step({"platform": population.default_action("platform")})
-    prize, chance, winner, tie, degenerate = population.judge(population.state, np.array([[2, 2], [3, 1]]))
+    prize, chance, winner, tie, degenerate = judged(population, np.array([[2, 2], [3, 1]]))
     assert degenerate.tolist() == [True, False]
     assert tie.tolist() == [True, False]
     assert winner[1] == 0
@@ -493,10 +547,11 @@ def test_a_degenerate_tally() -> None:
 
 def test_ties_are_broken_uniformly() -> None:
     """Binomial test of the first of two tied winners; false alarm 1e-4. First-index ties would be found."""
-    winner, tie = elicitation.draw_winner(np.tile([5, 2, 5], (4_000, 1)), np.random.default_rng(0))
-    assert tie.all()
-    assert set(winner.tolist()) == {0, 2}
-    assert stats.binomtest(int((winner == 0).sum()), 4_000).pvalue > FALSE_ALARM
+    rng = sources_of(0, "", ("ties",), np.arange(1))[0]
+    won, tied = zip(*(replica.draw_winner(np.array([5, 2, 5]), rng, 0) for _ in range(4_000)), strict=True)
+    assert all(tied)
+    assert set(won) == {0, 2}
+    assert stats.binomtest(won.count(0), 4_000).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -530,7 +585,7 @@ def test_the_serum_divides_by_past_shares() -> None:
     seen = population.step({"platform": action}).observation["individual"]
     reference = (counts + 1) / (counts + 1).sum()
     np.testing.assert_allclose(layout.unpack(seen)["reference"][0, 0], reference, rtol=1e-6)
-    prize, chance, *_ = population.judge(population.state, counts[None])
+    prize, chance, *_ = judged(population, counts[None])
     np.testing.assert_allclose(prize[0], 0.5 / (4 * reference))
     np.testing.assert_allclose(chance[0], np.maximum(counts - 1, 0) / 49)
 
@@ -539,7 +594,11 @@ def test_the_serum_divides_by_past_shares() -> None:
 
 
 def seen_by(population: Elicitation, state: Any) -> dict[str, Array]:
-    return {role: population.observe_role(state, role) for role in population.roles}
+    """What all would observe in another state."""
+    other = deepcopy(population)
+    for one in fields(state):
+        other.column(one.name)[...] = getattr(state, one.name)
+    return {role: other.observe_role(other.state, role) for role in population.roles}
 
 
 @pytest.mark.parametrize("show", [False, True])
@@ -625,6 +684,7 @@ def test_who_stays_away_spends_nothing() -> None:
     info = population.step({"individual": np.array([[[-0.5], [3.0]]], np.float32)}).info
     np.testing.assert_allclose(population.ledger.total(0.0, "agent", "basic"), [[0, math.log(4)]])
     assert info["levels"]["individual"].tolist() == [[0, pytest.approx(math.log(4))]]
+    assert info["payment"] == info["total_payment"] > 0
     assert info["messages"].tolist() == [1]
     assert population.channels["report"].messages().tolist() == [[0, 1]]
 
@@ -656,6 +716,16 @@ def test_no_other_mechanism_and_any_fault() -> None:
     received = lossy.state.past.sum()
     assert 500 < received < 700
     assert run.metrics["total_payment"][0] == pytest.approx(0.5 * received)
+
+
+@pytest.mark.parametrize("reporting", REPORTING)
+def test_lies_that_no_individual_could_tell_do_not_count(reporting: str) -> None:
+    """Half of ten individuals report what is no value; nobody else's report is lost, and nothing is paid for theirs."""
+    population = market(3, num_individuals=10, theta=(0.5, 0.3, 0.2), reporting=reporting, horizon=2)
+    lying = Faulty(population, "report", Byzantine(0.5, "constant", bounds=(0, 10**6)))
+    taciturn.simulate(lying, {"platform": FlatRate(0.5), "individual": Truthful()}, seed=0)
+    assert lying.state.counts.sum(1).tolist() == [5, 5, 5]
+    np.testing.assert_allclose(lying.state.paid, 2.5)
 
 
 def test_all_at_once_is_as_one_by_one() -> None:
@@ -972,6 +1042,32 @@ def test_elicitation_task() -> None:
     assert free.roles["platform"].action_space == gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     with pytest.raises(ValueError, match="unknown policy 'Nobody'"):
         platform_side(individuals="Nobody")
+
+
+@pytest.mark.parametrize("individuals", ["BestResponse", "Random", "Hedge"])
+def test_the_task_is_the_same_run_as_arrays(individuals: str) -> None:
+    """The single environment, whose steps go another way, gives what the only replica of arrays does, to the bit."""
+    params: dict[str, Any] = {"individuals": individuals, "num_individuals": 7, "horizon": 3, "cost_spread": 0.3}
+    env, arrays = gymnasium.make("taciturn/Elicitation-v0", **params), platform_side(1, **params)
+    for seed in (0, 1):
+        seen, told = env.reset(seed=seed)
+        expected, info = arrays.reset(seed=seed)
+        for share in (-0.9, 0.1, -0.5, None):
+            np.testing.assert_array_equal(seen, expected[0, 0])
+            np.testing.assert_equal(
+                told, {key: value[0] for key, value in info.items() if key[0] != "_" and not isinstance(value, dict)}
+            )
+            if share is None:
+                break
+            seen, reward, *over, told = env.step(np.array([share], np.float32))
+            step = arrays.step(np.array([[[share]]], np.float32))
+            expected, info = step.observation, step.info
+            assert [reward, *over] == [step.reward[0, 0], step.terminated[0], step.truncated[0]]
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.array([0.0], np.float32))
+    env.reset(seed=2)
+    with pytest.raises(ValueError, match="of role 'platform' must lie in"):
+        env.unwrapped.step(np.array([2.0], np.float32))
 
 
 def test_paying_the_marginal_cost_is_worth_it() -> None:

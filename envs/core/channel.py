@@ -306,8 +306,11 @@ class Channel:
         mechanism = self.config.mechanism
         if mechanism is None:
             if self.chosen and self.ledger is not None:
-                senders = self._admit(senders, x.shape[:2], self._levels)
-                self.ledger.charge_levels(self.name, np.where(senders, self._levels, 0.0), kind=self.chosen)
+                levels = self._levels
+                if senders is not None or self.config.budget is not None or not self.live.all():
+                    senders = self._admit(senders, x.shape[:2], levels)
+                    levels = np.where(senders, levels, 0.0)
+                self.ledger.charge_levels(self.name, levels, kind=self.chosen)
             self._count(senders, x.shape[:2])
             return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
         if mechanism.norm == 1 and norm == 2 and sensitivity is not None:

@@ -47,6 +47,10 @@ def _of_the_world(*arguments: Any) -> Any:
 own = begin = said = heard = observe = tell = one = _of_the_world
 
 
+def begins_not(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """What stands for the beginning of a run in the loop of a turn after which none begins."""
+
+
 def private(agent: int, drawn: Any) -> Any:
     """What an agent privately observes: here, what was drawn.
 

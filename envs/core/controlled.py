@@ -12,8 +12,9 @@ from taciturn.envs.core.channel import ChannelConfig
 from taciturn.envs.core.info import Info, latest, overlaid
 from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
 from taciturn.envs.core.public import PublicView
+from taciturn.envs.core.replicas import FEW, fits_in
 from taciturn.envs.core.roles import Role
-from taciturn.validation import Array, choice, integer
+from taciturn.validation import Array, array_of, choice, integer
 
 __all__ = ["Controlled", "Played", "Seat"]
 
@@ -91,8 +92,14 @@ class Played(Population[Any]):
         """Take over the state of the inner population."""
         inner = self.inner
         self._state, self.terminated, self.truncated, self.ledger = (
-            inner.state, inner.terminated, inner.truncated, inner.ledger,
+            inner._begun(), inner.terminated, inner.truncated, inner.ledger,
         )  # fmt: skip
+
+    @property
+    def state(self) -> Any:
+        """The inner population's."""
+        self._begun()
+        return self.inner.state
 
     initial, transition, observe_role = map(_asked, ("initial", "transition", "observe_role"))
     acting, action_mask, stream, clock = map(_asked, ("acting", "action_mask", "stream", "clock"))
@@ -110,6 +117,7 @@ class Controlled(Played):
     """
 
     name = "controlled"
+    _fits: Callable[[Any], bool] | None = None  # whether an action lies in the space
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
         if role not in population.roles or set(others) != set(population.roles) - {role}:
@@ -117,6 +125,9 @@ class Controlled(Played):
                 f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
             )
         super().__init__(population, role, others)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_fits": None}
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
@@ -128,6 +139,8 @@ class Controlled(Played):
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin(self.others)
+            # A subclass may step in a way of its own.
+            self.quick = inner.quick and type(self).step is Controlled.step
         _, steps = self._follow()
         return self.observe(), _together(steps, info)
 
@@ -155,17 +168,50 @@ class Controlled(Played):
         step = self._rollout.play({self.role: self.inner_action(chosen)})
         more, steps = self._follow()
         told = partial(_together, [step, *steps])
-        return Step(self.observe(), step.reward[self.role] + more, self.terminated, self.truncated, told)
+        reward = self.own_reward(step.reward[self.role] + more)
+        return Step(self.observe(), reward, self.terminated, self.truncated, told)
+
+    def step_one(self, actions: Any, everyone: bool = True) -> tuple[Array, list[float], bool, bool, Info]:
+        """See `Population`; all agents of the role observe."""
+        self._running()
+        if self._fits is None:
+            self._fits = fits_in(self.roles[self.role].action_space)
+        if self.rows(self.role) == len(actions) <= FEW and all(map(self._fits, actions)):
+            chosen = np.array([actions])
+        else:
+            chosen = self.roles[self.role].check(array_of("action", actions)[None], (1, self.rows(self.role)))
+        self._told: Info = {}
+        step = self._rollout.play({self.role: self.inner_action(chosen)}, self._step_inner)
+        more, steps = self._follow(self._step_inner)
+        seen = (steps[-1] if steps else step).observation
+        own = seen[self.role] if self.role in seen else self.observe()
+        reward = self.own_reward(step.reward[self.role] + more)
+        return own[0], reward[0].tolist(), bool(self.terminated[0]), bool(self.truncated[0]), self._told
+
+    def _step_inner(self, actions: Mapping[str, Array]) -> Step:
+        """A step of the inner population by `step_one`; what it tells is added to `_told`."""
+        inner: Any = self.inner
+        ((_, rows),) = actions.items()
+        seen, _, _, _, info = inner.step_one(rows[0])
+        unknown = inner.no_meaning() if self._told else ()
+        self._told |= {key: value for key, value in info.items() if key not in unknown}
+        rewards = inner.column("reward").copy()
+        by_role = {role: rewards[:, columns] for role, columns in inner._columns.items()}
+        return Step({inner.turn[0]: seen[None]}, by_role, inner.terminated, inner.truncated, info)
+
+    def own_reward(self, reward: Array) -> Array:
+        """What the role earns here, for what it earns in the inner population, [B, rows]."""
+        return reward
 
     def inner_action(self, action: Array) -> Array:
         """What the role does in the inner population for an action here, [B, rows, ...] each."""
         return action
 
-    def _follow(self) -> tuple[Any, list[Step]]:
+    def _follow(self, step_by: Callable[[Any], Step] | None = None) -> tuple[Any, list[Step]]:
         """Play the other roles until it is this role's turn again; return this role's summed reward, and their steps."""
         inner, reward, steps = self.inner, 0.0, []
         while self.role not in inner.turn and not inner.done.all():
-            step = self._rollout.play()
+            step = self._rollout.play(step_by=step_by)
             reward += step.reward.get(self.role, 0.0)
             steps.append(step)
         self._keep_up()

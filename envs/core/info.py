@@ -7,7 +7,7 @@ import numpy as np
 
 from taciturn.validation import Array
 
-__all__ = ["Info", "Told", "latest", "masked", "overlaid", "picked"]
+__all__ = ["Info", "Told", "copied", "latest", "masked", "overlaid", "picked"]
 
 Info = dict[str, Any]
 Told = Info | Callable[[], Info]  # the second where it takes time to compute, and may never be asked for
@@ -27,6 +27,13 @@ def latest(first: Info, then: Info) -> Info:
     """What two steps in a row tell together: of each key the later value that has a meaning."""
     told: Info = {key: picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
     return told | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in told}
+
+
+def copied(values: Any) -> Any:
+    """Values of an info, [B, ...] or by role, as arrays of their own."""
+    if isinstance(values, Mapping):
+        return {role: copied(own) for role, own in values.items()}
+    return values.copy()
 
 
 def picked(where: Array, yes: Any, no: Any) -> Any:

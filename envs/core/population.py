@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
-from taciturn.envs.core.info import Info, Told, picked
+from taciturn.envs.core.info import Info, Told, copied, picked
 from taciturn.envs.core.public import Fast, Passing, PublicView, fast_form, has_public_schedule
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
@@ -159,6 +159,7 @@ class Population(ABC, Generic[S]):
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
+        self.quick = False  # whether `step_one` plays a turn
         self._state: S | None = None
         self._nothing: Info | None = None
         self._sent: list[int] | None = None
@@ -402,12 +403,12 @@ class Population(ABC, Generic[S]):
         told: Info = {}
         masks: Info = {}
         for key, none in nothing.items():
-            if key not in info and not isinstance(none, Mapping):
-                told[key], masks[f"_{key}"] = none.copy(), nobody.copy()
+            if key not in info:
+                told[key], masks[f"_{key}"] = copied(none), nobody.copy()
                 continue
-            own = info.get(f"_{key}", live) if key in info else nobody
+            own = info.get(f"_{key}", live)
             mask = own if own is live else own & live
-            told[key] = info[key] if mask is live and all_live else picked(mask, info.get(key, none), none)
+            told[key] = info[key] if mask is live and all_live else picked(mask, info[key], none)
             masks[f"_{key}"] = mask
         told |= {name: value.copy() for name, value in spent.items()}
         return told | masks | dict.fromkeys((f"_{key}" for key in spent), live)
@@ -596,12 +597,16 @@ class Population(ABC, Generic[S]):
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
         return Step(self.observe(), reward if only is None else reward[only], terminated, truncated, told)
 
+    def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
+        """`step` of the only replica, where `quick` says so (`taciturn.envs.core.Replicas`)."""
+        raise NotImplementedError
+
     def observe(self) -> Any:
         """Observations [B, rows, D] of the agents that act next, by role if the world has several roles."""
         if len(self.roles) == 1:
             (role,) = self.roles
-            return self.observe_role(self.state, role, self.acting(role))
-        return {role: self.observe_role(self.state, role, self.acting(role)) for role in self.turn}
+            return self.observe_role(self._begun(), role, self.acting(role))
+        return {role: self.observe_role(self._begun(), role, self.acting(role)) for role in self.turn}
 
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None, fast: bool = True) -> None:
         """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for `steps` steps.
@@ -726,8 +731,8 @@ class Rollout:
     def __repr__(self) -> str:
         return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
-    def play(self, given: Mapping[str, Array] | None = None) -> Step:
-        """Play one turn: policies act for their roles, and `given` holds the actions of the others."""
+    def play(self, given: Mapping[str, Array] | None = None, step_by: Callable[[Any], Step] | None = None) -> Step:
+        """Play one turn: policies act for their roles, and `given` holds the actions of the others; by `env.step`, or another way."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # What the last step returned, unless something else has happened since.
@@ -737,7 +742,7 @@ class Rollout:
         for role in turn:
             if role not in actions:
                 actions[role] = policies[role].act(seen[role], env.action_mask(role))
-        step = env.step(actions[turn[0]] if single else actions)
+        step = (step_by or env.step)(actions[turn[0]] if single else actions)
         self._shown = (env._state, step.observation)
         for role in turn:
             if role in policies:

@@ -74,9 +74,9 @@ class Replicas(Population[S]):
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
     compile: bool = True
     begin: Callable[..., None]
-    said: Any
-    heard: Any
-    observe_one: Any
+    said: ClassVar[Any]
+    heard: ClassVar[Any]
+    observe_one: ClassVar[Any]
     tell: Callable[..., None] | None = None
 
     def __init__(self, params: Any, num_envs: int = 1, first_replica: int = 0) -> None:
@@ -91,7 +91,6 @@ class Replicas(Population[S]):
         self._drawn_from: Any = None
         self._seen_state: Any = None
         self.plain, self._splits, self._remembers = True, False, False
-        self.quick = False  # whether `step_one` plays a turn
 
     # What a world writes.
 
@@ -216,8 +215,10 @@ class Replicas(Population[S]):
         looks = max(role.num_agents * role.layout.size for role in self.roles.values())
         numbers = sum(array.size for array in self._single.values()) + looks
         self._effort = max(1.0, numbers / NUMBERS_A_TURN)
-        rows = self._single[self.acts].size if self.acts else self.roles[turns[0]].num_agents
-        self._action = np.zeros((1, rows, *(spaces[turns[0]].shape)), spaces[turns[0]].dtype)
+        rows = {
+            name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()
+        }
+        self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
         self._loops = {}
 
     def _bind(self) -> None:
@@ -232,7 +233,9 @@ class Replicas(Population[S]):
         """The functions of a world by the names that `run` knows: who plays the turn says and hears, and who plays the next one looks."""
         now, then = self._order[turn]
         by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
-        found: dict[str, Any] = {"begin": self.begin, "own": compiled.own_arrays(self._arrays._fields)}
+        # A run begins as after the last turn; to compile that for each of them takes long.
+        begins = self.begin if turn == len(self._order) - 1 else compiled.begins_not
+        found: dict[str, Any] = {"begin": begins, "own": compiled.own_arrays(self._arrays._fields)}
         found["tell"] = self.tell or compiled.tell_of(self.tells)
         found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
         return tuple((found | self._watched()).items())
@@ -412,19 +415,19 @@ class Replicas(Population[S]):
         """Make ready what `step_one` and `observe` use, as a run begins."""
         self._splits = self.splits()
         self._remembers = type(self).remember is not Replicas.remember
-        self.quick = self.num_envs == len(self.roles) == 1
+        self.quick = self.num_envs == 1
         if self.quick:
-            (role,) = self.roles.values()
             acting = self.column(self.acts) if self.acts else self._nobody
-            self._sight = (1, acting.shape[1] or role.num_agents, role.layout.size), acting
-            self._full_sight = (1, role.num_agents, role.layout.size), self._nobody
+            seers = [self.roles[then] for _, then in self._order]
+            self._sight = [((1, acting.shape[1] or role.num_agents, role.layout.size), acting) for role in seers]
+            self._full_sight = [((1, role.num_agents, role.layout.size), self._nobody) for role in seers]
             self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
 
     def reset_one(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Array, Info]:
         """`reset` where `quick` says so: (observations [r, D] of the agents that act, the info in plain numbers and arrays)."""
         self._restart(seed, options, None)
         info: Info = dict(zip(self._keys, self._none.item(), strict=True))
-        info.update((key, np.array(value)) for key, value in self._no_arrays.items())
+        info.update((key, np.array(value)) for key, value in self._no_arrays.items() if not isinstance(value, Mapping))
         info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
         return self._run(LOOK, self._everywhere)[0][0], info
 
@@ -436,47 +439,57 @@ class Replicas(Population[S]):
             everyone: whether all agents observe, or only those that act next.
 
         Returns:
-            (observations [r, D], rewards [rows], terminated, truncated, the info in plain numbers and arrays).
+            (observations [r, D], rewards [agents], terminated, truncated, the info in plain numbers and arrays, without what is told by
+            agent).
         """
         if self.terminated[0] or self.truncated[0]:
             self._running()
-        ((name, role),) = self.roles.items()
-        self._accept(actions, role)
+        turn = self._turn
+        name, then = self._order[turn]
+        self._accept(actions, self.roles[name], turn)
         if self._telling() is not None:
             self._settle()
         if self._remembers:
             self.remember()
         self._played += self._effort
-        shape, who = self._full_sight if everyone else self._sight
+        shape, who = (self._full_sight if everyone else self._sight)[turn]
         reward, over, told = self._filled
         seen = np.empty(shape, np.float32)
         what = SAY | HEAR | LOOK | TELL
         if self._splits:
             for channel in self.channels.values():
                 channel.live = self._everywhere
-            self._run(SAY, self._everywhere, 0, self._action)
+            self._run(SAY, self._everywhere, turn, self._action[turn])
             self.between(self._everywhere)
             what = HEAR | LOOK | TELL
         arguments = (
-            what, self._everywhere, self._rows, self._arrays, self._action, self._constants, self._rngs, reward, over, who,
-            self._bounds[name], seen, self._none, told,
+            what, self._everywhere, self._rows, self._arrays, self._action[turn], self._constants, self._rngs, reward, over, who,
+            self._bounds[then], seen, self._none, told,
         )  # fmt: skip
         if self._waits:
-            self._looped(0, run, self._functions, arguments, self._effort)
+            self._looped(turn, run, self._functions, arguments, self._effort)
         else:
-            (self._loops.get(0) or self._prepared_loop(arguments))(*arguments)
+            (self._loops.get(turn) or self._prepared_loop(turn, arguments))(*arguments)
+        self._turn = (turn + 1) % len(self._order)
         self._state, self._seen_state = _moment(), None
         terminated, truncated = self._ended_one(over[0].tolist()) if self._splits else over[0].tolist()
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
         info: Info = dict(zip(self._keys, told.item(), strict=True))
         if self._no_arrays:
-            info.update((key, values[0]) for key, values in self.told_arrays().items())
+            info.update(self._arrays_of_one())
         if self.channels and self.plain:
             self._add_spent(info)
         elif self.channels:
             info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
         return seen[0], reward[0].tolist(), terminated, truncated, info
+
+    def _arrays_of_one(self) -> Iterator[tuple[str, Array]]:
+        """The entries of the only replica's info that are arrays, without those by agent."""
+        for key, values in self.told_arrays().items():
+            if not isinstance(values, Mapping):
+                told = key not in self.told_if or self._rows[self.told_if[key]][0]
+                yield key, values[0] if told else np.array(self._no_arrays[key])
 
     def _ended_one(self, over: list[bool]) -> list[bool]:
         """Whether the only run has ended, after all that happens in between and at the end of a run."""
@@ -485,27 +498,31 @@ class Replicas(Population[S]):
         stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
         return [over[0], over[1] or bool(stopped)]
 
-    def _prepared_loop(self, arguments: tuple[Any, ...]) -> Any:
-        self._loops[0] = made = self._made_loop(run, self._functions(), arguments)
+    def _prepared_loop(self, turn: int, arguments: tuple[Any, ...]) -> Any:
+        self._loops[turn] = made = self._made_loop(run, self._functions(turn), arguments)
         return made
 
-    @property
-    def accepts(self) -> Callable[[Any], bool]:
-        """A quick test whether an action of an agent is valid where `quick` says so; it may say no of some that are."""
-        if "accepts" not in self._loops:
-            (role,) = self.roles.values()
-            self._loops["accepts"] = _fits(role.action_space)
-        found: Callable[[Any], bool] = self._loops["accepts"]
+    def fits(self, role: Role) -> Callable[[Any], bool]:
+        """`fits_in` the space of a role's actions."""
+        if role.name not in self._loops:
+            self._loops[role.name] = fits_in(role.action_space)
+        found: Callable[[Any], bool] = self._loops[role.name]
         return found
 
-    def _accept(self, actions: Any, role: Role) -> None:
+    def _accept(self, actions: Any, role: Role, turn: int) -> None:
         """Check actions [rows, ...] of the only replica, and keep them for `run`."""
-        if len(actions) <= FEW and all(map(self.accepts, actions)):
+        kept = self._action[turn]
+        if len(actions) <= FEW and all(map(self.fits(role), actions)):
             for row, action in enumerate(actions):
-                self._action[0, row] = action
+                kept[0, row] = action
         else:
             name = "actions" if self._agents > 1 else "action"
-            self._action[...] = role.check(array_of(name, actions)[None], self._action.shape[:2], name)
+            kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
+
+    def no_meaning(self) -> set[str]:
+        """The keys that have no meaning in the info of the last turn of the only replica."""
+        held = {field: bool(self._rows[field][0]) for field in set(self.told_if.values())}
+        return {key for key, field in self.told_if.items() if not held[field]}
 
     def _add_spent(self, info: Info) -> None:
         """Add to the info of the only replica what was sent, on channels on which nothing stands."""
@@ -535,7 +552,7 @@ def _moment() -> Any:
     return object()
 
 
-def _fits(space: Any) -> Callable[[Any], bool]:
+def fits_in(space: Any) -> Callable[[Any], bool]:
     """A quick test whether an action lies in a space; it may say no of some that do."""
     if isinstance(space, Discrete):
         low, high = int(space.start), int(space.start + space.n)

@@ -105,13 +105,12 @@ class Role:
         if array.shape != wanted:
             raise ValueError(f"{name} of role {self.name!r} must have shape {wanted}, not {array.shape}")
         if isinstance(space, gymnasium.spaces.Box):
-            if array.dtype == space.dtype and ((space.low <= array) & (array <= space.high)).all():
-                return array
-            if not np.can_cast(array.dtype, space.dtype, "same_kind"):
-                raise ValueError(f"{name} of role {self.name!r} must be {space.dtype}, not {array.dtype}")
-            # In the space's own precision: 0.1 lies in a Box that begins at float32(0.1).
-            with np.errstate(over="ignore"):
-                array = array.astype(space.dtype, copy=False)
+            if array.dtype != space.dtype:
+                if not np.can_cast(array.dtype, space.dtype, "same_kind"):
+                    raise ValueError(f"{name} of role {self.name!r} must be {space.dtype}, not {array.dtype}")
+                # In the space's own precision: 0.1 lies in a Box that begins at float32(0.1).
+                with np.errstate(over="ignore"):
+                    array = array.astype(space.dtype)
             # Written so that NaN fails too.
             bad = ~((array >= space.low) & (array <= space.high))
         else:

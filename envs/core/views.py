@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import fields
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -55,6 +55,11 @@ def _sole_role(population: Population[Any], view: str) -> str:
     return next(iter(population.roles))
 
 
+def _plays_quickly(population: Population[Any]) -> TypeGuard[Replicas[Any]]:
+    """Whether `step_one` serves views of several agents, who then have nothing told to them that is not told to all."""
+    return isinstance(population, Replicas) and population.quick and len(population.roles) == 1
+
+
 class _OneReplica:
     """Common part of the views of one replica."""
 
@@ -98,7 +103,7 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         return observation[0], told | self._mask()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
-        if isinstance(self.population, Replicas) and self.population.quick:
+        if self.population.quick:
             observation, earned, terminated, truncated, info = self.population.step_one([action])
             self._renderer.update()
             return observation[0], earned[0], terminated, truncated, info | self._mask()
@@ -402,7 +407,7 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         self._check_begun("step()")
         if not self.agents:
             raise gymnasium.error.ResetNeeded(f"every agent of {population.name} is done: call reset() before step()")
-        if isinstance(population, Replicas) and population.quick:
+        if _plays_quickly(population):
             return self._step_of_one(population, actions)
         taken = self._taken(actions)
         step, rewards = self._play({role: taken[role] for role in population.turn})
@@ -525,7 +530,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
     def _checked(self, agent: str, action: Any) -> Any:
         """An action of an agent, in its space."""
         population, (role, _) = self.population, self._place[agent]
-        if isinstance(population, Replicas) and population.quick and population.accepts(action):
+        if _plays_quickly(population) and population.fits(population.roles[role])(action):
             return action
         return population.roles[role].check(array_of("action", action)[None, None], (1, 1), "action")[0, 0]
 
@@ -549,7 +554,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
 
     def _complete_turn(self) -> None:
         population = self.population
-        if isinstance(population, Replicas) and population.quick:
+        if _plays_quickly(population):
             self._complete_turn_of_one(population)
             return
         by_role: dict[str, list[Any]] = {}

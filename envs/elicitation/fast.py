@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Acts, Fast
+from taciturn.envs.elicitation import campaign
 from taciturn.validation import Floats
 
 __all__ = ["CommonBudget", "StandingAnnouncement", "play_tallies"]
@@ -27,32 +28,37 @@ def play_tallies(population: Any, forms: Mapping[str, Any], policies: Mapping[st
     """Play whole campaigns of an `Elicitation` by drawing tallies: multinomial, since all individuals have one budget."""
     platform, channel = policies["platform"], population.channels["report"]
     common, standing = forms["individual"].budget, isinstance(forms["platform"], StandingAnnouncement)
-    n, everyone = population.params.num_individuals, np.ones(population.num_envs, np.int64)
-    cost, action = population.state.factor.sum(1), None
-    while population.state.campaign[0] + 1 <= until and not population.done.all():
+    n, everywhere, constants = (
+        population.params.num_individuals,
+        np.ones(population.num_envs, np.bool_),
+        population.constants(),
+    )
+    column, factors, action = population.column, population.column("factor").sum(1), None
+    while column("campaign")[0] + 1 <= until and not population.done.all():
         if action is None or not standing:
-            observed = population.observe_role(population.state, "platform")
+            observed = population.observe_role(None, "platform")
             action = population.roles["platform"].check(platform.act(observed), (population.num_envs, 1))
-        state = population.announced(population.state, action[:, 0])
-        budget = np.asarray(common(state.target), np.float32).astype(np.float64)
-        counts = population.stream("tallies").multinomial(n, population.reporting.law(state.theta, budget))
-        prizes = population.judge(state, counts)
-        paid = counts if (prizes.chance == 1).all() else population.stream("peers").binomial(counts, prizes.chance)
-        level = np.log1p(budget)
-        totals = {
-            "paid": (paid * prizes.amount).sum(-1),
-            "cost": cost * population.cost(budget),
-            "shortfall": n * np.maximum(state.desired - budget, 0),
-            "levels": n * level,
-            "joined": n * everyone,
+        population.announce_all(action)
+        budget = np.asarray(common(column("target")), np.float32).astype(np.float64)
+        level, short = np.log1p(budget), np.maximum(column("desired") - budget, 0)
+        column("budget")[...], column("level")[...] = budget[:, None], level[:, None]
+        column("law")[...] = population.reporting.law(column("theta"), budget)
+        population.apply(campaign.draw_tally, everywhere, constants, 1)
+        if not constants.k_ary:
+            population.judge(everywhere)
+        sums = {
+            "paid": 0.0,
+            "cost": factors * population.cost(budget),
+            "shortfall": n * short,
+            "level": n * level,
+            "joined": n,
         }
-        answers = np.broadcast_to(budget[:, None], state.budget.shape)
-        population._state, reward, _ = population.settle(state, counts, prizes, totals, answers)
-        channel.record(everyone)
+        for kind, name in enumerate(campaign.TOTALS):
+            column("totals")[:, kind] = sums[name]
+        population.apply(campaign.pay_tally, everywhere, constants, 1)
+        channel.record(everywhere.astype(np.int64))
         if population.ledger is not None:
-            population.ledger.charge_levels(
-                channel.name, np.broadcast_to(level[:, None], answers.shape), kind=channel.chosen
-            )
-        population.truncated = population._state.campaign >= population.params.horizon
+            population.ledger.charge_levels(channel.name, column("level"), kind=channel.chosen)
+        population.truncated = column("campaign") >= population.params.horizon
         if not standing:
-            platform.update(observed, action, reward[:, None], population.done)
+            platform.update(observed, action, column("reward")[:, :1].copy(), population.done)

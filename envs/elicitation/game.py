@@ -190,6 +190,14 @@ def best_of_ratio(ratio: Floats, cost: Cost, m: int, at_most: float = math.inf) 
     )[of.reshape(ratio.shape)]
 
 
+def best_of_gain(
+    mean: Floats, gain: Floats, m: int, cost: Cost, factor: Floats, at_most: float
+) -> tuple[Floats, Floats]:
+    """The budget that maximises mean + eps / (eps + M) gain - factor g(eps), and that payoff, [...] each."""
+    best = best_of_ratio(np.maximum(gain, 0) / factor, cost, m, at_most)
+    return best, mean + best / (best + m) * gain - factor * cost(best)
+
+
 def best_epsilon(
     prizes: Floats, theta: Floats, cost: Cost, factor: ArrayLike = 1.0, *, at_most: float = math.inf,
     reporting: Reporting | None = None,
@@ -210,9 +218,7 @@ def best_epsilon(
     m, factor = theta.shape[-1], np.asarray(factor, np.float64)
     if isinstance(reporting, KaryReport):
         mean = prizes.mean(-1)
-        gain = (theta * prizes).sum(-1) - mean
-        best = best_of_ratio(np.maximum(gain, 0) / factor, cost, m, at_most)
-        return best, mean + best / (best + m) * gain - factor * cost(best)
+        return best_of_gain(mean, (theta * prizes).sum(-1) - mean, m, cost, factor, at_most)
 
     def payoff(at: Floats) -> Floats:
         earned = np.einsum("...gx,...x->...g", reporting.law(theta[..., None, :], at), prizes)

@@ -16,7 +16,7 @@ from taciturn.validation import Array, Floats, Ints, shown, vector
 __all__ = [
     "AGREEMENT", "MIN_TARGET", "RULES", "SERUM", "WINTALL", "Announcements", "cheapest_epsilon", "distribution", "estimator_error",
     "informativeness", "payment_lower_bound", "price", "rule_payments", "theorem_2_holds", "winner_payment", "winning_report",
-    "wintall_payment",
+    "wintall_amount", "wintall_payment",
 ]  # fmt: skip
 
 RULES = ("wintall", "flat_rate", "posted_price", "output_agreement", "peer_truth_serum")
@@ -129,19 +129,23 @@ def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | 
     return best, np.where(rises.any(-1), np.take_along_axis(slope, best[..., None], -1)[..., 0], 0.0)
 
 
+def wintall_amount(count: int, num_reports: int, num_values: int, epsilon: float, marginal_cost: float) -> float:
+    """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports [Jiang 2.22].
+
+    It is 0 for a degenerate tally, in which M count <= num_reports. (Equation 2.1 is the same.)
+    """
+    excess = num_values * count - num_reports
+    return marginal_cost * (num_values + epsilon) * epsilon * num_reports / excess if excess > 0 else 0.0
+
+
+_wintall = np.vectorize(wintall_amount, otypes=[np.float64])
+
+
 def wintall_payment(
     count: ArrayLike, num_reports: ArrayLike, num_values: int, epsilon: ArrayLike, marginal_cost: ArrayLike
 ) -> Floats:
-    """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports [Jiang 2.22].
-
-    It is 0 for a degenerate tally, in which M count <= num_reports. Arguments broadcast. (Equation 2.1 is the same.)
-    """
-    count, total = np.asarray(count, np.int64), np.asarray(num_reports, np.int64)
-    excess = num_values * count - total
-    e = np.asarray(epsilon, np.float64)
-    amount = np.asarray(marginal_cost, np.float64) * (num_values + e) * e * total
-    shape = np.broadcast_shapes(amount.shape, excess.shape)
-    return np.divide(amount, excess, out=np.zeros(shape), where=np.broadcast_to(excess > 0, shape))
+    """`wintall_amount` of arrays, which broadcast."""
+    return np.asarray(_wintall(count, num_reports, num_values, epsilon, marginal_cost))
 
 
 def winner_payment(marginal_cost: ArrayLike, slope: ArrayLike) -> Floats:
@@ -246,22 +250,3 @@ class Announcements:
         }  # fmt: skip
         action = np.stack([np.broadcast_to(np.asarray(fields[name], np.float64), num_envs) for name in self.layout], -1)
         return np.clip(action[:, None].astype(np.float32), self.space.low, self.space.high)
-
-    def decode(self, action: Array) -> dict[str, Array]:
-        """The `target`, `scale`, `rule` (position in `RULES`) and, if there is one, `value` of actions [B, D]; [B] each."""
-        fields: dict[str, Array] = dict(zip(self.layout, action.astype(np.float64).T, strict=True))
-        fields["target"] = np.maximum(fields["target"], np.float32(MIN_TARGET))
-        chosen = fields.get("rule", np.zeros(len(action))).astype(np.int64)
-        fields["rule"] = self.positions[np.minimum(chosen, len(self.rules) - 1)]
-        if "value" in fields:
-            fields["value"] = np.minimum(fields["value"].astype(np.int64), self.num_reports - 1)
-        return fields
-
-    def observed(self, target: Floats, scale: Floats, rule: Ints, value: Ints) -> dict[str, Array]:
-        """The fields of an observation that show an announcement, [B] each; `rule` is a position in `RULES`."""
-        fields: dict[str, Array] = {"target": target, "scale": scale}
-        if "rule" in self.layout:
-            place = np.zeros(len(RULES), np.int64)
-            place[self.positions] = np.arange(len(self.rules))
-            fields["rule"] = place[rule]
-        return fields | ({"value": value} if "value" in self.layout else {})

@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Array, Controlled, Role, Step
+from taciturn.envs.core import Acts, Array, Controlled, Role
 from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
@@ -38,21 +38,20 @@ class PlatformSide(Controlled):
         high: Any = population.roles["platform"].action_space
         self._high, self.fixed_target = high.high, fixed_target
         super().__init__(population, "platform", others)
+        self.inner: Elicitation
 
     def make_roles(self) -> tuple[Role, ...]:
         (role,) = super().make_roles()
         size = len(self._high) - self.fixed_target
         return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)),)
 
-    def step(self, actions: Any) -> Step:
-        step = super().step(actions)
-        reward = step.reward / self.params.num_individuals
-        return Step(step.observation, reward, step.terminated, step.truncated, lambda: step.info)
+    def own_reward(self, reward: Array) -> Array:
+        return np.asarray(reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
         share = (1 + action) / 2
         if self.fixed_target:
-            target = (self.inner.state.desired / self._high[0]).astype(np.float32)
+            target = (self.inner.column("desired") / self._high[0]).astype(np.float32)
             share = np.concatenate([target[:, None, None], share], -1)
         return share * self._high
 

@@ -8,16 +8,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.privacy.mechanisms import UnaryEncoding, k_ary_response
-from taciturn.validation import Bools, Floats, Ints, choice, integer
+from taciturn.privacy.mechanisms import UnaryEncoding
+from taciturn.validation import Bools, Floats, choice, integer
 
-__all__ = ["REPORTING", "BitwiseReport", "KaryReport", "Reporting", "TableReport", "make_reporting"]
+__all__ = [
+    "REPORTING", "BitwiseReport", "KaryReport", "Reporting", "TableReport", "bit_chances", "debiased_share", "make_reporting",
+]  # fmt: skip
 
 REPORTING = ("k_ary", "rappor", "oue")
+
+
+def debiased_share(share: Any, epsilon: Any, num_values: int) -> Any:
+    """((eps + M) f - 1) / eps, the estimate of an entry of theta from its share f under k-ary response."""
+    return ((epsilon + num_values) * share - 1.0) / epsilon
+
+
+def bit_chances(epsilon: Any, symmetric: bool) -> Any:
+    """The probabilities p and q of unary encodings: basic RAPPOR's if `symmetric`, otherwise OUE's."""
+    if symmetric:
+        root = np.sqrt(1.0 + epsilon)
+        return root / (root + 1.0), 1.0 / (root + 1.0)
+    return 0.5 + 0.0 * epsilon, 1.0 / (epsilon + 2.0)
 
 
 class Reporting(ABC):
@@ -48,12 +64,6 @@ class Reporting(ABC):
     def law_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """dP_X / d eps, [..., x], for theta [..., M] and budgets [...]."""
         return np.einsum("...xs,...s->...x", self.slope(epsilon), theta)
-
-    def sample(self, values: Ints, epsilon: Floats, rng: np.random.Generator) -> Ints:
-        """Reports int64[...] of `values` int[...] at budgets [...], by inversion of the distribution function."""
-        column = np.take_along_axis(self.table(epsilon), values[..., None, None], -1)[..., 0]
-        below = np.cumsum(column, -1) <= rng.random(values.shape)[..., None]
-        return np.minimum(below.sum(-1), self.num_reports - 1)
 
     def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
         """Unbiased estimate of theta, [..., M], from the shares of the reports [..., x] at budgets [...]; not clipped."""
@@ -109,13 +119,9 @@ class KaryReport(Reporting):
         e = np.asarray(epsilon, np.float64)[..., None]
         return (self.num_values * theta - 1) / (e + self.num_values) ** 2
 
-    def sample(self, values: Ints, epsilon: Floats, rng: np.random.Generator) -> Ints:
-        return k_ary_response(values, epsilon, self.num_values, rng)
-
     def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
         """((eps + M) f - 1) / eps."""
-        e = np.asarray(epsilon, np.float64)[..., None]
-        return ((e + self.num_values) * shares - 1) / e
+        return debiased_share(shares, np.asarray(epsilon, np.float64)[..., None], self.num_values)
 
 
 @dataclass(frozen=True)
@@ -147,10 +153,7 @@ class BitwiseReport(Reporting):
 
     def probabilities(self, epsilon: ArrayLike) -> tuple[Floats, Floats]:
         """p and q, [...] each, for budgets [...]."""
-        e = np.asarray(epsilon, np.float64)
-        if self.variant == "symmetric":
-            return np.sqrt(1 + e) / (np.sqrt(1 + e) + 1), 1 / (np.sqrt(1 + e) + 1)
-        return np.full(e.shape, 0.5), 1 / (e + 2)
+        return bit_chances(np.asarray(epsilon, np.float64), self.variant == "symmetric")
 
     def probability_slopes(self, epsilon: ArrayLike) -> tuple[Floats, Floats]:
         """dp / d eps and dq / d eps, [...] each."""
@@ -176,14 +179,6 @@ class BitwiseReport(Reporting):
         one = np.where(own, dp[..., None, None], dq[..., None, None])[..., None, :, :]
         relative = np.where(self.bits[:, None, :], one, -one) / factors
         return factors.prod(-1) * relative.sum(-1)
-
-    def sample(self, values: Ints, epsilon: Floats, rng: np.random.Generator) -> Ints:
-        p, q = self.probabilities(epsilon)
-        reports = np.zeros(values.shape, np.int64)
-        for k in range(self.num_values):
-            one = rng.random(values.shape) < np.where(values == k, p, q)
-            reports += one.astype(np.int64) << k
-        return reports
 
     def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
         """(share of bit k - q) / (p - q)."""

@@ -95,20 +95,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World, updated
-from taciturn.envs.core.qualities import repeated
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, World
+from taciturn.envs.core.compiled import SAY
+from taciturn.envs.core.qualities import QualityLaw
 from taciturn.envs.core.world import K, P, Q
-from taciturn.envs.elicitation import drawing, payments
+from taciturn.envs.elicitation import campaign, drawing, payments
+from taciturn.envs.elicitation.campaign import Constants
 from taciturn.envs.elicitation.costs import ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.fast import CommonBudget, play_tallies
 from taciturn.envs.elicitation.game import Announcement, expected_payment, exploitability
-from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, Announcements, distribution, payment_lower_bound
+from taciturn.envs.elicitation.payments import (
+    MIN_TARGET,
+    RULES,
+    Announcements,
+    distribution,
+    payment_lower_bound,
+    winner_payment,
+    winning_report,
+)  # fmt: skip
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
 from taciturn.validation import (
@@ -125,7 +135,7 @@ from taciturn.validation import (
     vector,
 )
 
-__all__ = ["Elicitation", "Params", "Prizes", "State", "elicitation_v0"]
+__all__ = ["Elicitation", "Params", "State", "elicitation_v0"]
 
 LARGE = 1e30  # fits into float32
 
@@ -201,60 +211,31 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    """B markets; x is the number of possible reports, M under k-ary response."""
+    """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary response."""
 
-    theta: Floats  # float64[B, M]
-    belief: Floats  # float64[B, N, M], or [B, 1, M] if everyone knows theta
-    factor: Floats  # float64[B, N]: multiplies the cost
-    desired: Floats  # float64[B]: the desired budget
-    target: Floats  # float64[B]: announced
-    scale: Floats  # float64[B]
-    rule: Ints  # int64[B]: position in RULES
-    value: Ints  # int64[B]: the report for which a price is posted
-    bound: Floats  # float64[B]: Theorem 1's, at the target
-    counts: Ints  # int64[B, x]: reports of the last campaign
-    past: Ints  # int64[B, x]: reports of all campaigns
-    paid: Floats  # float64[B]: total payment of the last campaign
-    degenerate: Bools  # bool[B]: last campaign
-    winner: Ints  # int64[B]: of the last campaign; -1: none
-    budget: Floats  # float64[B, N]: eps in the last campaign; -1: stayed away
-    reports: Ints  # int64[B, N]: of the last campaign; -1: none ([B, 0] unless they are shown)
-    campaign: Ints  # int64[B]: campaigns played
-    sums: Floats  # float64[B, len(SUMS)]: sums over the campaigns
-
-
-SUMS = ("payment", "payment_ratio", "error", "shortfall", "level", "participation", "utility", "degenerate", "paid")
-
-
-def draw_values(theta: Floats, size: int, rng: np.random.Generator) -> Ints:
-    """S_i ~ theta: int64[B, size] for theta [B, M]."""
-    uniform, steps = rng.random((len(theta), size)), np.cumsum(theta, axis=1)[:, :-1]
-    if steps.shape[1] > 12:
-        return np.stack([np.searchsorted(s, u, side="right") for s, u in zip(steps, uniform, strict=True)])
-    values = np.zeros(uniform.shape, np.int64)
-    for step in steps.T:
-        values += uniform >= step[:, None]
-    return values
+    theta: Floats  # [M]
+    belief: Floats  # [N, M], or [1, M] if everyone knows theta
+    factor: Floats  # [N]: multiplies the cost
+    desired: Floats  # the desired budget
+    target: Floats  # announced
+    scale: Floats
+    rule: Ints  # position in RULES
+    value: Ints  # the report for which a price is posted
+    bound: Floats  # Theorem 1's, at the target
+    counts: Ints  # [x]: reports of the last campaign
+    past: Ints  # [x]: reports of all campaigns
+    paid: Floats  # total payment of the last campaign
+    degenerate: Bools  # last campaign
+    winner: Ints  # of the last campaign; -1: none
+    tie: Bools  # whether it was drawn among several
+    budget: Floats  # [N]: eps in the last campaign; -1: stayed away
+    reports: Ints  # [N]: of the last campaign; -1: none ([0] unless they are shown)
+    campaign: Ints  # campaigns played
+    closed: Bools  # whether the last turn closed one
+    sums: Floats  # [len(SUMS)]: sums over the campaigns
 
 
-def draw_winner(counts: Ints, rng: np.random.Generator) -> tuple[Ints, Bools]:
-    """The most frequent report, ties broken uniformly, int64[B], and True where there was a tie, bool[B]; counts [B, x]."""
-    most = counts == counts.max(-1, keepdims=True)
-    tie = most.sum(-1) > 1
-    return np.argmax(most * (1.0 + rng.random(counts.shape)), -1), tie
-
-
-class Prizes(NamedTuple):
-    """The payments for the reports of a tally."""
-
-    amount: Floats  # float64[B, x]
-    chance: Floats  # float64[B, x]: probability that a report is paid
-    winner: Ints  # int64[B]; -1: none
-    tie: Bools  # bool[B]
-    degenerate: Bools  # bool[B]
-
-
-class Elicitation(Population[State]):
+class Elicitation(Replicas[State]):
     __doc__ = __doc__
     name = "elicitation"
     params: Params
@@ -264,11 +245,21 @@ class Elicitation(Population[State]):
     hidden_state = frozenset({"belief", "bound", "sums"})
     jumps: Mapping[str, type[Fast]] = {"individual": CommonBudget}
     turns = (("platform",), ("individual",))
+    state_type: ClassVar[Any] = State
+    sources = campaign.SOURCES
+    begin, tell = staticmethod(campaign.begin), staticmethod(campaign.tell)
+    said: ClassVar[Any] = {"platform": campaign.announce, "individual": campaign.report}
+    heard: ClassVar[Any] = {"platform": campaign.goes_on, "individual": campaign.pay}
+    observe_one: ClassVar[Any] = {"platform": campaign.observe_platform, "individual": campaign.observe_individual}
+    told_if: ClassVar[Mapping[str, str]] = dict.fromkeys((
+        "theta", "estimate", "error", "payment", "payment_ratio", "total_payment", "participation", "winner", "degenerate", "tie",
+        "data", "budgets", "levels", "payments", "costs",
+    ), "closed")  # fmt: skip
 
-    def __init__(self, params: Params, num_envs: int = 1) -> None:
+    def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.cost = as_cost(params.cost)
         self.reporting = make_reporting(params.reporting, params.num_values)
-        super().__init__(params, num_envs)
+        super().__init__(params, num_envs, first_replica)
 
     def make_roles(self) -> tuple[Role, ...]:
         p, m, x = self.params, self.params.num_values, self.reporting.num_reports
@@ -306,36 +297,95 @@ class Elicitation(Population[State]):
         """A given theta is permuted: who learns by heart which value is the most frequent gains nothing by it."""
         return replace(self.params, shuffle=True)
 
-    def initial(self) -> State:
-        p, b, n, m = self.params, self.num_envs, self.params.num_individuals, self.params.num_values
-        if isinstance(p.theta, int | np.integer):
-            theta = self.stream("theta").dirichlet(np.ones(m), b)
-        else:
-            given = distribution("theta", p.theta)[None]
-            theta = repeated(given, b, self.stream("theta") if p.shuffle else None)[:, 0]
-        belief = theta[:, None]
-        if p.belief_concentration != math.inf:
-            drawn = self.stream("beliefs").standard_gamma(p.belief_concentration * theta[:, None], (b, n, m))
-            mass = drawn.sum(-1, keepdims=True)
-            belief = drawn / np.where(mass > 0, mass, 1.0)
-            if not mass.all():
-                belief = np.where(mass > 0, belief, theta[:, None])
-        spread = self.stream("costs").uniform(1 - p.cost_spread, 1 + p.cost_spread, (b, n))
-        nothing, none = np.zeros(b), np.zeros(b, np.int64)
-        tally = np.zeros((b, self.reporting.num_reports), np.int64)
+    def constants(self) -> Constants:
+        p, drawn = self.params, isinstance(self.params.theta, int | np.integer)
+        given = np.zeros(p.num_values) if drawn else distribution("theta", p.theta)
+        rules = np.array([RULES.index(rule) for rule in p.rules])
+        places = np.zeros(len(RULES), np.int64)
+        places[rules] = np.arange(len(rules))
         low, high = p.targets
-        target = np.full(b, low) if low == high else self.stream("targets").uniform(low, high, b)
-        return State(
-            theta=theta, belief=belief, factor=spread if p.cost_spread else np.ones((b, n)), desired=target, target=target,
-            scale=np.clip(self.cost.marginal(target), 0, p.max_scale), rule=np.full(b, RULES.index(p.rules[0])), value=none,
-            bound=self.bounds(theta, target), counts=tally, past=tally, paid=nothing, degenerate=np.zeros(b, np.bool_),
-            winner=none - 1, budget=np.full((b, n), -1.0), reports=np.full((b, n if p.show_reports else 0), -1),
-            campaign=none, sums=np.zeros((b, len(SUMS))),
+        return Constants(
+            num_individuals=int(p.num_individuals), horizon=int(p.horizon), law=QualityLaw(given, drawn, bool(p.shuffle)),
+            concentration=float(p.belief_concentration), spread=float(p.cost_spread), cost=float(self.cost.c), low=float(low),
+            high=float(high), first_rule=int(rules[0]), rules=rules, places=places, least=float(np.float32(MIN_TARGET)),
+            k_ary=p.reporting == "k_ary", symmetric=p.reporting == "rappor", by_quality=p.objective == "quality",
+            penalty=float(p.penalty), cap=float(p.payment_cap), prices="posted_price" in p.rules,
+            serum="peer_truth_serum" in p.rules, shows=bool(p.show_reports),
         )  # fmt: skip
+
+    def arrays(self) -> dict[str, Any]:
+        """The fields of the State; and what stands between the halves of a campaign, which no State shows."""
+        p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.reporting.num_reports
+        kept = {
+            "theta": m, "belief": (1 if p.belief_concentration == math.inf else n, m), "factor": n, "counts": x, "past": x,
+            "budget": n, "reports": n if p.show_reports else 0, "sums": len(campaign.SUMS),
+        }  # fmt: skip
+        whole, flags = (
+            dict.fromkeys(("data", "sent", "received"), np.int64),
+            dict.fromkeys(("joins", "delivered"), np.bool_),
+        )
+        passing = {name: np.zeros(n, kind) for name, kind in (whole | flags).items()}
+        passing |= {name: np.zeros(n) for name in ("level", "costs", "payments")}
+        passing |= {name: np.zeros(x) for name in ("law", "prize", "chance")}
+        return kept | passing | {"estimate": np.zeros(m), "won": np.zeros(1), "totals": np.zeros(len(campaign.TOTALS))}
+
+    def begun(self, where: Array) -> None:
+        """Announce the marginal cost at the desired budget, with its bound."""
+        desired = self.column("desired")[where]
+        self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
+        self.column("bound")[where] = self.bounds(self.column("theta")[where], desired)
+
+    def splits(self) -> bool:
+        return True  # costs are functions of arrays
+
+    def between(self, live: Array) -> None:
+        self.price() if self.turn == ("platform",) else self.send(live)
+
+    def price(self) -> None:
+        """Compute the bounds where the target has changed."""
+        bound = self.column("bound")
+        if (stale := np.isnan(bound)).any():
+            bound[stale] = self.bounds(self.column("theta")[stale], self.column("target")[stale])
+
+    def announce_all(self, actions: Array) -> None:
+        """Play the platform's turn in all replicas, by actions [B, 1, D]."""
+        self._run(SAY, self._everywhere, 0, actions)
+        self.price()
+
+    def send(self, live: Array) -> None:
+        """Send the reports; who is stopped by a budget has stayed away."""
+        channel, level, joins, budget = self.channels["report"], *map(self.column, ("level", "joins", "budget"))
+        before = None if channel.config.budget is None else channel.messages()
+        sent = self.column("sent")
+        received, delivered = channel.send_levels(sent, level, None if joins.all() else joins)
+        if before is not None:
+            joins &= (channel.messages() > before) | ~live[:, None]
+            budget[~joins], level[~joins] = -1.0, 0.0
+        if channel.config.faults:  # which may lie more than an individual can
+            delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
+        costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
+        where = ... if live is self._everywhere else live
+        for name, values in (("received", received), ("delivered", delivered), ("costs", costs)):
+            self.column(name)[where] = values[where]
+        if not self._constants.k_ary:
+            self.apply(campaign.tally, live, self._constants, 1)
+            self.judge(live)
+
+    def judge(self, live: Array) -> None:
+        """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than k-ary response."""
+        counts, target = self.column("counts")[live], self.column("target")[live]
+        total, estimate = counts.sum(-1), self.estimate(counts, target)
+        winner, slope = winning_report(estimate, target, self.reporting)
+        found = {
+            "estimate": estimate, "winner": np.where(total > 0, winner, -1), "degenerate": (slope == 0) | (total == 0),
+            "won": winner_payment(self.column("scale")[live], slope)[:, None],
+        }  # fmt: skip
+        for name, values in found.items():
+            self.column(name)[live] = values
 
     def bounds(self, theta: Floats, target: Floats) -> Floats:
         """Theorem 1's bound in each replica, [B]."""
-        if (theta == theta[0]).all() and (target == target[0]).all():
+        if len(theta) > 1 and (theta == theta[0]).all() and (target == target[0]).all():
             return np.full(len(theta), payment_lower_bound(theta[0], target[0], self.cost, self.reporting))
         return np.asarray(payment_lower_bound(theta, target, self.cost, self.reporting))
 
@@ -348,86 +398,11 @@ class Elicitation(Population[State]):
         desired = self.state.desired
         return self.announce(self.params.rules[0], desired, self.cost.marginal(desired))
 
-    def announced(self, state: State, action: Array) -> State:
-        """The state after the platform's action [B, D]."""
-        fields = self.announcements.decode(action)
-        same = np.array_equal(fields["target"], state.target)
-        bound = state.bound if same else self.bounds(state.theta, fields["target"])
-        return updated(state, **fields, bound=bound)
-
-    def reference(self, state: State) -> Floats:
-        """Shares of all past reports and one more of each, [B, x]."""
-        smoothed = state.past + 1.0
-        return smoothed / smoothed.sum(-1, keepdims=True)
-
     def estimate(self, counts: Ints, target: Floats) -> Floats:
         """The estimate of theta from counts [B, x], [B, M]; uniform where nobody reported."""
         total = counts.sum(-1)
         estimate = self.reporting.estimate(counts / np.maximum(total, 1)[:, None], target)
         return np.where(total[:, None] > 0, estimate, 1 / self.params.num_values)
-
-    def judge(self, state: State, counts: Ints) -> Prizes:
-        """The payments for the reports of a tally, int64[B, x], under the current announcement."""
-        p, total, rule = self.params, counts.sum(-1), state.rule
-        if p.reporting == "k_ary":
-            winner, tie = draw_winner(counts, self.stream("ties"))
-            most = counts.max(-1)
-            amount = payments.wintall_payment(most, total, p.num_values, state.target, state.scale)
-            degenerate = p.num_values * most <= total
-        else:
-            estimate, tie = self.estimate(counts, state.target), np.zeros(self.num_envs, np.bool_)
-            winner, slope = payments.winning_report(estimate, state.target, self.reporting)
-            amount = payments.winner_payment(state.scale, slope)
-            degenerate = (slope == 0) | (total == 0)
-        winner, tie = np.where(total > 0, winner, -1), tie & (total > 0)
-        prize, chance = amount[:, None] * (np.arange(counts.shape[1]) == winner[:, None]), np.ones(counts.shape)
-        if (rule != payments.WINTALL).any():
-            prize = payments.rule_payments(rule, state.scale, prize, state.value, self.reference(state))
-            agree = np.clip((counts - 1) / np.maximum(total - 1, 1)[:, None], 0, 1)
-            chance = np.where(rule[:, None] >= payments.AGREEMENT, agree, 1.0)
-        return Prizes(np.minimum(prize, p.payment_cap), chance, winner, tie, degenerate & (rule == payments.WINTALL))
-
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
-        nobody = np.zeros(self.num_envs, np.bool_)
-        if "platform" in actions:
-            new = self.announced(state, actions["platform"][:, 0])
-            return new, {"platform": np.zeros((self.num_envs, 1))}, nobody, nobody, {"lower_bound": new.bound.copy()}
-        budget = actions["individual"][:, :, 0].astype(np.float64)
-        joins = budget >= 0
-        spent = np.where(joins, budget, 0.0)
-        data = self.private(draw_values(state.theta, self.params.num_individuals, self.stream("data")))
-        sent = self.reporting.sample(data, spent, self.stream("reports"))
-        levels, channel = np.log1p(spent), self.channels["report"]
-        before = None if channel.config.budget is None else channel.messages()
-        received, delivered = channel.send_levels(sent, levels, None if joins.all() else joins)
-        if before is not None:  # whom a budget stops has stayed away
-            joins = channel.messages() > before
-            spent, levels = spent * joins, levels * joins
-        everyone = bool(delivered.all())
-        kinds = self.reporting.num_reports
-        place = received + kinds * np.arange(self.num_envs)[:, None]
-        counts = np.bincount((place if everyone else place[delivered]).ravel(), minlength=kinds * self.num_envs)
-        counts = counts.reshape(self.num_envs, kinds)
-        prizes = self.judge(state, counts)
-        paid = prizes.amount.ravel()[place]
-        if (prizes.chance < 1).any():
-            paid = paid * (self.stream("peers").random(place.shape) < prizes.chance.ravel()[place])
-        if not everyone:
-            paid = paid * delivered
-        costs = state.factor * self.cost(spent)
-        if not joins.all():
-            costs = costs * joins
-        shortfall = np.maximum(state.desired[:, None] - spent, 0)
-        by_agent = {"paid": paid, "cost": costs, "shortfall": shortfall, "levels": levels, "joined": joins}
-        totals = {name: values.sum(1) for name, values in by_agent.items()}
-        new, reward, outcome = self.settle(state, counts, prizes, totals, np.where(joins, budget, -1.0))
-        if self.params.show_reports:
-            new = updated(new, reports=np.where(delivered, received, -1))
-        shown = {"data": data, "budgets": new.budget.copy(), "levels": levels, "payments": paid, "costs": costs}
-        info = outcome | {"theta": state.theta.copy(), "tie": prizes.tie}
-        info |= {name: {"individual": values} for name, values in shown.items()}
-        rewards = {"platform": reward[:, None], "individual": paid - costs}
-        return new, rewards, nobody, new.campaign >= self.params.horizon, info
 
     def empty_info(self) -> dict[str, Any]:
         reals = ("error", "payment", "lower_bound", "payment_ratio", "total_payment", "participation")
@@ -437,84 +412,38 @@ class Elicitation(Population[State]):
         flags = {"winner": -1, "degenerate": False, "tie": False}
         return {"theta": values, "estimate": values} | dict.fromkeys(reals, 0.0) | flags | own
 
-    def settle(
-        self, state: State, counts: Ints, prizes: Prizes, totals: dict[str, Array], budget: Floats
-    ) -> tuple[State, Floats, dict[str, Any]]:
-        """Close a campaign, given the tally `counts` [B, x] and the budget of each individual, [B, N].
-
-        `totals` holds sums over individuals, [B] each: `paid`, `cost`, `shortfall`, `levels`, `joined`.
-
-        Returns:
-            The new state, the platform's reward [B], and the info of the campaign.
-        """
-        p, n = self.params, self.params.num_individuals
-        estimate = self.estimate(counts, state.target)
-        error = ((estimate - state.theta) ** 2).sum(-1)
-        penalty = p.penalty * (totals["shortfall"] if p.objective == "quality" else n * error)
-        paid, joined = totals["paid"], totals["joined"]
-        payment = paid / np.maximum(joined, 1)
-        ratio = payment / np.where(state.bound > 0, state.bound, np.inf)
-        summed = {
-            "payment": payment, "payment_ratio": ratio, "error": error, "shortfall": totals["shortfall"] / n,
-            "level": totals["levels"] / n, "participation": joined / n, "utility": (paid - totals["cost"]) / n,
-            "degenerate": prizes.degenerate, "paid": paid,
-        }  # fmt: skip
-        new = updated(
-            state, counts=counts, past=state.past + counts, paid=paid, degenerate=prizes.degenerate, winner=prizes.winner,
-            budget=budget, campaign=state.campaign + 1, sums=state.sums + np.stack([summed[name] for name in SUMS], -1),
-        )  # fmt: skip
-        info = {
-            "estimate": estimate, "error": error, "winner": prizes.winner.copy(), "degenerate": prizes.degenerate.copy(),
-            "payment": payment, "lower_bound": state.bound.copy(), "payment_ratio": ratio, "total_payment": paid.copy(),
-            "participation": joined / n,
-        }  # fmt: skip
-        return new, -(paid + penalty), info
+    def told_arrays(self) -> dict[str, Any]:
+        own = {"data": "data", "budgets": "budget", "levels": "level", "payments": "payments", "costs": "costs"}
+        values = {name: self.column(name).copy() for name in ("theta", "estimate")}
+        return values | {key: {"individual": self.column(name).copy()} for key, name in own.items()}
 
     def can_jump(self, until: float) -> bool:
         """True if all replicas are at the start of the same campaign, and single reports are not shown."""
-        campaign = self.state.campaign
-        alike = self._turn == 0 and not self.done.any() and bool((campaign == campaign[0]).all())
+        played = self.column("campaign")
+        alike = self._turn == 0 and not self.done.any() and bool((played == played[0]).all())
         return alike and not self.params.show_reports
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         play_tallies(self, forms, policies, until)
 
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        p, layout = self.params, self.roles[role].layout
-        announced = self.announcements.observed(state.target, state.scale, state.rule, state.value)
-        if role == "platform":
-            total, past = state.counts.sum(-1), state.past.sum(-1)
-            fields = announced | {
-                "desired": state.desired,
-                "shares": state.counts / np.maximum(total, 1)[:, None],
-                "participation": total / p.num_individuals,
-                "payment": state.paid / np.maximum(total, 1),
-                "degenerate": state.degenerate,
-                "past_shares": state.past / np.maximum(past, 1)[:, None],
-                "time_left": 1 - state.campaign / self.params.horizon,
-            }
-            if p.show_reports:
-                fields["reports"] = state.reports
-            return layout.pack(**{name: np.asarray(value)[:, None] for name, value in fields.items()})
-        own = {name: value[:, None] for name, value in announced.items()}
-        if "peer_truth_serum" in p.rules:
-            own["reference"] = (self.reference(state) * (state.rule == payments.SERUM)[:, None])[:, None]
-        return layout.pack(**own, cost=self.cost.c * state.factor, belief=state.belief)
-
     def clock(self) -> Array:
-        return self.state.campaign.astype(np.float64)
+        self._begun()
+        return self.column("campaign").astype(np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        return {name: partial(dict.__getitem__, self.outcome(), name) for name in (*SUMS[:-1], "total_payment")}
+        return {
+            name: partial(dict.__getitem__, self.outcome(), name) for name in (*campaign.SUMS[:-1], "total_payment")
+        }
 
     def outcome(self) -> dict[str, Array]:
         """Means over the campaigns: `payment` (per participant), `payment_ratio` (payment over Theorem 1's bound), `error` (squared, summed
         over values), and per individual `shortfall` (of eps), `level` (of differential privacy), `participation` and `utility`; the share
         `degenerate` of the tallies; and the sum `total_payment`."""
-        s = self.state
-        means = s.sums / np.maximum(s.campaign, 1)[:, None]
-        metrics = {name: means[:, i].copy() for i, name in enumerate(SUMS) if name != "paid"}
-        return metrics | {"total_payment": s.sums[:, SUMS.index("paid")].copy()}
+        self._begun()
+        sums = self.column("sums")
+        means = sums / np.maximum(self.column("campaign"), 1)[:, None]
+        metrics = {name: means[:, i].copy() for i, name in enumerate(campaign.SUMS[:-1])}
+        return metrics | {"total_payment": sums[:, campaign.PAID].copy()}
 
     describe, draw = drawing.describe, drawing.draw
 

@@ -10,7 +10,7 @@ from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.elicitation import payments
 from taciturn.envs.elicitation.costs import Cost, as_cost
 from taciturn.envs.elicitation.fast import CommonBudget
-from taciturn.envs.elicitation.game import Announcement, best_epsilon
+from taciturn.envs.elicitation.game import Announcement, best_epsilon, best_of_gain
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
@@ -80,9 +80,28 @@ class BestResponse(Individuals):
     peers are expected to choose the target budget.
     """
 
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._only_winners = isinstance(view.reporting, KaryReport) and tuple(view.params.rules) == ("wintall",)
+        self._belief, self._most = np.zeros((0, 0, 0)), np.zeros((0, 0))
+
     def answer(self, seen: dict[str, Array]) -> Array:
+        if self._only_winners:
+            best, payoff = self.against_winners(seen)
+            return np.where(payoff >= 0, best, -1.0)
         belief = self.beliefs(seen)
         return self.best(seen, belief, self.prizes(seen, belief))[1]
+
+    def against_winners(self, seen: dict[str, Array]) -> tuple[Floats, Floats]:
+        """The budgets [B, N] with the largest payoffs, and these, if only reports of the value that is most probable [B, N] are paid."""
+        view, m = self._view, self._view.params.num_values
+        if not np.array_equal(seen["belief"], self._belief):
+            self._belief, self._most = seen["belief"].copy(), self.beliefs(seen).max(-1)
+        target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
+        _, slope = payments.winning_report(self._most[..., None], target, view.reporting)
+        paid = np.minimum(payments.winner_payment(scale, slope), view.params.payment_cap)
+        factor, bound = self.cost_factors(seen), view.params.max_epsilon
+        return best_of_gain(paid / m, paid * (self._most - 1 / m), m, view.cost, factor, bound)
 
     def prizes(self, seen: dict[str, Array], belief: Floats) -> Floats:
         """The expected payment for each report, [B, N, x]."""

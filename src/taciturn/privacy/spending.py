@@ -88,11 +88,14 @@ def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Ints:
 def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Floats]:
     """The epsilons of one role's agents, float64[B]."""
     accounts = ledger.sent_by(role)
-    most = [account.most_sent() for account in accounts]
+    # The largest of chosen levels is 0 where none was sent.
+    most = [account.largest.max(1) if isinstance(account, Levels) else account.most_sent() for account in accounts]
     costliest = np.zeros(ledger.num_envs)
-    for account, count in zip(accounts, most, strict=True):
-        epsilon = account.largest.max(1) if isinstance(account, Levels) else _of_one_message(account.loss, delta)
-        costliest = np.maximum(costliest, np.where(count > 0, epsilon, 0.0))
+    for account, found in zip(accounts, most, strict=True):
+        dearest = (
+            found if isinstance(account, Levels) else np.where(found > 0, _of_one_message(account.loss, delta), 0.0)
+        )
+        costliest = np.maximum(costliest, dearest)
     spent = {"epsilon_message": costliest}
     read = [ledger.channels[account.channel] for account in accounts]
     quick = not any(_is_impure(account.loss) for account in accounts)
@@ -105,8 +108,12 @@ def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float
     return spent
 
 
-def _basic(accounts: Accounts, most: list[Ints], ledger: Ledger) -> Floats:
-    """Basic composition of pure messages, for the agent that spent most: float64[B]."""
+def _basic(accounts: Accounts, most: list[Array], ledger: Ledger) -> Floats:
+    """Basic composition of pure messages, for the agent that spent most: float64[B].
+
+    Args:
+        most: of each account, the messages of the agent that sent most, [B]; of chosen levels the largest.
+    """
     differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
     # Where agents differ on one account at most, the agent that spent most there spent most in all.
     alike = sum(differing) <= 1
@@ -116,8 +123,11 @@ def _basic(accounts: Accounts, most: list[Ints], ledger: Ledger) -> Floats:
     for account, count in zip(accounts, most, strict=True):
         disjoint = ledger.channels[account.channel].disjoint
         if isinstance(account, Levels):
-            cost = account.largest if disjoint else account.epsilon
-            cost = cost.max(1) if alike else cost
+            if disjoint and alike:
+                cost = count
+            else:
+                cost = account.largest if disjoint else account.epsilon
+                cost = cost.max(1) if alike else cost
         else:
             counts, epsilon = count if alike else account.messages(), account.loss.epsilon
             counts = np.minimum(counts, 1) if disjoint else counts

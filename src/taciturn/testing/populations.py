@@ -329,12 +329,15 @@ def agents_data_pass_the_hook(case: Case) -> None:
 
 
 def is_compiled(case: Case) -> bool:
-    """Whether the world is written for one replica, and draws nothing but by its sources."""
+    """Whether the world is written for one replica, and draws nothing but by its sources, as no noise stands on its channels."""
     population = case.population()
     if not isinstance(population, Replicas):
         return False
     population.reset(seed=0)
-    return not population.splits()
+    for turn in range(len(population.turns or ((),))):
+        population.step(chosen(population, draw(population, np.random.default_rng(turn))))
+    assert population.streams is not None
+    return all(name.startswith("channel/") for name in population.streams._generators)
 
 
 def same_for_all(population: Population[Any], step: int) -> dict[str, Array]:

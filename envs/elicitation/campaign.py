@@ -1,0 +1,388 @@
+"""One market, as plain functions of numbers (`taciturn.envs.core.Replicas`): its beginning, announcements, reports and payments.
+
+The equations are those of Jiang 2020, chapter 2. What takes costs or the tables of a mechanism, the world computes between these functions.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taciturn.envs.core.compiled import private
+from taciturn.envs.core.counter_streams import binomial, uniform
+from taciturn.envs.core.qualities import QualityLaw, fill_qualities
+from taciturn.envs.elicitation.payments import AGREEMENT, POSTED_PRICE, SERUM, WINTALL, wintall_amount
+from taciturn.envs.elicitation.reporting import bit_chances, debiased_share
+from taciturn.validation import Ints
+
+__all__ = ["SUMS", "Constants", "fill_dirichlet", "gamma"]
+
+# What is summed over the campaigns of a run.
+SUMS = ("payment", "payment_ratio", "error", "shortfall", "level", "participation", "utility", "degenerate", "paid")
+PAYMENT, RATIO, ERROR, SHORTFALL, LEVEL, PARTICIPATION, UTILITY, DEGENERATE, PAID = range(len(SUMS))
+
+# What is summed over the individuals of a campaign.
+TOTALS = ("paid", "cost", "shortfall", "level", "joined")
+ALL_PAID, ALL_COSTS, ALL_SHORTFALL, ALL_LEVELS, ALL_JOINED = range(len(TOTALS))
+
+SOURCES = ("theta", "beliefs", "costs", "targets", "data", "reports", "ties", "peers", "tallies")
+THETA, BELIEFS, COSTS, TARGETS, DATA, REPORTS, TIES, PEERS, TALLIES = range(len(SOURCES))
+
+
+class Constants(NamedTuple):
+    """What the functions of a market know as `params`."""
+
+    num_individuals: int
+    horizon: int
+    law: QualityLaw  # of theta
+    concentration: float  # of beliefs; inf: everyone knows theta
+    spread: float  # of costs
+    cost: float  # c
+    low: float  # the lowest desired budget
+    high: float
+    first_rule: int
+    rules: Ints  # the positions in RULES of those allowed
+    places: Ints  # the place of each rule among those allowed
+    least: float  # the smallest target
+    k_ary: bool
+    symmetric: bool  # RAPPOR among the unary encodings
+    by_quality: bool  # the objective
+    penalty: float
+    cap: float  # of a payment
+    prices: bool  # whether a price may be posted
+    serum: bool  # whether payments may depend on past shares
+    shows: bool  # whether the platform observes who reported what
+
+
+# The beginning.
+
+
+def gamma(shape: float, rng: Any, source: int) -> float:
+    """A gamma variate of scale 1 (Marsaglia & Tsang 2000), with the normal variates of Box & Muller 1958."""
+    factor = 1.0
+    if shape < 1.0:  # section 6
+        factor = (1.0 - uniform(rng, source)) ** (1.0 / shape)
+        shape += 1.0
+    d = shape - 1.0 / 3.0
+    while True:
+        radius = math.sqrt(-2.0 * math.log1p(-uniform(rng, source)))
+        x = radius * math.cos(2.0 * math.pi * uniform(rng, source))
+        v = (1.0 + x / math.sqrt(9.0 * d)) ** 3.0
+        if v > 0.0 and math.log1p(-uniform(rng, source)) < 0.5 * x * x + d - d * v + d * math.log(v):
+            return factor * d * v
+
+
+def fill_dirichlet(out: Any, mean: Any, concentration: float, rng: Any, source: int) -> None:
+    """Fill `out` [M] with a Dirichlet variate of parameters concentration x mean; with the mean, if no number can hold any part of it."""
+    mass = 0.0
+    for k in range(len(out)):
+        out[k] = gamma(concentration * mean[k], rng, source) if mean[k] > 0.0 else 0.0
+        mass += out[k]
+    for k in range(len(out)):
+        out[k] = out[k] / mass if mass > 0.0 else mean[k]
+
+
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Draw theta, beliefs, costs and the desired budget; the first announcement is the first rule, at that budget."""
+    theta = arrays.theta
+    if params.law.drawn:
+        for k in range(len(theta)):
+            theta[k] = 1.0
+        fill_dirichlet(theta, theta, 1.0, rng, THETA)
+    else:
+        fill_qualities(theta, params.law, rng, THETA)
+    for i in range(len(arrays.belief)):
+        if params.concentration < math.inf:
+            fill_dirichlet(arrays.belief[i], theta, params.concentration, rng, BELIEFS)
+        else:
+            for k in range(len(theta)):
+                arrays.belief[i, k] = theta[k]
+    for i in range(params.num_individuals):
+        arrays.factor[i], arrays.budget[i] = 1.0, -1.0
+        if params.spread > 0.0:
+            arrays.factor[i] = 1.0 + params.spread * (2.0 * uniform(rng, COSTS) - 1.0)
+    for i in range(len(arrays.reports)):
+        arrays.reports[i] = -1
+    state.desired = params.low
+    if params.high > params.low:
+        state.desired = params.low + (params.high - params.low) * uniform(rng, TARGETS)
+    state.target, state.rule, state.winner = state.desired, params.first_rule, -1
+
+
+# The platform's turn.
+
+
+def announce(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """An announcement `[target, scale, (rule), (value)]`; the bound is to be computed where the target is another one."""
+    target = max(np.float64(actions[0, 0]), params.least)
+    if target != state.target:
+        state.target, state.bound = target, math.nan
+    state.scale, place = np.float64(actions[0, 1]), 2
+    if len(params.rules) > 1:
+        state.rule = params.rules[min(int(actions[0, place]), len(params.rules) - 1)]
+        place += 1
+    if params.prices:
+        state.value = min(int(actions[0, place]), len(arrays.counts) - 1)
+    state.closed = False
+
+
+def goes_on(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """(terminated, truncated) after an announcement."""
+    return False, False
+
+
+# The individuals' turn.
+
+
+def draw_value(theta: Any, rng: Any, source: int) -> int:
+    """S ~ theta, by inversion of its distribution function."""
+    drawn, below = uniform(rng, source), 0.0
+    for k in range(len(theta) - 1):
+        below += theta[k]
+        if drawn < below:
+            return k
+    return len(theta) - 1
+
+
+def k_ary_report(value: int, budget: float, num_values: int, rng: Any, source: int) -> int:
+    """k-ary response: the value with probability eps / (eps + M), and otherwise any."""
+    if uniform(rng, source) < budget / (budget + num_values):
+        return value
+    return int(uniform(rng, source) * num_values)
+
+
+def unary_report(value: int, budget: float, num_values: int, symmetric: bool, rng: Any, source: int) -> int:
+    """Unary encoding: bit k is 1 with probability p if the value is k, else q."""
+    p, q = bit_chances(budget, symmetric)
+    report = 0
+    for k in range(num_values):
+        if uniform(rng, source) < (p if k == value else q):
+            report += 1 << k
+    return report
+
+
+def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """Draw the data of all, and the reports of those who take part."""
+    values = len(arrays.theta)
+    for i in range(params.num_individuals):
+        budget = np.float64(actions[i, 0])
+        arrays.data[i] = private(i, draw_value(arrays.theta, rng, DATA))
+        arrays.joins[i] = budget >= 0.0
+        arrays.budget[i], arrays.level[i], arrays.sent[i] = -1.0, 0.0, 0
+        if arrays.joins[i]:
+            arrays.budget[i], arrays.level[i] = budget, math.log1p(budget)
+            if params.k_ary:
+                arrays.sent[i] = k_ary_report(arrays.data[i], budget, values, rng, REPORTS)
+            else:
+                arrays.sent[i] = unary_report(arrays.data[i], budget, values, params.symmetric, rng, REPORTS)
+
+
+def tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Count the reports that arrived."""
+    for x in range(len(arrays.counts)):
+        arrays.counts[x] = 0
+    for i in range(params.num_individuals):
+        if arrays.delivered[i]:
+            arrays.counts[arrays.received[i]] += 1
+
+
+def draw_winner(counts: Any, rng: Any, source: int) -> tuple[int, bool]:
+    """The most frequent report, and whether there was a tie, which is broken uniformly."""
+    most, ties = 0, 0
+    for x in range(len(counts)):
+        if counts[x] > most:
+            most, ties = counts[x], 0
+        ties += counts[x] == most
+    left = int(uniform(rng, source) * ties) if ties > 1 else 0
+    for x in range(len(counts)):
+        if counts[x] == most:
+            if left == 0:
+                return x, ties > 1
+            left -= 1
+    return -1, False
+
+
+def judge_k_ary(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """The estimate of theta, the winner, and WINTALL's payment to it [Jiang 2.22], under k-ary response."""
+    values, total = len(arrays.theta), arrays.counts.sum()
+    for k in range(values):
+        arrays.estimate[k] = 1.0 / values
+        if total > 0:
+            arrays.estimate[k] = debiased_share(arrays.counts[k] / total, state.target, values)
+    winner, tie = draw_winner(arrays.counts, rng, TIES)
+    most = arrays.counts[winner]
+    state.winner, state.tie = winner if total > 0 else -1, tie and total > 0
+    arrays.won[0] = wintall_amount(most, total, values, state.target, state.scale)
+    state.degenerate = values * most <= total
+
+
+def reference(past: Any, total: int, x: int) -> float:
+    """The share of a report among all past ones, `total` in number, and one more of each."""
+    return float((past[x] + 1.0) / (total + len(past)))
+
+
+def fill_prizes(state: Any, arrays: Any, params: Any) -> None:
+    """The payment for each report of the tally, and the probability of payment: that of agreeing with a peer, under some rules."""
+    total, kinds = arrays.counts.sum(), len(arrays.counts)
+    past = arrays.past.sum()
+    for x in range(kinds):
+        prize, chance = state.scale, 1.0
+        if state.rule == WINTALL:
+            prize = arrays.won[0] if x == state.winner else 0.0
+        elif state.rule == POSTED_PRICE and x != state.value:
+            prize = 0.0
+        elif state.rule == SERUM:
+            prize = state.scale / (kinds * reference(arrays.past, past, x))
+        if state.rule >= AGREEMENT:
+            chance = max((arrays.counts[x] - 1.0) / max(total - 1.0, 1.0), 0.0)
+        arrays.prize[x], arrays.chance[x] = min(prize, params.cap), chance
+    state.degenerate = state.degenerate and state.rule == WINTALL
+
+
+def settle(state: Any, arrays: Any, params: Any) -> None:
+    """Close a campaign whose sums over individuals are in `arrays.totals`: the platform's reward, and the sums over campaigns."""
+    n, totals, sums = params.num_individuals, arrays.totals, arrays.sums
+    paid, joined = totals[ALL_PAID], totals[ALL_JOINED]
+    error = squared_error(arrays)
+    arrays.reward[0] = -(paid + params.penalty * (totals[ALL_SHORTFALL] if params.by_quality else n * error))
+    state.paid = paid
+    sums[PAYMENT] += mean_payment(totals)
+    sums[RATIO] += ratio_to(mean_payment(totals), state.bound)
+    sums[ERROR] += error
+    sums[SHORTFALL] += totals[ALL_SHORTFALL] / n
+    sums[LEVEL] += totals[ALL_LEVELS] / n
+    sums[PARTICIPATION] += joined / n
+    sums[UTILITY] += (paid - totals[ALL_COSTS]) / n
+    sums[DEGENERATE] += state.degenerate
+    sums[PAID] += paid
+    for x in range(len(arrays.counts)):
+        arrays.past[x] += arrays.counts[x]
+    state.campaign += 1
+    state.closed = True
+
+
+def mean_payment(totals: Any) -> float:
+    """Per participant."""
+    return float(totals[ALL_PAID] / max(totals[ALL_JOINED], 1.0))
+
+
+def ratio_to(payment: float, bound: float) -> float:
+    """A payment over Theorem 1's bound; 0 where that is infinite."""
+    return payment / bound if bound > 0.0 else 0.0
+
+
+def squared_error(arrays: Any) -> float:
+    """Of the estimate, summed over values."""
+    error = 0.0
+    for k in range(len(arrays.theta)):
+        error += (arrays.estimate[k] - arrays.theta[k]) ** 2.0
+    return error
+
+
+def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Tally the reports that arrived, pay for them, and close the campaign; (terminated, truncated)."""
+    if params.k_ary:
+        tally(state, arrays, params, rng)
+        judge_k_ary(state, arrays, params, rng)
+    fill_prizes(state, arrays, params)
+    totals = arrays.totals
+    for kind in range(len(totals)):
+        totals[kind] = 0.0
+    for i in range(params.num_individuals):
+        paid = 0.0
+        if arrays.delivered[i]:
+            x = arrays.received[i]
+            agrees = arrays.chance[x] >= 1.0 or uniform(rng, PEERS) < arrays.chance[x]
+            paid = arrays.prize[x] if agrees else 0.0
+        arrays.payments[i] = paid
+        reward[1 + i] = paid - arrays.costs[i]
+        totals[ALL_PAID] += paid
+        totals[ALL_COSTS] += arrays.costs[i]
+        totals[ALL_SHORTFALL] += max(state.desired - max(arrays.budget[i], 0.0), 0.0)
+        totals[ALL_LEVELS] += arrays.level[i]
+        totals[ALL_JOINED] += arrays.joins[i]
+    if params.shows:
+        for i in range(params.num_individuals):
+            arrays.reports[i] = arrays.received[i] if arrays.delivered[i] else -1
+    settle(state, arrays, params)
+    return False, state.campaign >= params.horizon
+
+
+# Campaigns in which all have the same budget.
+
+
+def draw_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """The reports of all, whose law is `arrays.law`: multinomial, a chain of binomials (Devroye 1986, section XI.1.4)."""
+    left, mass, last = params.num_individuals, 1.0, len(arrays.counts) - 1
+    for x in range(last):
+        share = min(arrays.law[x] / mass, 1.0) if mass > 0.0 else 1.0
+        arrays.counts[x] = binomial(left, share, rng, TALLIES)
+        left -= arrays.counts[x]
+        mass -= arrays.law[x]
+    arrays.counts[last] = left
+
+
+def pay_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Pay for the reports of a tally, and close the campaign; the other sums over individuals are in `arrays.totals`."""
+    if params.k_ary:
+        judge_k_ary(state, arrays, params, rng)
+    fill_prizes(state, arrays, params)
+    paid = 0.0
+    for x in range(len(arrays.counts)):
+        paid += binomial(arrays.counts[x], arrays.chance[x], rng, PEERS) * arrays.prize[x]
+    arrays.totals[ALL_PAID] = paid
+    settle(state, arrays, params)
+
+
+# What is seen and told.
+
+
+def show_announcement(state: Any, params: Any, out: Any) -> int:
+    """Fill the fields of an announcement; returns the place after them."""
+    out[0], out[1], place = state.target, state.scale, 2
+    if len(params.rules) > 1:
+        out[place] = params.places[state.rule]
+        place += 1
+    if params.prices:
+        out[place] = state.value
+        place += 1
+    return place
+
+
+def observe_platform(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    place, kinds = show_announcement(state, params, out), len(arrays.counts)
+    total, past = arrays.counts.sum(), max(arrays.past.sum(), 1)
+    out[place] = state.desired
+    for x in range(kinds):
+        out[place + 1 + x] = arrays.counts[x] / max(total, 1)
+        out[place + kinds + 4 + x] = arrays.past[x] / past
+    out[place + kinds + 1] = total / params.num_individuals
+    out[place + kinds + 2] = state.paid / max(total, 1)
+    out[place + kinds + 3] = state.degenerate
+    place += 2 * kinds + 4
+    out[place] = 1.0 - state.campaign / params.horizon
+    for i in range(len(arrays.reports)):
+        out[place + 1 + i] = arrays.reports[i]
+
+
+def observe_individual(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+    place, kinds = show_announcement(state, params, out), len(arrays.counts)
+    if params.serum:
+        past = arrays.past.sum()
+        for x in range(kinds):
+            out[place + x] = reference(arrays.past, past, x) if state.rule == SERUM else 0.0
+        place += kinds
+    out[place] = params.cost * arrays.factor[agent]
+    known = agent if len(arrays.belief) > 1 else 0
+    for k in range(len(arrays.theta)):
+        out[place + 1 + k] = arrays.belief[known, k]
+
+
+def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    info.lower_bound = state.bound
+    if state.closed:
+        info.winner, info.tie, info.degenerate = state.winner, state.tie, state.degenerate
+        info.error, info.total_payment = squared_error(arrays), state.paid
+        info.payment = mean_payment(arrays.totals)
+        info.payment_ratio = ratio_to(mean_payment(arrays.totals), state.bound)
+        info.participation = arrays.totals[ALL_JOINED] / params.num_individuals

@@ -781,6 +781,32 @@ def test_infos() -> None:
     assert env.state.departed_at == (met["departure"][0] if met["departure"] else np.inf)
 
 
+def test_consensus_by_hand() -> None:
+    """Of three agents that pull at random: first consensus and first departure, each counted from the preferences before and after."""
+    env = started(Random(), 30, num_agents=3, qualities=(0.8, 0.6), horizon=25.0, seed=2)
+    policy, size = Random(), 30
+    policy.reset(env, np.random.default_rng(5))
+    agreed_at, departed_at, departures = np.full(size, np.inf), np.full(size, np.inf), np.zeros(size)
+    agreed_on, before = np.full(size, -1), env.state.preference
+    while not env.done.all():
+        live = ~env.done
+        env.step(policy.act(env.observe()))
+        after, time = env.state.preference, env.state.time
+        agreed, agrees = (before == before[:, :1]).all(1), (after == after[:, :1]).all(1)
+        first, leaves = live & agrees & ~agreed & (agreed_on < 0), live & agreed & (before != after).any(1)
+        agreed_at[first], agreed_on[first] = time[first], after[first, 0]
+        departed_at = np.where(leaves, np.minimum(departed_at, time), departed_at)
+        departures += leaves
+        before = after
+    s = env.state
+    np.testing.assert_array_equal(s.agreed_at, agreed_at)
+    np.testing.assert_array_equal(s.agreed_on, agreed_on)
+    np.testing.assert_array_equal(s.departed_at, departed_at)
+    np.testing.assert_array_equal(s.departures, departures)
+    assert (departures > 1).any()
+    assert np.isinf(departed_at).any()
+
+
 def test_all_zero_replies_are_kept_through() -> None:
     env = population(3000, RR(0.2), num_agents=2, qualities=(0.9, 0.1), horizon=1000.0)
     run = taciturn.simulate(env, PPCL(), seed=0, until=3.0)

@@ -203,7 +203,7 @@ def draw_winner(counts: Any, rng: Any, source: int) -> tuple[int, bool]:
 
 
 def judge_k_ary(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The estimate of theta, the winner, and WINTALL's payment to it [Jiang 2.22], under k-ary response."""
+    """The estimate of theta, the winner, and WINTALL's payment to it, under k-ary response."""
     values, total = len(arrays.theta), arrays.counts.sum()
     for k in range(values):
         arrays.estimate[k] = 1.0 / values

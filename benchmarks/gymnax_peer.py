@@ -1,12 +1,9 @@
 """A step of 10,000 replicas as arrays, against gymnax's Bernoulli bandit, compiled and batched by JAX: `python benchmarks/gymnax_peer.py`.
 
-The peer is `jit(vmap(step))` of `BernoulliBandit-misc` for as many environments, waited for after each step. Ours are the vector form of
-round stopping, and the federated bandit with one agent and two arms, which is the same problem as the peer's. All take turns within one
-process on one core, in CPU time, and actions are drawn beforehand. gymnax lives in an environment of its own: `pip install . gymnax`.
-
-The extra `fast` compiles no array step, in any world. What it compiles that is nearest to one is many ticks of gossip in a row: here of two
-agents with two options, which follow PPCL, without observations in between. It is timed by NumPy, and by the loop that Numba compiles
-once, before the clock starts.
+The peer is `jit(vmap(step))` of `BernoulliBandit-misc` for as many environments, waited for after each step. Ours are round stopping, and
+the federated bandit with one agent and two arms, which is the same problem as the peer's, as arrays whose infos are not read. All take
+turns within one process on one core, in CPU time, and actions are drawn beforehand. gymnax lives in an environment of its own: `pip
+install . gymnax`. A further row is many ticks of gossip in a row, of two agents with two options who follow PPCL, without observations in between.
 """
 
 import os
@@ -34,13 +31,15 @@ PEER, COMPILED = "gymnax, Bernoulli bandit", "ticks of gossip in a row, 2 agents
 
 
 def stopping() -> Callable[[int], None]:
-    env, rng = round_stopping_v0.vector_env(num_envs=REPLICAS), np.random.default_rng(0)
+    env, rng = round_stopping_v0.population(REPLICAS), np.random.default_rng(0)
     env.reset(seed=0)
-    actions = (rng.random((STEPS, REPLICAS)) >= 1 / 45).astype(np.int64)
+    actions = (rng.random((STEPS, REPLICAS, 1)) >= 1 / 45).astype(np.int64)
 
     def play(steps: int) -> None:
         for i in range(steps):
             env.step(actions[i % STEPS])
+            if (over := env.done).any():
+                env.reset(where=over)
 
     return play
 

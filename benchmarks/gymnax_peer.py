@@ -3,7 +3,8 @@
 The peer is `jit(vmap(step))` of `BernoulliBandit-misc` for as many environments, waited for after each step. Ours are round stopping, and
 the federated bandit with one agent and two arms, which is the same problem as the peer's, as arrays whose infos are not read. All take
 turns within one process on one core, in CPU time, and actions are drawn beforehand. gymnax lives in an environment of its own: `pip
-install . gymnax`. A further row is many ticks of gossip in a row, of two agents with two options who follow PPCL, without observations in between.
+install . gymnax`. A further row is many ticks of gossip in a row, of two agents with two options who follow PPCL, without observations in
+between.
 """
 
 import os

@@ -23,8 +23,6 @@ from taciturn.envs.recommender import rewards as mean_rewards
 from taciturn.envs.recommender import world as shop
 from taciturn.envs.recommender.geometry import DEPTH
 
-__all__ = ["WORLDS", "ArmElimination", "Elicitation", "FederatedBandit", "GossipBandit", "Recommender", "SocialBandit"]
-
 Dicts = tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 

@@ -7,8 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["record"]
-
 
 def processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")

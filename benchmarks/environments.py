@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["ROOT", "called", "environment", "last_error", "quiet"]
-
 ROOT = Path(__file__).resolve().parents[1]
 
 

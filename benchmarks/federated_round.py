@@ -10,7 +10,8 @@ import numpy as np
 from common import record
 
 from taciturn.envs.core import Array
-from taciturn.envs.federated_training.world import Softmax, epoch_order, federated_average, load_digits, partition
+from taciturn.envs.federated_training.classifiers import Softmax, epoch_order, federated_average
+from taciturn.envs.federated_training.datasets import load_digits, partition
 
 CLIENTS, REPEATS = 100, 15
 

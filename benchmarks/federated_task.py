@@ -15,17 +15,8 @@ import numpy as np
 import torch
 
 from taciturn.envs.core import Array
-from taciturn.envs.federated_training.world import (
-    Classifier,
-    SmallCNN,
-    Softmax,
-    epoch_order,
-    federated_average,
-    load_digits,
-    partition,
-)
-
-__all__ = ["BATCH", "CLIENTS", "MODELS", "RATE", "Pairs", "Task", "task"]
+from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
+from taciturn.envs.federated_training.datasets import load_digits, partition
 
 CLIENTS, BATCH, RATE = 100, 10, 0.1
 MODELS: dict[str, Callable[[int, int], Classifier]] = {"softmax": Softmax, "small CNN": SmallCNN}

@@ -20,8 +20,6 @@ from scipy.special import ndtr
 
 from taciturn.bench import statistics
 
-__all__ = ["table"]
-
 Floats = NDArray[np.float64]
 REPEATS = 1000
 MANY = 16_000  # of what the intervals are meant for

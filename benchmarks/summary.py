@@ -15,8 +15,6 @@ from taciturn.bench.comparisons.totals import PrivacyTotals
 from taciturn.bench.scores import DESIGNED, challenges
 from taciturn.bench.tables import listed
 
-__all__ = ["findings", "table"]
-
 RESULTS = Path(__file__).parent / "results"
 ALONE = (
     "IsolatedUCB",

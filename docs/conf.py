@@ -57,7 +57,7 @@ napoleon_custom_sections = [("Class Attributes", "Attributes")]
 # References without a target: a build without a network cannot link to other libraries. Names without a dot are imported for the type
 # checker only; type variables and private base classes have no pages.
 OTHERS = (
-    "abc|argparse|collections|concurrent|enum|gymnasium|importlib|matplotlib|multiprocessing|networkx|np|numpy|os|pa|pathlib|pettingzoo|"
+    "abc|argparse|collections|concurrent|contextlib|enum|gymnasium|importlib|matplotlib|multiprocessing|networkx|np|numpy|os|pa|pathlib|pettingzoo|"
     "pyarrow|rich|scipy|sklearn|stable_baselines3|sb3_contrib|torch|typer|types|typing"
 )
 nitpick_ignore_regex = [
@@ -107,15 +107,17 @@ def deviations(docstring: str) -> str:
     return "\n".join(map(plain, textwrap.dedent(found[1]).strip().splitlines())) if found else ""
 
 
-def exports(file: Path) -> list[str]:
-    """A module's `__all__`."""
-    found = re.search(r"^__all__ = (\[.*?\])", file.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def exports(package: Path) -> list[str]:
+    """A package's `__all__`."""
+    text = (package / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r"^__all__ = (\[.*?\])", text, re.MULTILINE | re.DOTALL)
     return list(ast.literal_eval(found[1])) if found else []
 
 
 def usage(file: Path, folder: Path, package: str, module: str) -> str:
     """The import statement for a module: of the names that its package exports, or else of the module."""
-    names = [name for name in exports(folder / "__init__.py") if name in exports(file)]
+    text = file.read_text(encoding="utf-8")
+    names = [name for name in exports(folder) if re.search(rf"^(class |def )?{name}\b", text, re.MULTILINE)]
     return f"from {package} import {', '.join(names)}" if names else f"import {module}"
 
 

@@ -14,8 +14,6 @@ from taciturn.envs.core import Population
 from taciturn.registry import WORLDS as ENTRIES
 from taciturn.registry import entry
 
-__all__ = ["EXAMPLES", "WORLDS", "Example", "about", "arguments", "picture", "play", "without"]
-
 # The names of the worlds by the modules that define them.
 WORLDS = {one.module: one.name for one in ENTRIES}
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from taciturn.envs.federated_training.world import federated_training_v0
     from taciturn.envs.gossip_bandit.world import gossip_bandit_v0
     from taciturn.envs.recommender.world import recommender_v0
-    from taciturn.envs.round_stopping.world import Hyperbolic, round_stopping_v0
+    from taciturn.envs.round_stopping.model import Hyperbolic
+    from taciturn.envs.round_stopping.world import round_stopping_v0
     from taciturn.envs.social_bandit.world import social_bandit_v0
 
 __all__ = [

@@ -12,8 +12,6 @@ from taciturn.envs.core import Array, Fast, Population, PublicView
 from taciturn.policies.trust import Untrusted, signed, trusted_bytes
 from taciturn.validation import NamesUnknown, shown
 
-__all__ = ["Learner", "Policy", "Progress", "Random"]
-
 Progress = Callable[[float], None]
 
 

@@ -11,8 +11,6 @@ import os
 import secrets
 from pathlib import Path
 
-__all__ = ["VARIABLE", "Untrusted", "made_here", "signed", "trusted", "trusted_bytes"]
-
 VARIABLE = "TACITURN_TRUST"
 """The environment variable that, where it is 1, trusts every file: `--trust` sets it, so that worker processes know too."""
 MARK, SIZE = b"\ntaciturn made this:", 32

@@ -23,10 +23,11 @@ from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
-from taciturn.privacy.auditing import certify, certify_one_run
+from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits
+from taciturn.privacy.auditing import certify, certify_one_run, trials_for
 from taciturn.testing.cases import fingerprint
 from taciturn.wrappers import Budget, Byzantine, Faulty, Ledger, LossyChannel, Privatize
-from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
+from taciturn.wrappers.audit import audit
 from taciturn.wrappers.channels import on_channel
 
 Method = Any

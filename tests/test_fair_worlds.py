@@ -22,6 +22,7 @@ from taciturn.envs import (
 )
 from taciturn.envs.core import Array, Population, Rollout, begin
 from taciturn.envs.gossip_bandit.world import CHEN2021
+from taciturn.envs.round_stopping.model import evaluate
 from taciturn.policies import (
     CDPMAB,
     PPCL,
@@ -331,7 +332,7 @@ def test_the_price_of_time_is_near_the_best_fixed_count(model: dict[str, Any]) -
     params = round_stopping_v0.Params(**model)
     known = {name: getattr(params, name) for name in ("num_clients", "broadcast_time", "upload_probability")}
     tables = (FixedCount(k).table(params.num_clients) for k in range(16))
-    exact = max(taciturn.envs.round_stopping.world.evaluate(table, **known).rate for table in tables)
+    exact = max(evaluate(table, **known).rate for table in tables)
     assert params.price == pytest.approx(exact, rel=0.02)
     assert params.price < 1.02 * OptimalStopping.solve(**known).rate
 

@@ -12,23 +12,10 @@ from hypothesis import strategies as st
 
 import taciturn
 from taciturn.envs.core import Array, Channel
-from taciturn.envs.federated_training.datasets import _deal
-from taciturn.envs.federated_training.world import (
-    Classifier,
-    Dataset,
-    FederatedTraining,
-    RewardCurve,
-    SmallCNN,
-    Softmax,
-    epoch_order,
-    federated_average,
-    federated_training_v0,
-    fit_hyperbolic,
-    load_digits,
-    load_mnist,
-    measure_reward_curve,
-    partition,
-)
+from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
+from taciturn.envs.federated_training.datasets import Dataset, _deal, load_digits, load_mnist, partition
+from taciturn.envs.federated_training.reward_curve import RewardCurve, fit_hyperbolic, measure_reward_curve
+from taciturn.envs.federated_training.world import FederatedTraining, federated_training_v0
 from taciturn.envs.round_stopping.world import round_stopping_v0
 from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
 

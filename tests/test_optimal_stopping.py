@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Array
-from taciturn.envs.round_stopping.world import Model
+from taciturn.envs.round_stopping.model import Model
 from taciturn.policies import FixedCount, OneStepLookAhead, OptimalStopping, WaitForAll
 
 INSTANCES = 64  # for each M = 1..8

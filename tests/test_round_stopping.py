@@ -18,7 +18,7 @@ from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Array
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.round_stopping import world as round_stopping
-from taciturn.envs.round_stopping.model import Hyperbolic, Model
+from taciturn.envs.round_stopping.model import Evaluation, Hyperbolic, Model, parameters
 from taciturn.envs.round_stopping.world import STOP, UPLOADS, WAIT, completions
 from taciturn.policies import Deadline, FixedCount, Fraction, OneStepLookAhead, OptimalStopping, Random, WaitForAll
 from taciturn.policies.families.round_stopping import StoppingRule
@@ -46,7 +46,7 @@ def slot_law(k: int, beta: int, model: Model) -> dict[tuple[int, int], float]:
 
 def slot_p_value(k: int, beta: int, model: Model, draws: int = 100_000) -> float:
     """That `draws` slots from (k, beta) have their joint law."""
-    population = round_stopping_v0.population(draws, **round_stopping.parameters(model), objective="rate", horizon=1e3)
+    population = round_stopping_v0.population(draws, **parameters(model), objective="rate", horizon=1e3)
     population.reset(seed=1)
     population.column("received")[:], population.column("queued")[:] = k, beta
     population.step(np.full((draws, 1), WAIT))
@@ -115,9 +115,9 @@ RULES: dict[str, StoppingRule] = {
 }
 
 
-def exact(rule: StoppingRule, model: Model) -> round_stopping.Evaluation:
+def exact(rule: StoppingRule, model: Model) -> Evaluation:
     rule.prepare(model)
-    return round_stopping_v0.evaluate(rule.table(model.num_clients), **round_stopping.parameters(model))
+    return round_stopping_v0.evaluate(rule.table(model.num_clients), **parameters(model))
 
 
 def deviations(rule: StoppingRule, replicas: int, **params: Any) -> tuple[float, float]:
@@ -590,7 +590,7 @@ def test_one_step_look_ahead_anywhere(reward: list[float], p: float) -> None:
     """Never worse than stopping at once, never better than the optimal rule."""
     model = Model(num_clients=3, compute_probability=p, reward=reward)
     rate = exact(OneStepLookAhead(), model).rate
-    best = OptimalStopping.solve(**round_stopping.parameters(model)).rate
+    best = OptimalStopping.solve(**parameters(model)).rate
     assert reward[0] / 3 - 1e-9 <= rate <= best + 1e-9 * abs(best)
 
 

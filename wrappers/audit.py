@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from taciturn.privacy.audit_result import AuditMethod, AuditResult, audit_table, plot_audits
-from taciturn.privacy.auditing import Ratio, audit_transcripts, calls, trials_for
+from taciturn.privacy.audit_result import AuditMethod, AuditResult
+from taciturn.privacy.auditing import Ratio, audit_transcripts, calls
 from taciturn.privacy.channels import Unit
 from taciturn.privacy.composition import Method
 from taciturn.wrappers.canary import CanaryRuns
 from taciturn.wrappers.channels import population_of
 from taciturn.wrappers.run_audit import ChangedRuns
-
-__all__ = ["AuditResult", "audit", "audit_table", "plot_audits", "trials_for"]
 
 RUNS = 10_000
 MESSAGES = 200_000

@@ -27,8 +27,6 @@ from taciturn.validation import Bools
 from taciturn.wrappers.channels import added_configs, population_of
 from taciturn.wrappers.faults import Memory
 
-__all__ = ["Canary", "CanaryRuns", "play"]
-
 Configs = dict[str, ChannelConfig]
 Policies = Mapping[str, Any]
 

@@ -18,11 +18,6 @@ from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import mapping
 
-__all__ = [
-    "ChannelAEC", "ChannelGymnasium", "ChannelParallel", "ChannelVector", "Layer", "Privatize", "added_configs", "as_described",
-    "described", "layers", "on_channel", "population_of", "private_config",
-]  # fmt: skip
-
 Options = dict[str, Any]
 L = TypeVar("L", bound="Layer")
 

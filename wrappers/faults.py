@@ -21,8 +21,6 @@ from taciturn.envs.core.channel import Fault
 from taciturn.privacy.channels import Payload
 from taciturn.wrappers.channels import on_channel
 
-__all__ = ["Byzantine", "Churn", "Faulty", "LossyChannel", "MessageLimit", "Stragglers"]
-
 Memory = dict[str, Array]
 
 

@@ -17,8 +17,6 @@ from taciturn.privacy.composition import Method
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.wrappers.channels import added_configs, population_of
 
-__all__ = ["ChangedRuns", "Transcript"]
-
 SENDS = 16  # whether the agent spoke is a feature of its own for this many sends
 WIDE = 16  # longer messages are projected on the line between the two worlds
 PILOT = 32  # noiseless runs that find this line

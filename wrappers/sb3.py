@@ -17,8 +17,6 @@ try:
 except ImportError as error:
     raise missing_extra("RowsVecEnv needs stable-baselines3", "rl") from error
 
-__all__ = ["RowsVecEnv"]
-
 
 class RowsVecEnv(VecEnv):
     """A one-role population as a Stable-Baselines3 VecEnv of `num_envs x rows` environments, stepped as arrays.

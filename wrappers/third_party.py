@@ -46,11 +46,6 @@ from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplac
 from taciturn.validation import Array, choice, integer, number
 from taciturn.wrappers.channels import Layer, as_described, layers
 
-__all__ = [
-    "PrivateAEC", "PrivateGymnasium", "PrivateParallel", "PrivateVector", "PrivatizeAction", "PrivatizeObservation",
-    "PrivatizeReward",
-]  # fmt: skip
-
 Subject = Literal["observation", "reward", "action"]
 
 SOLE = "agent"  # name of the only agent of a Gymnasium environment

@@ -11,8 +11,6 @@ from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
 from taciturn.validation import Array, NamesUnknown, mapping, shown
 
-__all__ = ["Channel", "ChannelConfig", "Fault", "asked_channels", "join"]
-
 
 class Fault(metaclass=NamesUnknown):
     """What a channel asks of a fault (`taciturn.wrappers.faults`). What a fault remembers of a run, the channel keeps.

@@ -24,8 +24,6 @@ import numpy as np
 from taciturn.envs.core import counter_streams
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["NotCompiled", "compiled", "interpreted", "private"]
-
 # Turns of a replica that a world plays uncompiled first: a tenth of the time that compiling takes.
 COMPILE_FROM = 20_000
 DTYPES: Mapping[Any, Any] = {Ints: np.int64, Floats: np.float64, Bools: np.bool_}

@@ -16,8 +16,6 @@ from taciturn.envs.core.replicas import FEW, fits_in
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array, array_of, choice, integer
 
-__all__ = ["Controlled", "Played", "Seat"]
-
 TRIES = 1000  # of drawing a run in which a seat acts
 
 

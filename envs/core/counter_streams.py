@@ -13,10 +13,6 @@ import numpy as np
 
 from taciturn.validation import Array
 
-__all__ = [
-    "binomial", "fill", "invert_binomial", "pareto", "philox", "reject_binomial", "sources_of", "uniform",
-]  # fmt: skip
-
 KEY, REPLICA, BLOCK, PLACE, WORDS, SIZE = (
     0,
     1,

@@ -6,11 +6,6 @@ import numpy as np
 
 from taciturn.validation import Floats
 
-__all__ = [
-    "BLUE", "COLOURS", "GREEN", "GREY", "ORANGE", "PALE", "PINK", "SKY", "VERMILION", "YELLOW", "draw_history", "legend_below",
-    "option_colours", "two_panels",
-]  # fmt: skip
-
 # Okabe and Ito's colours, which most people can tell apart, and one for what is absent.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, GREY = COLOURS

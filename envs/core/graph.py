@@ -9,8 +9,6 @@ import numpy as np
 
 from taciturn.validation import Array, Ints, choice, integer, shown
 
-__all__ = ["GRAPHS", "Graph", "random_graph"]
-
 
 @dataclass(frozen=True)
 class Graph:

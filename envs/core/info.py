@@ -7,8 +7,6 @@ import numpy as np
 
 from taciturn.validation import Array
 
-__all__ = ["Info", "Told", "copied", "latest", "masked", "overlaid", "picked"]
-
 Info = dict[str, Any]
 Told = Info | Callable[[], Info]  # the second where it takes time to compute, and may never be asked for
 

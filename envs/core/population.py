@@ -20,10 +20,6 @@ from taciturn.envs.core.states import select
 from taciturn.privacy.composition import Method
 from taciturn.validation import MOST_NUMBERS, Array, array_of, choice, integer, mapping, number, shown, some
 
-__all__ = [
-    "Acts", "NotPrivate", "Population", "Rollout", "Step", "Transition", "as_policies", "begin",
-]  # fmt: skip
-
 S = TypeVar("S")
 Transition = tuple[S, dict[str, Array], Array, Array, Told]
 

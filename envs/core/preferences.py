@@ -12,12 +12,6 @@ from taciturn.envs.core.population import Population
 from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
-__all__ = [
-    "SILENT", "ZEROS", "InitialPreferences", "PopularityHistory",
-    "SocialPopulation", "best_options", "count_holders", "given_options", "initial_options",
-    "join_plan", "led_by_wrong", "plan_space", "require_preferences", "split_plan",
-]  # fmt: skip
-
 # What agents without a preference do.
 SILENT, ZEROS = "silent", "zeros"
 

@@ -16,10 +16,6 @@ from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array, shown
 
-__all__ = [
-    "Fast", "HiddenTruth", "Passing", "PublicChannel", "PublicParams", "PublicView", "fast_form", "has_public_schedule",
-]  # fmt: skip
-
 # What a subclass may override without changing how the policy acts; every class has the last one of its metaclass.
 HARMLESS = frozenset(
     {"fast", "needs_truth", "one_agent", "pools", "prescribes", "progress", "public_schedule", "_abc_impl"}

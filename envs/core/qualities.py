@@ -9,8 +9,6 @@ import numpy as np
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.validation import Array, Floats, choice, integer, number, vector
 
-__all__ = ["UNIFORM", "Instances", "OptionParams", "QualityLaw", "fill_qualities", "fill_rows", "repeated"]
-
 # Fixed instances: functions of K that return K probabilities, or None where there is no such instance.
 Instances = Mapping[str, Callable[[int], Sequence[float] | None]]
 

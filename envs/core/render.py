@@ -7,8 +7,6 @@ import numpy as np
 from taciturn.envs.core.population import Population
 from taciturn.validation import Array
 
-__all__ = ["RENDER_MODES", "Renderer", "picture"]
-
 RENDER_MODES = ("human", "ansi", "rgb_array")
 
 

@@ -23,8 +23,6 @@ from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, array_of
 
-__all__ = ["Replicas"]
-
 PLAIN = ChannelConfig()
 NUMBERS_A_TURN = 50  # what a turn reads and writes in about the time that all else takes when uncompiled
 FEW = 16  # actions that are checked one by one

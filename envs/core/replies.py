@@ -8,8 +8,6 @@ import numpy as np
 from taciturn.envs.core.channel import Channel, ChannelConfig
 from taciturn.validation import Floats, Ints
 
-__all__ = ["AliasTable", "ReplySums", "reply_law", "require_bits", "sum_law"]
-
 # Probabilities below the resolution of a uniform double.
 NEGLIGIBLE = 2.0**-60
 

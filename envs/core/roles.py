@@ -8,8 +8,6 @@ import numpy as np
 
 from taciturn.validation import Array, array_of
 
-__all__ = ["Layout", "Role"]
-
 FEW_NUMBERS, FEW_ACTIONS = 8192, 16  # up to here fewer calls are faster than fewer passes
 
 

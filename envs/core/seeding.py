@@ -6,8 +6,6 @@ import numpy as np
 
 from taciturn.validation import integer
 
-__all__ = ["Streams"]
-
 
 class Streams:
     """Independent NumPy generators, one per name, all derived from one seed.

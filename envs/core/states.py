@@ -7,8 +7,6 @@ import numpy as np
 
 from taciturn.validation import Array
 
-__all__ = ["select", "updated"]
-
 S = TypeVar("S")
 
 

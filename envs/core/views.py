@@ -18,8 +18,6 @@ from taciturn.envs.core.render import RENDER_MODES, Renderer
 from taciturn.envs.core.replicas import Replicas
 from taciturn.validation import Array, array_of, choice, mapping, shown
 
-__all__ = ["AECView", "ParallelView", "SingleEnv", "VectorView", "effective_actions"]
-
 
 def _one(info: Info) -> Info:
     """The info of the only replica, without masks and values by agent: plain Python values and arrays [K]."""

@@ -8,8 +8,6 @@ from taciturn.envs.core.population import Population
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.validation import integer, plain, shown, unknown_parameter
 
-__all__ = ["K", "P", "Q", "World"]
-
 P = TypeVar("P", bound=Population[Any])
 Q = TypeVar("Q")
 K = ParamSpec("K")

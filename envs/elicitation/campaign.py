@@ -15,8 +15,6 @@ from taciturn.envs.elicitation.payments import AGREEMENT, POSTED_PRICE, SERUM, W
 from taciturn.envs.elicitation.reporting import bit_chances, debiased_share
 from taciturn.validation import Ints
 
-__all__ = ["SUMS", "Constants", "fill_dirichlet", "gamma"]
-
 # What is summed over the campaigns of a run.
 SUMS = ("payment", "payment_ratio", "error", "shortfall", "level", "participation", "utility", "degenerate", "paid")
 PAYMENT, RATIO, ERROR, SHORTFALL, LEVEL, PARTICIPATION, UTILITY, DEGENERATE, PAID = range(len(SUMS))

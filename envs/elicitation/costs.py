@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 
 from taciturn.validation import Floats, number, shown
 
-__all__ = ["Cost", "CustomCost", "ExponentialCost", "LinearCost", "LogCost", "QuadraticCost", "as_cost"]
-
 
 class Cost(ABC):
     """g(eps), increasing and differentiable, and proportional to the parameter `c`, with g(0) = 0."""

@@ -10,8 +10,6 @@ from taciturn.envs.core import Acts, Fast
 from taciturn.envs.elicitation import campaign
 from taciturn.validation import Floats
 
-__all__ = ["CommonBudget", "StandingAnnouncement", "play_tallies"]
-
 
 @dataclass(frozen=True)
 class CommonBudget(Fast):

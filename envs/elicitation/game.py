@@ -11,15 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
+from taciturn.envs.elicitation.costs import Cost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.payments import AGREEMENT, RULES, distribution, rule_payments, wintall_payment
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting
 from taciturn.validation import Floats, Ints, choice, integer, number, shown
-
-__all__ = [
-    "Announcement", "Cost", "ExponentialCost", "LinearCost", "LogCost", "QuadraticCost", "best_epsilon",
-    "expected_payment", "exploitability", "wins",
-]  # fmt: skip
 
 
 def _circle(size: int) -> int:

@@ -13,12 +13,6 @@ from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, L
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting
 from taciturn.validation import Array, Floats, Ints, shown, vector
 
-__all__ = [
-    "AGREEMENT", "MIN_TARGET", "RULES", "SERUM", "WINTALL", "Announcements", "cheapest_epsilon", "distribution", "estimator_error",
-    "informativeness", "payment_lower_bound", "price", "rule_payments", "theorem_2_holds", "winner_payment", "winning_report",
-    "wintall_amount", "wintall_payment",
-]  # fmt: skip
-
 RULES = ("wintall", "flat_rate", "posted_price", "output_agreement", "peer_truth_serum")
 WINTALL, FLAT_RATE, POSTED_PRICE, AGREEMENT, SERUM = range(5)
 MIN_TARGET = 0.01

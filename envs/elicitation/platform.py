@@ -22,8 +22,6 @@ from taciturn.envs.core import Acts, Array, Controlled, Role
 from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
-__all__ = ["PlatformSide", "platform_side"]
-
 
 class PlatformSide(Controlled):
     """The platform of an elicitation population; an action a is the share (1 + a) / 2 of its upper bound.

@@ -16,10 +16,6 @@ from numpy.typing import ArrayLike
 from taciturn.privacy.mechanisms import UnaryEncoding
 from taciturn.validation import Bools, Floats, choice, integer
 
-__all__ = [
-    "REPORTING", "BitwiseReport", "KaryReport", "Reporting", "TableReport", "bit_chances", "debiased_share", "make_reporting",
-]  # fmt: skip
-
 REPORTING = ("k_ary", "rappor", "oue")
 
 

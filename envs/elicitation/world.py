@@ -135,8 +135,6 @@ from taciturn.validation import (
     vector,
 )
 
-__all__ = ["Elicitation", "Params", "State", "elicitation_v0"]
-
 LARGE = 1e30  # fits into float32
 
 

@@ -74,8 +74,6 @@ from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.federated_bandit.world import Params as BanditParams
 from taciturn.validation import Array, Floats, Ints, shown
 
-__all__ = ["ArmElimination", "Params", "State", "action", "arm_elimination_v0"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Params(BanditParams):

@@ -7,8 +7,6 @@ import numpy as np
 from taciturn.envs.core.drawing import GREEN, ORANGE, PALE, legend_below
 from taciturn.envs.federated_bandit.model import State
 
-__all__ = ["describe", "draw"]
-
 
 def phase(state: State, replica: int) -> str:
     if state.phase_left[replica]:

@@ -10,8 +10,6 @@ from taciturn.envs.core import Fast
 from taciturn.envs.federated_bandit.federation import communicate, note_active, pull_arms, pull_plan, say
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["AgentKnowledge", "EpochPlan", "jump"]
-
 
 class AgentKnowledge:
     """The fields of the observation in full precision, [B, 1 or M, K] or [B, 1 or M], of a `FederatedBandit` as it plays on."""

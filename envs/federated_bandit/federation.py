@@ -17,11 +17,6 @@ from taciturn.envs.federated_bandit.model import (
 )
 from taciturn.validation import Ints
 
-__all__ = [
-    "KINDS", "PARTICIPATION", "SOURCES", "Constants", "begin", "communicate", "end_slot", "listen", "note_active", "observe", "pull_arms",
-    "pull_plan", "say", "slot", "tell",
-]  # fmt: skip
-
 
 class Constants(NamedTuple):
     """What the functions of a federation know as `params`."""

@@ -13,12 +13,6 @@ from taciturn.envs.core.preferences import led_by_wrong
 from taciturn.envs.core.qualities import QualityLaw
 from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 
-__all__ = [
-    "QUALITIES", "State", "average", "communication_cost", "eliminate", "fill_gaps", "find_active", "historical_mean", "identified",
-    "law_of_means", "local_regret", "mean_sensitivity", "read_means", "regret", "renewed", "round_robin", "smallest_gap", "stays", "turns",
-    "wrong_option",
-]  # fmt: skip
-
 QUALITIES = ("grid", "uniform", "heterogeneous")
 
 EQUAL = 1e-12

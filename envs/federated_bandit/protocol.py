@@ -14,11 +14,6 @@ import numpy as np
 from taciturn.envs.core.graph import Graph
 from taciturn.validation import Bools, Ints, choice, integer, number
 
-__all__ = [
-    "ACCOUNTINGS", "DELAYS", "Collection", "Exchange", "RoundTraffic", "Sharing", "collection", "delay", "eccentricities",
-    "information_sharing", "is_hybrid", "link_cost", "read_components", "sink_agents",
-]  # fmt: skip
-
 ACCOUNTINGS = ("messages", "links", "edges")
 DELAYS = ("diameter-1", "diameter")
 PAIRS_AT_ONCE = 1 << 22

@@ -113,8 +113,6 @@ from taciturn.envs.federated_bandit.model import QUALITIES, State, communication
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
 from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, choice, integer, number
 
-__all__ = ["FederatedBandit", "Params", "federated_bandit_v0"]
-
 WEIGHTINGS = ("agents", "components")
 MAX_HORIZON = 2**24  # float32 represents every whole number of slots up to here
 MEAN_BOUNDS = (-10.0, 11.0)  # of noisy means in observations

@@ -12,8 +12,6 @@ from taciturn.validation import Array, Floats, integer, number
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Classifier", "SmallCNN", "Softmax", "epoch_order", "federated_average"]
-
 
 def epoch_order(samples: Array, epochs: int, rng: np.random.Generator) -> Array:
     """Shuffle each client's samples anew for each epoch, padding last: int[P, n] -> int[P, epochs, n]."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from taciturn.validation import Array, integer, number
 
-__all__ = ["Dataset", "load_digits", "load_mnist", "partition", "practice_data"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

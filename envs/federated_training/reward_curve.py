@@ -10,8 +10,6 @@ from taciturn.envs.federated_training.classifiers import Classifier, epoch_order
 from taciturn.envs.federated_training.datasets import Dataset, partition
 from taciturn.validation import Floats, integer, number
 
-__all__ = ["HyperbolicFit", "RewardCurve", "fit_hyperbolic", "measure_reward_curve"]
-
 
 @dataclass(frozen=True)
 class RewardCurve:

@@ -77,9 +77,7 @@ from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, World
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition, practice_data
 from taciturn.envs.federated_training.reward_curve import (
-    HyperbolicFit,
     RewardCurve,
-    fit_hyperbolic,
     measure_reward_curve,
 )
 from taciturn.envs.round_stopping import world as round_stopping
@@ -88,12 +86,6 @@ from taciturn.envs.round_stopping.world import RoundStopping
 from taciturn.envs.round_stopping.world import observe as observe_session
 from taciturn.envs.round_stopping.world import tell as tell_session
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, shown
-
-__all__ = [
-    "Classifier", "Dataset", "FederatedTraining", "HyperbolicFit", "Params", "RewardCurve", "SmallCNN", "Softmax",
-    "State", "epoch_order", "federated_average", "federated_training_v0", "fit_hyperbolic", "load_digits", "load_mnist",
-    "measure_reward_curve", "partition",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

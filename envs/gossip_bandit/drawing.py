@@ -6,8 +6,6 @@ import numpy as np
 
 from taciturn.envs.core.drawing import draw_history, option_colours, two_panels
 
-__all__ = ["describe", "draw"]
-
 
 def describe(world: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""

@@ -10,8 +10,6 @@ from taciturn.envs.core.public import Fast
 from taciturn.envs.core.replies import ReplySums
 from taciturn.validation import Array, Floats, Ints
 
-__all__ = ["Behaviour", "GossipRule", "ReplyNoise", "choose", "hear_noise", "option_to_pull", "reply_noise"]
-
 
 @dataclass(frozen=True)
 class GossipRule(Fast):

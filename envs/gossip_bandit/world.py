@@ -100,8 +100,6 @@ from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, ReplyNoise, 
 from taciturn.privacy.spending import basic_cost
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number
 
-__all__ = ["CHEN2021", "GossipBandit", "Params", "State", "gossip_bandit_v0"]
-
 # The paper's qualities, by K.
 CHEN2021: dict[int, tuple[float, ...]] = {
     2: (0.8, 0.2),

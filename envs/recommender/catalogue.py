@@ -6,8 +6,6 @@ import numpy as np
 
 from taciturn.validation import Array, Floats, shown
 
-__all__ = ["HARMONICS", "Catalogue", "HeldOut", "Simulator", "cosines"]
-
 HARMONICS = 3
 
 

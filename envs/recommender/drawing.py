@@ -11,8 +11,6 @@ from taciturn.envs.recommender.geometry import CONTEXT_BITS
 from taciturn.envs.recommender.rewards import means
 from taciturn.validation import Floats, Ints
 
-__all__ = ["Sketch", "describe", "draw", "draw_cells", "draw_items"]
-
 
 def describe(world: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""

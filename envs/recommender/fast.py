@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from taciturn.envs.core.public import Fast
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["Block", "RoundPlan"]
-
 
 @dataclass(frozen=True)
 class Block:

@@ -8,8 +8,6 @@ import numpy as np
 
 from taciturn.validation import Array, Ints
 
-__all__ = ["CONTEXT_BITS", "DEPTH", "MOST_CODE_BITS", "cell_digits", "deepest_level", "grid", "item_codes"]
-
 DEPTH = 40  # of the deepest cluster
 CONTEXT_BITS = 16  # a coordinate of a context is read to this precision
 MOST_CODE_BITS = 62  # a cell's name fits into an int64

@@ -10,8 +10,6 @@ import numpy as np
 
 from taciturn.validation import Array, Bools, Floats, Ints, shown
 
-__all__ = ["FAMILIES", "ITEM_DIMS", "Ahead", "best_items", "draw_instance", "means", "optimum"]
-
 ITEM_DIMS = 5
 FAMILIES = ("peak", "bumps", "linear")
 FLOOR, SPAN, RADIUS = 0.05, 0.9, 0.65

@@ -10,8 +10,6 @@ from taciturn.envs.core.graph import Graph
 from taciturn.privacy.stateful import TreeAggregation, derived_key
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["CHANNELS", "HONEST", "Entered", "Reader", "Released", "Request", "ThirdParty", "is_plain"]
-
 CHANNELS = ("statistics", "counts")
 
 Entered = Iterable[tuple[Array, Array, Array]]

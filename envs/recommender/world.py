@@ -104,8 +104,6 @@ from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_i
 from taciturn.envs.recommender.sharing import CHANNELS, Reader, Released, Request, ThirdParty, is_plain
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
-__all__ = ["Params", "Recommender", "State", "recommender_v0"]
-
 ITEM_CLUSTERS, ITEM_SPREAD, ITEM_UNIFORM = 12, 0.1, 0.3
 CONTEXT_CLUSTERS, CONTEXT_SPREAD, CONTEXT_UNIFORM = 8, 0.08, 0.25
 ACTIONS = ("item", "cluster", "point")

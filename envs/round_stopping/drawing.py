@@ -6,8 +6,6 @@ import numpy as np
 
 from taciturn.envs.core.drawing import BLUE, GREEN, ORANGE, PALE, VERMILION, legend_below
 
-__all__ = ["describe", "draw"]
-
 
 def describe(population: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""

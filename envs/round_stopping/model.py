@@ -9,8 +9,6 @@ import numpy as np
 
 from taciturn.validation import MOST_ARMS, Floats, Ints, integer, number, vector
 
-__all__ = ["Evaluation", "Hyperbolic", "Model", "binomial_rows", "evaluate", "parameters", "some_finish"]
-
 
 @dataclass(frozen=True)
 class Hyperbolic:

@@ -80,19 +80,12 @@ from taciturn.envs.core.counter_streams import binomial, invert_binomial, pareto
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping import drawing
 from taciturn.envs.round_stopping.model import (
-    Evaluation,
     Hyperbolic,
     Model,
     evaluate,
-    parameters,
     some_finish,
 )
 from taciturn.validation import Array, Bools, Floats, Ints, choice, number, shown, vector
-
-__all__ = [
-    "STOP", "WAIT", "Evaluation", "Hyperbolic", "Model", "Params", "RoundStopping", "State", "evaluate", "parameters",
-    "rate_of_best_count", "round_stopping_v0",
-]  # fmt: skip
 
 STOP, WAIT = 0, 1
 UPLOADS, COMPUTING = 0, 1

@@ -13,11 +13,6 @@ import numpy as np
 from taciturn.envs.core.graph import Graph
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = [
-    "Spread", "affordable", "metropolis_hastings", "mobility", "pick_tokens", "spread_aggregated", "spread_gaussian",
-    "spread_gaussian_fresh", "spread_queued", "spread_uniform", "spread_walks", "stacked",
-]  # fmt: skip
-
 BLOCK = 2**16  # copies that walk at once
 
 

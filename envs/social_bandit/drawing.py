@@ -10,8 +10,6 @@ from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import count_holders
 from taciturn.validation import Floats
 
-__all__ = ["describe", "draw"]
-
 
 def describe(world: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""

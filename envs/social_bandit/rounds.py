@@ -11,8 +11,6 @@ from taciturn.envs.core.states import updated
 from taciturn.envs.social_bandit.dissemination import pick_tokens
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["SocialRule", "play_round"]
-
 
 @dataclass(frozen=True)
 class SocialRule(Fast):

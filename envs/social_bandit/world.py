@@ -120,16 +120,6 @@ from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
-__all__ = [
-    "Params",
-    "SocialBandit",
-    "State",
-    "copies_of_paper",
-    "multiplicative_weights",
-    "ordered_means",
-    "social_bandit_v0",
-]
-
 
 def ordered_means(num_options: int) -> list[float]:
     """The means of K ordered uniform draws, in decreasing order."""

@@ -11,12 +11,6 @@ import numpy as np
 
 from taciturn.validation import Array, Floats, Ints
 
-__all__ = [
-    "DPEpoch", "bernoulli_divergence", "coop_ucb2_index", "dducb_index", "dp_elimination_epoch", "elimination_radius",
-    "fed2_ucb_radius", "gossip_ucb_index", "kl_ucb_budget", "kl_ucb_index", "moss_index", "pinsker_index", "ucb1_index",
-    "ucb1_narrow", "ucb1_width",
-]  # fmt: skip
-
 TINY = 1e-300
 
 

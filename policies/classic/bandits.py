@@ -22,11 +22,6 @@ from taciturn.policies.classic.bandit_indices import (
 )
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = [
-    "KLUCB", "MOSS", "UCB1", "ArmPolicy", "DPSuccessiveElimination", "SuccessiveElimination", "ThompsonSampling",
-    "kl_ucb_choice",
-]  # fmt: skip
-
 
 class ArmPolicy(Policy):
     """Base of policies in which `choose` picks an arm from an agent's own counts and means, and nothing is uploaded."""

@@ -9,8 +9,6 @@ from taciturn.policies.classic.bandit_indices import coop_ucb2_index, dducb_inde
 from taciturn.policies.classic.bandits import ArmPolicy, kl_ucb_choice
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["DDUCB", "CentralisedOracle", "CoopUCB2", "Fed2UCB", "GossipUCB"]
-
 
 class CentralisedOracle(ArmPolicy):
     """KL-UCB on the pooled pulls of all agents, available at once and at no cost: an upper bound on the gain from communication.

@@ -15,11 +15,6 @@ from taciturn.policies.base import Policy
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
 
-__all__ = [
-    "FictitiousPlay", "FlatRate", "FreeRider", "Genie", "Hedge", "Mixture", "OutputAgreement", "PeerTruthSerum",
-    "PostedPrice", "Truthful",
-]  # fmt: skip
-
 
 class FlatRate(Platform):
     """Pay the same amount for each report.

@@ -9,8 +9,6 @@ from taciturn.envs.recommender.geometry import DEPTH, deepest_level
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.validation import Bools, Floats
 
-__all__ = ["ACR", "DSC"]
-
 
 class _FixedClusters(ClusterPolicy):
     """Base of policies whose clusters of items are fixed: the largest is halved until there are as many as asked for."""

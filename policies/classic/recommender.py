@@ -12,8 +12,6 @@ from taciturn.policies.families.optimistic_tree import OptimisticTree
 from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "OracleItem", "features"]
-
 KINDS = ("shared", "disjoint", "hybrid")
 
 

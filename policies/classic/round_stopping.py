@@ -7,8 +7,6 @@ from taciturn.envs.round_stopping.model import Model, evaluate, parameters, some
 from taciturn.policies.families.round_stopping import StoppingRule
 from taciturn.validation import Bools, Ints
 
-__all__ = ["Deadline", "FixedCount", "Fraction", "OneStepLookAhead", "WaitForAll"]
-
 
 class FixedCount(StoppingRule):
     """Wait for `k` updates (for all, if there are fewer clients)."""

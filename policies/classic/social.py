@@ -8,11 +8,6 @@ from taciturn.policies.classic.bandit_indices import ucb1_index
 from taciturn.policies.families.social import Proportional, SocialPolicy, sample, unbiased
 from taciturn.validation import Bools, Floats
 
-__all__ = [
-    "CopyOnReward", "FollowMajority", "GosInE", "Isolated", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB",
-    "OracleOption", "Uniform", "Voter", "WinStay",
-]  # fmt: skip
-
 
 class Voter(Proportional):
     """Adopt an option drawn in proportion to its unbiased share of the messages, whatever its signal.

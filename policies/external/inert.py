@@ -17,8 +17,6 @@ import numpy as np
 
 from taciturn.envs.core import Array
 
-__all__ = ["Foreign", "made_policy", "read_normalizer", "read_policy"]
-
 # Where the classes lie of which policies of Stable-Baselines3 and sb3-contrib are made.
 OWN = re.compile(
     r"(stable_baselines3|sb3_contrib)\.(\w+\.)*(policies|torch_layers|rmsprop_tf_like)|torch\.nn\.modules\.activation|torch\.optim\.\w+"

@@ -10,8 +10,6 @@ from taciturn.envs.core import Array, PublicView
 from taciturn.policies.external.rows import RowFunction, RowPolicy
 from taciturn.policies.learned.training import one_thread
 
-__all__ = ["Actor", "Module", "Network", "Scores", "is_network", "of_network"]
-
 
 def is_network(agent: Any) -> bool:
     """Whether it is a `torch.nn.Module`; torch is not imported for that."""

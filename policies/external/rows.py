@@ -13,8 +13,6 @@ from taciturn.policies.base import Policy
 from taciturn.policies.learned.training import one_thread
 from taciturn.validation import shown
 
-__all__ = ["Predictor", "RowFunction", "RowPolicy"]
-
 
 class RowPolicy(Policy):
     """Base of the policies that take all rows for separate environments, as a network does that all agents share.

@@ -16,8 +16,6 @@ from taciturn.policies.learned.training import one_thread
 from taciturn.policies.trust import Untrusted, trusted
 from taciturn.validation import missing_extra, shown
 
-__all__ = ["LOADERS", "load_onnx", "load_rllib", "load_sb3", "load_torchrl", "load_trained"]
-
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from taciturn.envs.core import Array, Population, PublicView
 from taciturn.policies.base import Learner, Policy
 
-__all__ = ["Separate"]
-
 
 class Separate(Policy):
     """One copy of `agent` for each agent of each replica, each with memory and random numbers of its own.

@@ -16,8 +16,6 @@ from taciturn.policies.families.cluster_rounds import COMPILE_FROM, available, p
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["ClusterPolicy"]
-
 
 class ClusterPolicy(Policy):
     """Base of policies on a `ClusterTree`: the leaf with the highest mean + sqrt(xi ln n / (8 Q)) + bonus in the cell of the context.

@@ -11,8 +11,6 @@ from taciturn.envs.recommender.rewards import BUMPS, FLOOR, SPAN
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Array
 
-__all__ = ["COMPILE_FROM", "available", "play_rounds"]
-
 # Number of agent-rounds from which compiling the loop, about 10 s, is worth while.
 COMPILE_FROM = 100_000
 FAMILIES = {"peak": 1, "bumps": len(BUMPS), "linear": 0}  # number of bumps

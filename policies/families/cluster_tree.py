@@ -14,8 +14,6 @@ from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, cell_digits,
 from taciturn.envs.recommender.sharing import Reader
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["ClusterTree"]
-
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 

@@ -12,8 +12,6 @@ from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies.base import Policy
 from taciturn.validation import Floats, Ints
 
-__all__ = ["ExactIndividuals", "Individuals", "Platform"]
-
 
 class Platform(Policy):
     """Base of the platform's policies that make the same `announcement` in every campaign.

@@ -7,8 +7,6 @@ import numpy as np
 from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.validation import Ints
 
-__all__ = ["OptimisticTree"]
-
 
 class OptimisticTree:
     """A tree of item clusters with optimistic values, of which a path of highest values is followed.

@@ -9,8 +9,6 @@ from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["ItemPolicy"]
-
 
 class ItemPolicy(Policy):
     """Base of policies in which `choose` picks an item from a context, and `learn` learns from the feedback.

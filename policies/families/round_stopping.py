@@ -8,8 +8,6 @@ from taciturn.envs.round_stopping.world import STOP, WAIT, RoundStopping
 from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Ints
 
-__all__ = ["StoppingRule"]
-
 
 class StoppingRule(Policy):
     """Base of the rules that decide from k, beta and the slots of the round; see `waits`."""

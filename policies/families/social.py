@@ -16,8 +16,6 @@ from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["Heard", "Proportional", "SocialPolicy", "sample", "unbiased"]
-
 
 class Heard(NamedTuple):
     """The content of observations."""

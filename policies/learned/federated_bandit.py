@@ -14,8 +14,6 @@ from taciturn.policies.learned.training import needs_stable_baselines, one_threa
 from taciturn.policies.learned.tuning import tuned
 from taciturn.validation import mapping
 
-__all__ = ["LearnedElimination", "LearnedPulls"]
-
 
 class BanditPPO(PPOLearner):
     """Base of both learners, whose reward is the mean over the agents of a replica.

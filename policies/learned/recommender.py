@@ -13,8 +13,6 @@ from taciturn.policies.learned.training import learning, library_seed, one_threa
 from taciturn.policies.learned.tuning import tuned
 from taciturn.validation import Bools, Floats, Ints, missing_extra
 
-__all__ = ["NeuralBandit"]
-
 WORLDS_FOR = 25  # steps of training for which the same practice worlds serve
 
 

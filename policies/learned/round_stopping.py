@@ -23,8 +23,6 @@ from taciturn.policies.learned.training import (
 from taciturn.policies.learned.tuning import tuned
 from taciturn.validation import Bools, Floats, Ints, mapping
 
-__all__ = ["LearnedStopping", "TabularQ"]
-
 
 def training_params(params: Params, broadcasts: float) -> Params:
     """The stopping problem of a world, in training sessions that last `broadcasts` broadcast times."""

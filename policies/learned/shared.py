@@ -20,8 +20,6 @@ from taciturn.policies.learned.training import (
 )
 from taciturn.policies.learned.tuning import tuned
 
-__all__ = ["DEFAULTS", "PPOLearner", "SharedPPO"]
-
 DEFAULTS: dict[str, Any] = {
     "steps": 500_000, "num_envs": 16, "gamma": 0.95, "learning_rate": 1e-3, "n_steps": 32, "n_epochs": 8, "batch_size": 4096,
     "ent_coef": 0.0, "hidden": 64, "options": (), "overrides": {},

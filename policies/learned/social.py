@@ -10,8 +10,6 @@ from taciturn.policies.base import Learner
 from taciturn.policies.families.social import SocialPolicy, sample, unbiased
 from taciturn.policies.learned.training import has_individual_params, practice, update_table
 
-__all__ = ["SocialQ"]
-
 
 class SocialQ(SocialPolicy, Learner):
     """Q-learning on binned popularity, with one table for all agents.

@@ -15,8 +15,6 @@ from taciturn.policies.base import Progress
 from taciturn.policies.learned.training import Ranking
 from taciturn.wrappers.sb3 import RowsVecEnv
 
-__all__ = ["ArmScorer", "RankedRows", "ScoringPolicy", "TeamRows", "TrainingMonitor"]
-
 
 class TeamRows(RowsVecEnv):
     """Rows that observe features and receive the mean reward of their replica.

@@ -12,11 +12,6 @@ from taciturn.envs.social_bandit.world import SocialBandit, State
 from taciturn.policies.base import Learner
 from taciturn.validation import Floats, Ints, missing_extra, shown
 
-__all__ = [
-    "ImmediateReward", "ModelLearner", "Ranking", "fit", "has_individual_params", "learning", "library_seed", "needs_stable_baselines",
-    "one_thread", "practice", "update_table",
-]  # fmt: skip
-
 
 class Ranking:
     """Sorts options by rank, so that a learner cannot learn the index of the best option by heart.

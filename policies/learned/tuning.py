@@ -7,8 +7,6 @@ from typing import Any
 
 from taciturn.validation import missing_extra, shown
 
-__all__ = ["FOLDER", "settings_in", "tuned"]
-
 FOLDER = Path(__file__).parent / "settings"
 
 

@@ -15,11 +15,6 @@ from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Floats, Ints
 from taciturn.wrappers import Laplace
 
-__all__ = [
-    "CDPMAB", "DDPMAB", "HDPMAB", "CommunicationEfficientCDPMAB", "EliminationSchedule", "EpochElimination",
-    "SingleAgent", "confidence_radius", "participants", "samples", "target_gap", "whole_samples",
-]  # fmt: skip
-
 
 def target_gap(r: Ints, rounds: int | None = None, gap: Floats | float = 1.0) -> Floats:
     """Dtilde_r = 2^-r (Algorithm 1, line 3), or Delta^(r/R) for at most R `rounds`, with the smallest gap Delta (section IV-B)."""

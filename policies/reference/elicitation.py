@@ -15,8 +15,6 @@ from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
 
-__all__ = ["BestResponse", "FiniteBestResponse", "TargetQuality", "Wintall"]
-
 
 class Wintall(Platform):
     """Winners take all: pay g'(e) (M + e) e / (M f - 1) to each report of the most popular value, whose share is f.

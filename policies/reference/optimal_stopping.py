@@ -11,8 +11,6 @@ from taciturn.envs.round_stopping.model import Evaluation, Model, binomial_rows,
 from taciturn.policies.families.round_stopping import StoppingRule
 from taciturn.validation import Bools, Floats, Ints, vector
 
-__all__ = ["OptimalStopping", "Solution"]
-
 
 @dataclass(frozen=True)
 class Threshold:

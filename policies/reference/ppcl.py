@@ -7,8 +7,6 @@ from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.families.social import Proportional, unbiased
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 
-__all__ = ["CBL", "PPCL", "clipped_estimate"]
-
 
 def clipped_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
     """Popularity estimate Ftilde, [..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1) clipped to [0, 1] [Chen 7].

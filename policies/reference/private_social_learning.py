@@ -12,8 +12,6 @@ from taciturn.policies.families.social import SocialPolicy, sample, unbiased
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 from taciturn.validation import Bools, Ints
 
-__all__ = ["PrivateSocialLearning", "Replicator", "popularity_estimate"]
-
 
 def popularity_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
     """Popularity estimate Qtilde, [..., K]: max(((e^(epsilon/2) + 1) Lambda - 1) / (e^(epsilon/2) - 1), 0) with Lambda = B / V [Tao 7].

@@ -12,8 +12,6 @@ from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
 from taciturn.validation import Bools, Floats, Ints
 
-__all__ = ["PRESETS", "DTPriDO", "TPriDO", "dominating_set", "partition_rate"]
-
 PRESETS: dict[str, dict[str, float]] = {
     "tuned": {"xi": 0.2, "psi": 0.3, "gamma": 0.8, "rate": 20.0},
     "paper": {"xi": 6.5, "psi": 1.0, "gamma": 2 ** (-1 / 5), "rate": 20.0},

@@ -14,8 +14,6 @@ from taciturn.policies.external.separate import Separate
 from taciturn.registry import make_policy
 from taciturn.validation import UnknownParameter, choice, shown
 
-__all__ = ["bring", "bring_all"]
-
 
 def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
     """A policy from `agent`, with `parameters` if it is a name or a class.

@@ -13,21 +13,12 @@ import numpy as np
 from taciturn.envs.core import Array, Population, as_policies, number
 from taciturn.plugins import Plugins
 from taciturn.privacy import mechanisms
+from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits
+from taciturn.privacy.auditing import trials_for
 from taciturn.registry import UnknownName
-from taciturn.wrappers.audit import AuditResult, audit, audit_table, plot_audits, trials_for
+from taciturn.wrappers.audit import audit
 from taciturn.wrappers.canary import play
 from taciturn.wrappers.channels import Privatize
-
-__all__ = [
-    "Site",
-    "adjacent_messages",
-    "adjacent_pair",
-    "audit_command",
-    "json_values",
-    "named_mechanisms",
-    "parse_mechanism",
-    "parsed",
-]
 
 NUM_VALUES = 10
 DEFAULT_TRIALS = 100_000

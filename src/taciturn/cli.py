@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from taciturn.bench.study import Study
     from taciturn.bench.tasks import Task
 
-__all__ = ["main"]
-
 Play = Callable[[int, int], dict[str, Any]]
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 LONGEST = 690

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Coupled", "generator", "lend", "numbers_kept", "numpy_draws_from", "process_numbers", "seed_process"]
-
 STEADY = frozenset({
     "random", "uniform", "normal", "standard_normal", "exponential", "standard_exponential", "gumbel", "laplace", "logistic",
     "rayleigh", "weibull", "beta", "gamma", "standard_gamma", "binomial", "poisson", "choice", "permutation", "permuted", "shuffle",

@@ -12,8 +12,6 @@ from taciturn.envs.core import Layout, Population, World
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, make_world, policies, worlds
 
-__all__ = ["by_role", "described", "parameters"]
-
 
 def described(name: str) -> str:
     """The text for a name: parameters with their defaults, and the documentation; of a world also metrics, channels and policies.

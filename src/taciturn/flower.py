@@ -23,8 +23,6 @@ try:
 except ImportError as error:
     raise missing_extra("StoppingStrategy needs flwr", "flower") from error
 
-__all__ = ["StoppingStrategy"]
-
 TIME_KEY = "computing-time"
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from taciturn.validation import shown
 
-__all__ = ["PluginError", "PluginWarning", "Plugins", "imported"]
-
 
 class PluginError(ValueError):
     """What a package declares cannot be used; the message names the package and its entry point."""

@@ -24,8 +24,6 @@ from taciturn.coupling import Coupled, generator, lend, numbers_kept, numpy_draw
 from taciturn.envs.core import Array, Population, PublicView, Rollout
 from taciturn.envs.core.public import Passing
 
-__all__ = ["ALARM", "pooling", "replicas_for"]
-
 ALARM = 1e-4
 """The probability with which the comparison of laws finds a difference where there is none."""
 SEEDS, SOON = 32, 64

@@ -15,11 +15,6 @@ from taciturn.envs.core.render import RENDER_MODES
 from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter, close, shown, some
 
-__all__ = [
-    "ANY_WORLD", "POLICY_PLUGINS", "WORLDS", "WORLD_PLUGINS", "Entry", "UnknownName", "entries", "entry", "make_policy", "make_world",
-    "platform_side", "policies", "policy_class", "seat", "worlds",
-]  # fmt: skip
-
 
 class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
     """An unknown name; the message suggests the closest known ones."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, number, vector
 
-__all__ = ["Run", "simulate"]
-
 
 @dataclass(frozen=True, repr=False)
 class Run:

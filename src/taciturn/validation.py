@@ -10,11 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_ARMS", "MOST_NUMBERS", "Array", "Bools", "Floats", "Ints", "NamesUnknown", "UnknownParameter", "array_of", "choice", "close",
-    "integer", "mapping", "missing_extra", "number", "plain", "shown", "some", "unknown_parameter", "vector",
-]  # fmt: skip
-
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,8 +10,6 @@ from taciturn.bench.scores import RANDOM, beats, designed_best, first
 from taciturn.bench.tasks import Task, tasks_of
 from taciturn.validation import Floats
 
-__all__ = ["Scale", "scale_of", "summary"]
-
 FILE = "scales.json"
 
 

@@ -9,8 +9,6 @@ from taciturn.envs.core.channel import Fault
 from taciturn.registry import entry
 from taciturn.wrappers import Byzantine, LossyChannel, MessageLimit, Stragglers
 
-__all__ = ["BOUNDS", "FIELDS", "HELD_OUT", "TASKS", "Field", "Task", "Variant", "tasks_of", "world_title"]
-
 Entry = tuple[str, Config]
 HIGHER = ("rate", "return")  # of the measures, those of which more is better
 BOUNDS = {

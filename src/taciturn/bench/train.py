@@ -27,8 +27,6 @@ from taciturn.simulation import simulate
 from taciturn.validation import missing_extra
 from taciturn.wrappers import Privatize
 
-__all__ = ["EVALUATION_RUNS", "train"]
-
 EVALUATION_RUNS = 20
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
 Told = Callable[[float, str], None]

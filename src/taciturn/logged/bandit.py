@@ -15,8 +15,6 @@ from taciturn.logged.estimators import Terms
 from taciturn.logged.reading import Chunk, Progress, Table, nothing
 from taciturn.validation import Array, Bools, Floats, Ints, shown
 
-__all__ = ["BanditLog", "Value", "evaluate", "read_bandit"]
-
 NAMES = {
     "action": "action", "item_id": "action", "click": "click", "reward": "click", "propensity_score": "propensity",
     "propensity": "propensity",

@@ -12,8 +12,6 @@ import numpy as np
 
 from taciturn.validation import Floats, choice, number
 
-__all__ = ["ESTIMATORS", "INTERVALS", "Terms", "dr", "effective_size", "interval", "ips", "replay", "snips"]
-
 INTERVALS = ("betting", "student")
 ROWS = 20_000  # at a time
 

@@ -15,8 +15,6 @@ from taciturn.envs.recommender.catalogue import HARMONICS, HeldOut, Simulator, c
 from taciturn.logged.reading import Progress, Table, nothing
 from taciturn.validation import Bools, Floats
 
-__all__ = ["fit_ratings"]
-
 ITEM_DIMS = 5
 MOST_CONTEXT_DIMS = 1 + ITEM_DIMS
 COLUMNS = ("user", "item", "rating", "timestamp")

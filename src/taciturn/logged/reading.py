@@ -11,8 +11,6 @@ import numpy as np
 
 from taciturn.validation import Array, Floats, shown
 
-__all__ = ["Chunk", "Progress", "Table", "nothing"]
-
 Progress = Callable[[float, str], None]
 """Told the share that is done, and of what."""
 

@@ -8,8 +8,6 @@ import numpy as np
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints
 
-__all__ = ["MOST_MESSAGES", "NOTHING_HIDDEN", "Account", "Accounts", "Levels"]
-
 NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
 MOST_MESSAGES = 2**62  # of an agent, counted in int64
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from taciturn.validation import Array, Bools, Floats
 
-__all__ = ["LARGEST_SCORE", "Scorer", "attackers", "lowest_share"]
-
 Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
 
 LARGEST_SCORE = 1e6

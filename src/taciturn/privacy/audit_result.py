@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from taciturn.validation import missing_extra
 
-__all__ = ["AuditMethod", "AuditResult", "audit_table", "plot_audits"]
-
 AuditMethod = Literal["white", "black", "one-run", "both"]
 
 VERDICTS: dict[str, dict[str, Any]] = {

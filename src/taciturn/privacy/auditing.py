@@ -22,8 +22,6 @@ from taciturn.privacy.attackers import LARGEST_SCORE, Scorer, attackers, lowest_
 from taciturn.privacy.audit_result import AuditMethod, AuditResult
 from taciturn.validation import Array, Bools, choice, integer, number
 
-__all__ = ["Ratio", "audit_transcripts", "certify", "certify_one_run", "thresholds", "trials_for"]
-
 Make = Callable[[Any, np.random.Generator, int, bool], Any]  # (x, rng, count, whether to repeat x `count` times)
 Ratio = Callable[[Array, Any, Any], Any]
 

@@ -13,8 +13,6 @@ from taciturn.privacy import checks
 from taciturn.privacy.channels import Payload
 from taciturn.validation import Array, NamesUnknown
 
-__all__ = ["Given", "Mechanism", "NoPrivacy", "PrivacyLoss"]
-
 Given = ArrayLike | None  # None: not given
 
 

@@ -14,8 +14,6 @@ from taciturn.privacy.composition import ORDERS
 from taciturn.privacy.ledger import Ledger
 from taciturn.validation import Bools, Floats, NamesUnknown, choice, number
 
-__all__ = ["Budget", "BudgetSpent"]
-
 ROUNDING = 1e-9  # relative: three messages of 0.1 fit into a budget of 0.3
 
 

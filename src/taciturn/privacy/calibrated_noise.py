@@ -22,8 +22,6 @@ from taciturn.privacy.samplers import (
 )
 from taciturn.validation import Array, choice, number
 
-__all__ = ["Calibrated", "Exponential", "Gaussian", "Laplace", "gaussian_delta"]
-
 ROUNDING = 1e-9  # relative: of a sensitivity that a world and a user compute in different ways
 
 

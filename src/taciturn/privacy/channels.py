@@ -4,8 +4,6 @@ from typing import Any, Literal, Protocol
 
 from taciturn.validation import Ints
 
-__all__ = ["Observer", "Payload", "SendingChannel", "Unit"]
-
 Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
 """Kinds of messages: a vector with at most one 1, a category, a number, an increment of a running sum, scores of options (whose sensitivity
 is the largest change of any score), a vector of numbers."""

@@ -15,25 +15,6 @@ import numpy as np
 from taciturn.privacy.base import PrivacyLoss
 from taciturn.validation import Array, Floats, missing_extra
 
-__all__ = [
-    "LOCAL",
-    "METHODS",
-    "ORDERS",
-    "History",
-    "MessageCounts",
-    "Method",
-    "advanced_epsilon",
-    "basic_epsilon",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "group",
-    "message_epsilon",
-    "odometer_epsilon",
-    "pld_epsilon",
-    "rdp_epsilon",
-    "zcdp_epsilon",
-]
-
 Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
 

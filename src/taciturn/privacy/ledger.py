@@ -22,8 +22,6 @@ from taciturn.privacy.composition import LOCAL, METHODS, History, MessageCounts,
 from taciturn.privacy.stateful import TreeAggregation
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
-__all__ = ["Ledger"]
-
 Bound = Callable[[History], Floats]  # epsilon of each row
 
 SILENCE = "whether, when or what about an agent sends may depend on its private data"

@@ -19,8 +19,6 @@ from collections.abc import Callable
 
 from taciturn.privacy.composition import gaussian_epsilon
 
-__all__ = ["certify_gaussian_run", "epsilon_of", "gaussian_inverse", "guesses_for", "unlikely"]
-
 LARGEST_MU = 20.0
 
 

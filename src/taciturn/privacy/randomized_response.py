@@ -16,8 +16,6 @@ from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
 from taciturn.validation import Array, choice, integer, number, shown
 
-__all__ = ["BitwiseRandomizedResponse", "KaryRandomizedResponse", "UnaryEncoding", "k_ary_response"]
-
 
 class _Bits(Mechanism):
     """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, with probability q if it is 0."""

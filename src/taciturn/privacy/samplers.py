@@ -26,18 +26,6 @@ from numpy.typing import ArrayLike
 
 from taciturn.validation import Array, Bools, Ints, missing_extra
 
-__all__ = [
-    "Grid",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "exact_bernoulli",
-    "exact_bernoulli_exp",
-    "exp_digits",
-    "load_opendp",
-    "logistic_digits",
-    "ratio_digits",
-]
-
 Digits = Callable[[int], int]  # digits(n) = floor(2^n p) of a probability p
 
 GRID_BITS = 24  # the noise scale is 2^24 to 2^25 steps of the grid

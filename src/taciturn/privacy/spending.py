@@ -13,8 +13,6 @@ from taciturn.privacy.composition import METHODS, Method, message_epsilon
 from taciturn.privacy.ledger import Ledger, changes_show
 from taciturn.validation import Array, Floats, Ints, choice, number
 
-__all__ = ["basic_cost", "spending"]
-
 
 def spending(
     channels: Iterable[SendingChannel],

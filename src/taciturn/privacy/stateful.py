@@ -13,9 +13,6 @@ from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
 from taciturn.validation import Array, Bools, Ints, choice, integer
 
-__all__ = ["Memoized", "MemoizedState", "TreeAggregation", "TreeState", "address_laplace", "derived_key"]
-
-
 LONGEST = 2**62  # steps of a stream, counted in int64
 
 

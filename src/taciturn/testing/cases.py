@@ -16,25 +16,6 @@ from taciturn.envs.core.population import NotPrivate
 from taciturn.policies import Random
 from taciturn.wrappers import Faulty, LossyChannel, Privatize
 
-__all__ = [
-    "WORLD_CHECKS",
-    "Case",
-    "Check",
-    "by_agent",
-    "chosen",
-    "draw",
-    "dressed",
-    "dresses",
-    "fingerprint",
-    "holds",
-    "ledger_state",
-    "named",
-    "of",
-    "raises",
-    "seen",
-    "world_check",
-]  # fmt: skip
-
 raises = TestCase().assertRaisesRegex
 
 

@@ -11,8 +11,6 @@ from taciturn.privacy.mechanisms import Mechanism
 from taciturn.wrappers import audit
 from taciturn.wrappers.channels import as_described, described
 
-__all__ = ["check_mechanism"]
-
 DRAWS = 20_000
 ORDERS = np.array([1.5, 2.0, 8.0, 64.0])
 

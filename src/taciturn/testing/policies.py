@@ -18,11 +18,6 @@ from taciturn.pooling import pooling, replicas_for
 from taciturn.testing.cases import Check
 from taciturn.wrappers.channels import private_config
 
-__all__ = [
-    "ALARM", "Play", "declares_a_fast_form", "each_agent_has_a_mind_of_its_own", "fast_form_has_the_law_of_steps", "fast_form_is_used",
-    "policy_checks", "seed_decides_the_run", "sees_nothing_hidden", "whoever_overrides_a_piece_is_played_by_act",
-]  # fmt: skip
-
 REPLICAS = 300
 ALARM = 1e-4
 

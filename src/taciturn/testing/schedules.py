@@ -10,8 +10,6 @@ from taciturn.envs.core.public import has_public_schedule
 from taciturn.privacy.mechanisms import Laplace, Mechanism, TreeAggregation
 from taciturn.testing.policies import Play
 
-__all__ = ["declares_a_public_schedule", "schedule_is_public"]
-
 NOISE: dict[str, Mechanism] = {"vector": Laplace(1.0), "bounded": Laplace(1.0), "stream": TreeAggregation(1.0)}
 REPLICAS = 3
 

@@ -6,8 +6,6 @@ from taciturn.bench.catalogue import studies_named
 from taciturn.bench.results import Cell
 from taciturn.bench.study import Study
 
-__all__ = ["check_study"]
-
 
 def check_study(study: Study | str, cells: Iterable[Cell] | None = None) -> None:
     """Check a study, by name or `module:Class` too; of its `cells`, by default the first quick one, each is run twice."""

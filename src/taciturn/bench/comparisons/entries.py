@@ -12,8 +12,6 @@ from taciturn.bench.tasks import BOUNDS, FIELDS, tasks_of
 from taciturn.registry import make_policy, policies
 from taciturn.validation import choice, number, shown
 
-__all__ = ["MESSAGES", "check_entry"]
-
 MESSAGES = "messages"
 ENTRIES = ("env", "env_params", "policy", "policy_params", "kind", "content", "knows_truth")
 LONGEST_NAME = 200

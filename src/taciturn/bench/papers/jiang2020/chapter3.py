@@ -12,7 +12,8 @@ from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
-from taciturn.envs.federated_training.world import federated_training_v0, fit_hyperbolic
+from taciturn.envs.federated_training.reward_curve import fit_hyperbolic
+from taciturn.envs.federated_training.world import federated_training_v0
 
 
 @register

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.bench.statistics import Floats
-from taciturn.envs.round_stopping.world import Hyperbolic, Model, evaluate, parameters
+from taciturn.envs.round_stopping.model import Hyperbolic, Model, evaluate, parameters
 from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
 from taciturn.policies.reference.optimal_stopping import Solution, threshold_table
 

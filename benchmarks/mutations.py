@@ -1,20 +1,25 @@
 """Plant semantic mistakes, one at a time, and see which of them the tests catch: `python benchmarks/mutations.py [part of a name ...]`.
 
-The mistakes are in `mistakes.toml`: a file, a text that occurs there once, the mistaken text, and the tests that should see it, as pytest
-takes them (slow ones only if they ask for them by `-m`); `why` explains one that cannot be seen. Each is planted in a copy of the committed
+The mistakes are in `mistakes.toml`: the name of a function, class or module (as much of its dotted name as tells it from others), code that
+occurs there once, whatever its line breaks, the mistaken code, and the tests that should see it, as pytest takes them (slow ones only if they
+ask for them by `-m`); `why` explains one that cannot be seen. Each is planted in a copy of the committed
 files, never in the working tree. A run over all of them takes about half an hour of two cores and is made by hand, where all tests pass: a
 test that fails anyway would count as one that sees the mistake. `results/mutations.json` says of each whether it was caught, and at which
 commit.
 """
 
+import ast
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -26,21 +31,86 @@ MISTAKES = Path(__file__).with_name("mistakes.toml")
 
 
 def load(parts: list[str]) -> dict[str, dict[str, str]]:
-    """`{name: {file, correct, wrong, tests}}` of the mistakes whose names contain one of `parts` (all if there are none)."""
+    """`{name: {in, correct, wrong, tests}}` of the mistakes whose names contain one of `parts` (all if there are none)."""
     known: dict[str, dict[str, str]] = tomllib.loads(MISTAKES.read_text(encoding="utf-8"))
     return {name: one for name, one in known.items() if not parts or any(part in name for part in parts)}
 
 
-def plant(root: Path, mistake: dict[str, str]) -> str:
-    """Plant a mistake below `root`; returns the text of the file before. Raises ValueError if the correct text is not there once."""
-    file = root / mistake["file"]
-    text = file.read_text(encoding="utf-8")
-    if text.count(mistake["correct"]) != 1:
+@cache
+def definitions(root: Path) -> list[tuple[str, Path, int, int]]:
+    """The modules, classes and functions of the package: dotted name, file, first and last line."""
+    found = []
+
+    def add(node: ast.AST, name: str, file: Path) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = name
+            if isinstance(child, ast.ClassDef | ast.FunctionDef):
+                inside = f"{name}.{child.name}"
+                first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
+                found.append((inside, file, first, child.end_lineno or first))
+            add(child, inside, file)
+
+    for folder in ("envs", "policies", "wrappers", "src/taciturn"):
+        for file in sorted((root / folder).rglob("*.py")):
+            if file.resolve() != file.absolute():
+                continue  # the links to packages in src/taciturn
+            text = file.read_text(encoding="utf-8")
+            name = ".".join(file.relative_to(root).with_suffix("").parts).removeprefix("src.")
+            found.append((name, file, 1, text.count("\n") + 1))
+            add(ast.parse(text), name, file)
+    return found
+
+
+def words(text: str) -> list[tuple[str, int, int]]:
+    """What a text says, however its lines are broken: words and signs with their places, without comments, final commas, and the quotes
+    between two parts of one string."""
+    found: list[tuple[str, int, int]] = []
+    for match in re.finditer(r"(?:^|  )#[^\n]*|\w+|[^\w\s]", text, re.MULTILINE):
+        word = match[0]
+        if word.lstrip().startswith("#") and len(word) > 1:
+            continue
+        if word in ")]}" and found and found[-1][0] == ",":
+            found.pop()
+        found.append((word, match.start(), match.end()))
+        for parts in (2, 3):
+            first, *middle, last = found[-parts:] if len(found) >= parts else [("", 0, 0)] * parts
+            apart = last[1] > first[2] + 1
+            if first[0] == last[0] == '"' and apart and all(one[0] in ("f", "rf") for one in middle):
+                del found[-parts:]
+                break
+    return found
+
+
+def place(root: Path, mistake: dict[str, str]) -> tuple[Path, str, str]:
+    """The file that holds a mistake's correct code, and its text before and after. ValueError if the code is not there exactly once."""
+    name, wanted = mistake["in"], [word for word, _, _ in words(mistake["correct"])]
+    homes = [one for one in definitions(root) if f".{one[0]}".endswith(f".{name}")]
+    found = []
+    for _, file, first, last in homes:
+        text = file.read_text(encoding="utf-8")
+        lines = text.splitlines(keepends=True)
+        skipped = sum(map(len, lines[: first - 1]))
+        said = words("".join(lines[first - 1 : last]))
+        starts = range(len(said) - len(wanted) + 1)
+        here = [i for i in starts if [word for word, _, _ in said[i : i + len(wanted)]] == wanted]
+        found += [(file, text, skipped + said[i][1], skipped + said[i + len(wanted) - 1][2]) for i in here]
+    if len(found) != 1:
         raise ValueError(
-            f"{mistake['file']} must hold once, not {text.count(mistake['correct'])} times: {mistake['correct']!r}"
+            f"{name} ({len(homes)} definitions) must hold once, not {len(found)} times: {mistake['correct']!r}"
         )
-    file.write_text(text.replace(mistake["correct"], mistake["wrong"]), encoding="utf-8")
-    return text
+    file, text, start, end = found[0]
+    wrong = mistake["wrong"].rstrip()
+    if wrong.startswith(" "):  # whole lines, whose indentation is that of the place
+        column = start - text.rfind("\n", 0, start) - 1
+        wrong = textwrap.indent(textwrap.dedent(wrong), " " * column).lstrip()
+    return file, text, text[:start] + wrong + text[end:]
+
+
+def plant(root: Path, mistake: dict[str, str]) -> tuple[Path, str]:
+    """Plant a mistake below `root`; returns the file and its text before."""
+    file, before, after = place(root, mistake)
+    file.write_text(after, encoding="utf-8")
+    return file, before
 
 
 def caught(root: Path, tests: str) -> bool:
@@ -61,9 +131,9 @@ def main(parts: list[str]) -> None:
 
     def seen(mistake: dict[str, str]) -> bool:
         root = copies.get()
-        before = plant(root, mistake)
+        file, before = plant(root, mistake)
         found = caught(root, mistake["tests"])
-        (root / mistake["file"]).write_text(before, encoding="utf-8")
+        file.write_text(before, encoding="utf-8")
         copies.put(root)
         return found
 

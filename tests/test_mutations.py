@@ -5,6 +5,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import mutations
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -14,16 +15,25 @@ MISTAKES = tomllib.loads((ROOT / "benchmarks" / "mistakes.toml").read_text(encod
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_can_be_planted_in_one_place_and_has_tests(name: str) -> None:
     mistake = MISTAKES[name]
-    assert {"file", "correct", "wrong", "tests"} <= mistake.keys() <= {"file", "correct", "wrong", "tests", "why"}
-    text = (ROOT / mistake["file"]).read_text(encoding="utf-8")
-    assert text.count(mistake["correct"]) == 1
-    wrong = text.replace(mistake["correct"], mistake["wrong"])
-    assert wrong != text
-    compile(wrong, mistake["file"], "exec")  # what does not run is found by anything
+    assert {"in", "correct", "wrong", "tests"} <= mistake.keys() <= {"in", "correct", "wrong", "tests", "why"}
+    file, before, after = mutations.place(ROOT, mistake)
+    assert after != before
+    compile(after, file, "exec")  # what does not run is found by anything
     files = [part.partition("::")[0] for part in shlex.split(mistake["tests"]) if part.startswith("tests/")]
     assert files
-    for file in files:
-        assert (ROOT / file).is_file(), file
+    for test in files:
+        assert (ROOT / test).is_file(), test
+
+
+def test_code_is_found_however_its_lines_are_broken() -> None:
+    one = mutations.words('raise ValueError(f"{name} must be one of {known}, not {value}", 1)  # said once')
+    many = mutations.words("""raise ValueError(
+        f"{name} must be one of "  # or None
+        f"{known}, not {value}",
+        1,
+    )""")
+    assert [word for word, _, _ in one] == [word for word, _, _ in many]
+    assert [word for word, _, _ in one] != [word for word, _, _ in mutations.words('raise ValueError(f"{name} must be')]
 
 
 def test_nearly_all_were_caught_and_the_others_are_explained() -> None:
@@ -37,7 +47,8 @@ def test_nearly_all_were_caught_and_the_others_are_explained() -> None:
 
 def test_there_are_mistakes_in_every_part() -> None:
     assert len(MISTAKES) >= 65
-    parts = {str(Path(mistake["file"]).parent) for mistake in MISTAKES.values()}
+    files = {mutations.place(ROOT, mistake)[0] for mistake in MISTAKES.values()}
+    parts = {str(file.parent.relative_to(ROOT)) for file in files}
     worlds = {f"envs/{file.parent.name}" for file in (ROOT / "envs").glob("*/*.py")}
     policies = {f"policies/{kind}" for kind in ("reference", "classic", "learned", "families")}
     papers = {

@@ -1,8 +1,10 @@
-"""A step of 10,000 sessions of round stopping as arrays, against `gymnasium.vector.SyncVectorEnv`: `python benchmarks/array_step.py`.
+"""A step of 10,000 sessions of round stopping as arrays, against `gymnasium.vector.SyncVectorEnv`: `python
+benchmarks/array_step.py`.
 
-The peers, per environment and step, in turns within one process: `SyncVectorEnv` over this package's own single environment, and over the
-leanest scalar one we could write (plain Python numbers, tabulated draws, no info), as many as the array has and also as few as 100, which
-fit the processor's cache. Stops are drawn beforehand, one in 45 actions, as often as the optimal rule makes them.
+The peers, per environment and step, in turns within one process: `SyncVectorEnv` over this package's own single
+environment, and over the leanest scalar one we could write (plain Python numbers, tabulated draws, no info), as many as
+the array has and also as few as 100, which fit the processor's cache. Stops are drawn beforehand, one in 45 actions, as
+often as the optimal rule makes them.
 """
 
 import random

@@ -1,11 +1,13 @@
-"""What the auditor catches: 17 broken mechanisms, and how often it accuses right ones, at its default trials and confidence 95%.
+"""What the auditor catches: 17 broken mechanisms, and how often it accuses right ones, at its default trials and
+confidence 95%.
 
-Run `python benchmarks/auditor.py` (about ten minutes); `--seeds` and `--audits` say how many audits of each broken mechanism, and of right
-ones in all. A broken mechanism counts as caught if at least 95% of its audits say `violated`.
+Run `python benchmarks/auditor.py` (about ten minutes); `--seeds` and `--audits` say how many audits of each broken
+mechanism, and of right ones in all. A broken mechanism counts as caught if at least 95% of its audits say `violated`.
 
-All noise but that of `low bits of floating-point noise` is drawn on a grid in exact integers, so that each mistake must be caught for what
-it is, and so that the right mechanisms are right: a claim about noise that is drawn in floating point is false (Mironov 2012). Of the
-package's own `fast` samplers, which say that they are an idealisation, the auditor leaves the lowest bits unread unless `bits=True`.
+All noise but that of `low bits of floating-point noise` is drawn on a grid in exact integers, so that each mistake must
+be caught for what it is, and so that the right mechanisms are right: a claim about noise that is drawn in floating
+point is false (Mironov 2012). Of the package's own `fast` samplers, which say that they are an idealisation, the
+auditor leaves the lowest bits unread unless `bits=True`.
 """
 
 import argparse

@@ -1,10 +1,11 @@
 """The worlds as one would write them for PettingZoo without this package: a dict an agent, a loop over agents.
 
-Each has the observations, rewards and regret (in elicitation: the bound on payments) of the world's Parallel form under its defaults,
-without noise on the channels, privacy accounting, masks or checks of arguments. Random numbers come from the streams that the package uses,
-one at a time, so that the same seed gives the same run; only the same law in the social bandit, where the package draws counts of copies,
-and in arm elimination, where NumPy draws sums of rewards in another way. `tests/test_by_hand.py` checks this. The recommender's catalogue,
-and theta and beliefs in elicitation, are drawn by the package.
+Each has the observations, rewards and regret (in elicitation: the bound on payments) of the world's Parallel form under
+its defaults, without noise on the channels, privacy accounting, masks or checks of arguments. Random numbers come from
+the streams that the package uses, one at a time, so that the same seed gives the same run; only the same law in the
+social bandit, where the package draws counts of copies, and in arm elimination, where NumPy draws sums of rewards in
+another way. `tests/test_by_hand.py` checks this. The recommender's catalogue, and theta and beliefs in elicitation, are
+drawn by the package.
 
 Round stopping and federated training are not here: they have one agent, whatever the number of clients.
 """
@@ -78,7 +79,8 @@ class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # P
 
 
 def luck(seed: int | None, name: str) -> np.random.Generator:
-    """The random numbers of that name, of the first replica, in a world that is written for one: NumPy's Philox draws the same."""
+    """The random numbers of that name, of the first replica, in a world that is written for one: NumPy's Philox draws
+    the same."""
     key = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),)).generate_state(1, np.uint64)[0]
     return np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
 
@@ -229,7 +231,8 @@ class FederatedBandit(ByHand):
         return rewards
 
     def communicate(self, uploading: list[str]) -> None:
-        """A round: those that upload send the mean of every arm that was pulled since the last one, and all learn the average."""
+        """A round: those that upload send the mean of every arm that was pulled since the last one, and all learn the
+        average."""
         current = self.total > self.total_at_round
         summed, known = np.zeros(self.arms), np.zeros(self.arms)
         for agent in uploading:
@@ -318,7 +321,8 @@ class ArmElimination(FederatedBandit):
 class Recommender(ByHand):
     """Providers on a star that show items to users, and may ask for their neighbours' statistics.
 
-    Regret is against the best item that a provider has, and to find it takes most of the time; `tells_regret` may be False.
+    Regret is against the best item that a provider has, and to find it takes most of the time; `tells_regret` may be
+    False.
     """
 
     clusters, cells = 8, 4
@@ -452,10 +456,17 @@ class Elicitation(ByHand):
             total, past = max(sum(self.counts), 1), max(sum(self.past), 1)
             return np.array(
                 [
-                    *announced, self.desired, *(count / total for count in self.counts), sum(self.counts) / len(self.individuals),
-                    self.paid / total, self.degenerate, *(count / past for count in self.past), 1 - self.time / self.horizon,
-                ], np.float32,
-            )  # fmt: skip
+                    *announced,
+                    self.desired,
+                    *(count / total for count in self.counts),
+                    sum(self.counts) / len(self.individuals),
+                    self.paid / total,
+                    self.degenerate,
+                    *(count / past for count in self.past),
+                    1 - self.time / self.horizon,
+                ],
+                np.float32,
+            )
         reference = self.reference() if self.rule == 4 else [0.0] * len(self.past)
         return np.array([*announced, *reference, self.cost, *self.belief[agent]], np.float32)
 

@@ -1,7 +1,8 @@
 """What compiling the worlds takes, once and from the cache: `python benchmarks/compile_time.py`.
 
-Each in a process of its own, with an empty cache and then with what the first left there: CPU seconds of a reset and a step of a world that
-compiles at once, less those of one that never does, and less those of importing Numba, which are given apart.
+Each in a process of its own, with an empty cache and then with what the first left there: CPU seconds of a reset and a
+step of a world that compiles at once, less those of one that never does, and less those of importing Numba, which are
+given apart.
 """
 
 import os
@@ -14,8 +15,9 @@ from common import record
 
 REPEATS = 3
 WORLDS = {
-    "RoundStopping-v0": "round_stopping_v0", "GossipBandit": "gossip_bandit_v0", "FederatedBandit": "federated_bandit_v0",
-    "ArmElimination-v0": "arm_elimination_v0", "Elicitation": "elicitation_v0",
+    "RoundStopping-v0": "round_stopping_v0", "GossipBandit": "gossip_bandit_v0",
+    "FederatedBandit": "federated_bandit_v0", "ArmElimination-v0": "arm_elimination_v0",
+    "Elicitation": "elicitation_v0",
 }  # fmt: skip
 RUN = """
 import sys, time

@@ -1,7 +1,7 @@
 """Campaigns of elicitation and the exact finite game: `python benchmarks/elicitation.py`.
 
-One campaign of 100,000 individuals, message by message; 100,000 campaigns of 1,000 individuals, message by message (100 replicas at a
-time) and by the law of their tallies; the exact best response for N = 1,000 and M = 10. One core.
+One campaign of 100,000 individuals, message by message; 100,000 campaigns of 1,000 individuals, message by message (100
+replicas at a time) and by the law of their tallies; the exact best response for N = 1,000 and M = 10. One core.
 """
 
 import statistics

@@ -21,9 +21,15 @@ def called(*command: object, timeout: float = 1200) -> tuple[int, str]:
     """The exit status of a program and what it printed."""
     try:
         done = subprocess.run(
-            list(map(str, command)), cwd=ROOT, env=quiet(), text=True, timeout=timeout, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            list(map(str, command)),
+            cwd=ROOT,
+            env=quiet(),
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
     except subprocess.TimeoutExpired:
         return 124, f"TimeoutExpired: more than {timeout:.0f} s"
     return done.returncode, done.stdout
@@ -32,7 +38,8 @@ def called(*command: object, timeout: float = 1200) -> tuple[int, str]:
 def environment(
     group: str, packages: Sequence[str], tools: Sequence[str] = ("setuptools>=77", "wheel")
 ) -> tuple[Path, str | None]:
-    """The Python of an environment with these packages and this one, made if it is not there, and the error if it cannot be.
+    """The Python of an environment with these packages and this one, made if it is not there, and the error if it
+    cannot be.
 
     `tools` are installed first, for packages that are built without isolation.
     """

@@ -1,6 +1,8 @@
-"""A round of federated averaging, batched over 100 clients on digits, against one by one: `python benchmarks/federated_round.py`.
+"""A round of federated averaging, batched over 100 clients on digits, against one by one: `python
+benchmarks/federated_round.py`.
 
-The peer trains each client by itself with the same functions (so it gives the same model), as one would write it first. One core.
+The peer trains each client by itself with the same functions (so it gives the same model), as one would write it first.
+One core.
 """
 
 import statistics

@@ -1,8 +1,10 @@
-"""One round of federated averaging as a task that `pfl_peer.py` and `flower_peer.py` set to another library and to this package.
+"""One round of federated averaging as a task that `pfl_peer.py` and `flower_peer.py` set to another library and to this
+package.
 
-100 clients share the digits evenly, each trains the server's model for one epoch in batches of 10 at a learning rate of 0.1, the server
-averages by numbers of samples, and the average is evaluated on the held-out images. Both sides use every client's samples in the same
-order, so that they must arrive at the same model, which is checked after the first round. (taciturn has no multilayer perceptron.)
+100 clients share the digits evenly, each trains the server's model for one epoch in batches of 10 at a learning rate of
+0.1, the server averages by numbers of samples, and the average is evaluated on the held-out images. Both sides use
+every client's samples in the same order, so that they must arrive at the same model, which is checked after the first
+round. (taciturn has no multilayer perceptron.)
 """
 
 import statistics
@@ -54,8 +56,13 @@ class Task:
     def round(self, parameters: Array) -> tuple[Array, float]:
         """Ours: the server's model after a round that starts at `parameters`, and its loss on the held-out images."""
         updates = self.model.local_update(
-            np.tile(parameters, (CLIENTS, 1)), self.data.train_x, self.data.train_y, self.order, learning_rate=RATE, batch_size=BATCH
-        )  # fmt: skip
+            np.tile(parameters, (CLIENTS, 1)),
+            self.data.train_x,
+            self.data.train_y,
+            self.order,
+            learning_rate=RATE,
+            batch_size=BATCH,
+        )
         after = federated_average(parameters[None], updates[None], self.sizes)
         return after[0], float(self.model.evaluate(after, self.data.test_x, self.data.test_y)[0][0])
 
@@ -65,9 +72,12 @@ class Task:
             hidden, filters = self.model.num_filters * self.data.num_features // 4, self.model.num_filters
             net = Net(
                 torch.nn.Unflatten(1, (1, self.model.side, self.model.side)),
-                torch.nn.Conv2d(1, filters, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(),
+                torch.nn.Conv2d(1, filters, 3, padding=1),
+                torch.nn.ReLU(),
+                torch.nn.MaxPool2d(2),
+                torch.nn.Flatten(),
                 torch.nn.Linear(hidden, self.data.num_classes),
-            )  # fmt: skip
+            )
             torch.nn.utils.vector_to_parameters(torch.from_numpy(self.parameters.copy()), net.parameters())
             return net
         net = Net(torch.nn.Linear(self.data.num_features, self.data.num_classes))
@@ -121,7 +131,8 @@ class Pairs:
         self.begun = 0.0
 
     def after_round(self, parameters: Callable[[], Array], loss: float) -> None:
-        """To be called when the peer has finished a round with these parameters and this loss on the held-out images."""
+        """To be called when the peer has finished a round with these parameters and this loss on the held-out
+        images."""
         ended = self.clock()
         if self.losses is None:
             expected, expected_loss = self.task.round(self.task.parameters)
@@ -140,7 +151,10 @@ class Pairs:
         ratios = sorted(peer / ours for peer, ours in zip(self.peers, self.ours, strict=True))
         assert self.losses is not None
         return {
-            "ms": round(1e3 * statistics.median(self.ours), 3), "peer_ms": round(1e3 * statistics.median(self.peers), 1),
-            "times_faster": round(statistics.median(ratios), 1), "range": [round(ratios[0], 1), round(ratios[-1], 1)],
-            "loss_after_a_round": round(self.losses[0], 5), "peer_loss_after_a_round": round(self.losses[1], 5),
-        }  # fmt: skip
+            "ms": round(1e3 * statistics.median(self.ours), 3),
+            "peer_ms": round(1e3 * statistics.median(self.peers), 1),
+            "times_faster": round(statistics.median(ratios), 1),
+            "range": [round(ratios[0], 1), round(ratios[-1], 1)],
+            "loss_after_a_round": round(self.losses[0], 5),
+            "peer_loss_after_a_round": round(self.losses[1], 5),
+        }

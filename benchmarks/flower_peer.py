@@ -1,10 +1,11 @@
 """A round of federated averaging with 100 clients, against Flower's simulation: `python benchmarks/flower_peer.py`.
 
-The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. Flower's clients are PyTorch
-programs that Ray runs in one worker. What is timed is a round as its server sees it, in wall-clock time, from one evaluation of the
-server's model on the held-out images to the next: serialisation, scheduling and Flower's polling (ten times a second) are part of it.
-Starting Flower and Ray is not counted, nor is the first round. Ours takes turns with it, in the server's process. Flower lives in an
-environment of its own, which `benchmarks/speed.py` makes.
+The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. Flower's
+clients are PyTorch programs that Ray runs in one worker. What is timed is a round as its server sees it, in wall-clock
+time, from one evaluation of the server's model on the held-out images to the next: serialisation, scheduling and
+Flower's polling (ten times a second) are part of it. Starting Flower and Ray is not counted, nor is the first round.
+Ours takes turns with it, in the server's process. Flower lives in an environment of its own, which
+`benchmarks/speed.py` makes.
 """
 
 import os

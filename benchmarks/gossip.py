@@ -1,10 +1,12 @@
-"""Ticks of gossip, many at once and one by one, against message-level PettingZoo by hand: `python benchmarks/gossip.py`.
+"""Ticks of gossip, many at once and one by one, against message-level PettingZoo by hand: `python
+benchmarks/gossip.py`.
 
-The headline is the paper's baseline (N = 400, K = 4, epsilon = 3), 3,000 runs to t = 50, 60 million ticks, by the fast form, compiled;
-fewer ticks are played uncompiled, which gives the same bits (checked). What a billion ticks take on two cores is measured with two
-threads, by the clock on the wall. The peer is what one would write for PettingZoo's AEC interface: a dict an agent, and at every
-tick a loop over agents, each of which perturbs its one-hot vector bit by bit; measured on fewer ticks. The view at N = 1,000 is this
-package's own AEC environment, stepped tick by tick. Peers run in turns within one process, on one core; other times are the processor's.
+The headline is the paper's baseline (N = 400, K = 4, epsilon = 3), 3,000 runs to t = 50, 60 million ticks, by the fast
+form, compiled; fewer ticks are played uncompiled, which gives the same bits (checked). What a billion ticks take on two
+cores is measured with two threads, by the clock on the wall. The peer is what one would write for PettingZoo's AEC
+interface: a dict an agent, and at every tick a loop over agents, each of which perturbs its one-hot vector bit by bit;
+measured on fewer ticks. The view at N = 1,000 is this package's own AEC environment, stepped tick by tick. Peers run in
+turns within one process, on one core; other times are the processor's.
 """
 
 import math

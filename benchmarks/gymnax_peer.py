@@ -1,10 +1,11 @@
-"""A step of 10,000 replicas as arrays, against gymnax's Bernoulli bandit, compiled and batched by JAX: `python benchmarks/gymnax_peer.py`.
+"""A step of 10,000 replicas as arrays, against gymnax's Bernoulli bandit, compiled and batched by JAX: `python
+benchmarks/gymnax_peer.py`.
 
-The peer is `jit(vmap(step))` of `BernoulliBandit-misc` for as many environments, waited for after each step. Ours are round stopping, and
-the federated bandit with one agent and two arms, which is the same problem as the peer's, as arrays whose infos are not read. All take
-turns within one process on one core, in CPU time, and actions are drawn beforehand. gymnax lives in an environment of its own: `pip
-install . gymnax`. A further row is many ticks of gossip in a row, of two agents with two options who follow PPCL, without observations in
-between.
+The peer is `jit(vmap(step))` of `BernoulliBandit-misc` for as many environments, waited for after each step. Ours are
+round stopping, and the federated bandit with one agent and two arms, which is the same problem as the peer's, as arrays
+whose infos are not read. All take turns within one process on one core, in CPU time, and actions are drawn beforehand.
+gymnax lives in an environment of its own: `pip install . gymnax`. A further row is many ticks of gossip in a row, of
+two agents with two options who follow PPCL, without observations in between.
 """
 
 import os
@@ -106,9 +107,10 @@ def main() -> None:
     for name, found in times.items():
         ratios = sorted(ours / theirs for ours, theirs in zip(found, times[PEER], strict=True))
         rows[name] = {
-            "ns": round(statistics.median(found), 1), "ratio": round(statistics.median(ratios), 2),
+            "ns": round(statistics.median(found), 1),
+            "ratio": round(statistics.median(ratios), 2),
             "range": [round(ratios[0], 2), round(ratios[-1], 2)],
-        }  # fmt: skip
+        }
         print(f"{name}: {rows[name]['ns']} ns a replica, {rows[name]['ratio']} of the peer's")
     record(
         "gymnax_peer",

@@ -1,7 +1,7 @@
 """How long it takes to start, in fresh interpreters: `python benchmarks/import_time.py`.
 
-`import taciturn` in seconds, against the packages that it needs; the interpreter's own start is taken off both. And whole commands, in
-CPU seconds of user and system. All run in turns, with their bytecode cached.
+`import taciturn` in seconds, against the packages that it needs; the interpreter's own start is taken off both. And
+whole commands, in CPU seconds of user and system. All run in turns, with their bytecode cached.
 """
 
 import os

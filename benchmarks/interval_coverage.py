@@ -1,9 +1,11 @@
-"""How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs: `python benchmarks/interval_coverage.py`.
+"""How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs: `python
+benchmarks/interval_coverage.py`.
 
-Shares of `REPEATS` samples, or `MANY`. Means, paired differences and interquartile means are of scores of four laws; ratios of means
-are of paired scores, 0.8 y + 0.3 z over y. Shares of wins and of runs above a threshold depend on how often X wins: each repeat draws
-that probability between 5% and 95%, because with few runs the coverage at one probability goes up and down with it. The four tasks of
-`4 tasks` share half of each run's luck. `python benchmarks/interval_coverage.py table` prints the docs' table from what was recorded.
+Shares of `REPEATS` samples, or `MANY`. Means, paired differences and interquartile means are of scores of four laws;
+ratios of means are of paired scores, 0.8 y + 0.3 z over y. Shares of wins and of runs above a threshold depend on how
+often X wins: each repeat draws that probability between 5% and 95%, because with few runs the coverage at one
+probability goes up and down with it. The four tasks of `4 tasks` share half of each run's luck. `python
+benchmarks/interval_coverage.py table` prints the docs' table from what was recorded.
 """
 
 import json
@@ -35,9 +37,11 @@ def bimodal() -> Floats:
 
 # Quantiles of the laws at GRID.
 LAWS = {
-    "normal": stats.norm.ppf(GRID, 10), "skewness 1": stats.gamma.ppf(GRID, 4), "exponential": stats.expon.ppf(GRID),
+    "normal": stats.norm.ppf(GRID, 10),
+    "skewness 1": stats.gamma.ppf(GRID, 4),
+    "exponential": stats.expon.ppf(GRID),
     "two modes (4:1)": bimodal(),
-}  # fmt: skip
+}
 
 
 class Sampler:

@@ -1,11 +1,12 @@
 """Keep the results of full runs, and the pages of the docs that show them: `python benchmarks/keep.py [FOLDER ...]`.
 
-Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its studies goes to
-`results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with the command, the commit, the
-versions and the hours it took. A run of some cells (`--where`) replaces these and leaves the others as they were. Curves are left out, but
-not the scores of a learner's single runs. Pages are made from these files alone: `docs/<study>.md`, if there is one (or the
-page that `PAGES` names), gets the study's tables between its markers, and `docs/verdicts.md` gets all verdicts; the package
-gets what became of each paper's claims, for its report, and the scale of each task's score.
+Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its
+studies goes to `results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with
+the command, the commit, the versions and the hours it took. A run of some cells (`--where`) replaces these and leaves
+the others as they were. Curves are left out, but not the scores of a learner's single runs. Pages are made from these
+files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the study's tables between its
+markers, and `docs/verdicts.md` gets all verdicts; the package gets what became of each paper's claims, for its report,
+and the scale of each task's score.
 """
 
 import sys
@@ -32,12 +33,13 @@ VERDICTS = """# Verdicts
 The papers' claims beside what full runs of `taciturn reproduce` gave; {doc}`command_line` says what a verdict means. This page is made by
 `benchmarks/keep.py` from `benchmarks/results/studies/`. Studies that are not here have not been run in full with this version.
 
-"""
+"""  # noqa: E501 - a page's own lines
 BEGIN, END = "<!-- results: written by benchmarks/keep.py -->\n", "<!-- end of results -->\n"
 
 
 def keep(folder: Path) -> list[str]:
-    """Keep every study of a results folder; returns their names. Raises ValueError if the run was quick or is not finished."""
+    """Keep every study of a results folder; returns their names. Raises ValueError if the run was quick or is not
+    finished."""
     manifest = Store(folder).manifest()
     if manifest["quick"] or manifest["finished"] is None:
         raise ValueError(f"{folder} must hold a finished run in full form, not a quick or unfinished one")
@@ -85,7 +87,8 @@ def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
 
 
 def pages() -> dict[Path, str]:
-    """The pages of the docs that show kept results, and what the report says of the papers' claims, as they should be."""
+    """The pages of the docs that show kept results, and what the report says of the papers' claims, as they should
+    be."""
     found: dict[Path, str] = {}
     verdicts, note, papers = list[str](), "", list[tuple[Study, list[Verdict]]]()
     for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:

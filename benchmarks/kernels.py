@@ -1,8 +1,8 @@
 """The main kernels of two versions of the package, in turns: `python benchmarks/kernels.py OTHER_PYTHON OTHER_KERNELS`.
 
-One process for each version holds its worlds ready. The parent asks them in turn (A B B A) for one timed call of a kernel, so that whatever
-slows the machine slows both, and starts new processes a few times. `OTHER_KERNELS` is this file as it stood in the other version, or one
-that serves the same names.
+One process for each version holds its worlds ready. The parent asks them in turn (A B B A) for one timed call of a
+kernel, so that whatever slows the machine slows both, and starts new processes a few times. `OTHER_KERNELS` is this
+file as it stood in the other version, or one that serves the same names.
 """
 
 import statistics

@@ -1,8 +1,8 @@
 """What the ledger costs in a population of 5,000 agents: `python benchmarks/ledger.py`.
 
-Charging, as a share of the step it happens in (the votes of `parallel_view.py`, as arrays), in turns within one process: of the bare step,
-and of one that also perturbs what is charged. A budget is asked and its messages charged, step by step: while nobody comes near it, and
-once it is spent for most. And how long totals take when somebody asks.
+Charging, as a share of the step it happens in (the votes of `parallel_view.py`, as arrays), in turns within one
+process: of the bare step, and of one that also perturbs what is charged. A budget is asked and its messages charged,
+step by step: while nobody comes near it, and once it is spent for most. And how long totals take when somebody asks.
 """
 
 import statistics

@@ -1,6 +1,8 @@
-"""How fast mechanisms draw, on one core: `python benchmarks/mechanisms.py` (with the extra `secure` for OpenDP's times).
+"""How fast mechanisms draw, on one core: `python benchmarks/mechanisms.py` (with the extra `secure` for OpenDP's
+times).
 
-All cases take turns within one process. Prints nanoseconds per draw (per bit of a one-hot vector; per histogram for perturb_counts).
+All cases take turns within one process. Prints nanoseconds per draw (per bit of a one-hot vector; per histogram for
+perturb_counts).
 """
 
 import math

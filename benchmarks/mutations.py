@@ -1,11 +1,12 @@
-"""Plant semantic mistakes, one at a time, and see which of them the tests catch: `python benchmarks/mutations.py [part of a name ...]`.
+"""Plant semantic mistakes, one at a time, and see which of them the tests catch: `python benchmarks/mutations.py [part
+of a name ...]`.
 
-The mistakes are in `mistakes.toml`: the name of a function, class or module (as much of its dotted name as tells it from others), code that
-occurs there once, whatever its line breaks, the mistaken code, and the tests that should see it, as pytest takes them (slow ones only if they
-ask for them by `-m`); `why` explains one that cannot be seen. Each is planted in a copy of the committed
-files, never in the working tree. A run over all of them takes about half an hour of two cores and is made by hand, where all tests pass: a
-test that fails anyway would count as one that sees the mistake. `results/mutations.json` says of each whether it was caught, and at which
-commit.
+The mistakes are in `mistakes.toml`: the name of a function, class or module (as much of its dotted name as tells it
+from others), code that occurs there once, whatever its line breaks, the mistaken code, and the tests that should see
+it, as pytest takes them (slow ones only if they ask for them by `-m`); `why` explains one that cannot be seen. Each is
+planted in a copy of the committed files, never in the working tree. A run over all of them takes about half an hour of
+two cores and is made by hand, where all tests pass: a test that fails anyway would count as one that sees the mistake.
+`results/mutations.json` says of each whether it was caught, and at which commit.
 """
 
 import ast
@@ -31,7 +32,8 @@ MISTAKES = Path(__file__).with_name("mistakes.toml")
 
 
 def load(parts: list[str]) -> dict[str, dict[str, str]]:
-    """`{name: {in, correct, wrong, tests}}` of the mistakes whose names contain one of `parts` (all if there are none)."""
+    """`{name: {in, correct, wrong, tests}}` of the mistakes whose names contain one of `parts` (all if there are
+    none)."""
     known: dict[str, dict[str, str]] = tomllib.loads(MISTAKES.read_text(encoding="utf-8"))
     return {name: one for name, one in known.items() if not parts or any(part in name for part in parts)}
 
@@ -62,8 +64,8 @@ def definitions(root: Path) -> list[tuple[str, Path, int, int]]:
 
 
 def words(text: str) -> list[tuple[str, int, int]]:
-    """What a text says, however its lines are broken: words and signs with their places, without comments, final commas, and the quotes
-    between two parts of one string."""
+    """What a text says, however its lines are broken: words and signs with their places, without comments, final
+    commas, and the quotes between two parts of one string."""
     found: list[tuple[str, int, int]] = []
     for match in re.finditer(r"(?:^|  )#[^\n]*|\w+|[^\w\s]", text, re.MULTILINE):
         word = match[0]
@@ -82,7 +84,8 @@ def words(text: str) -> list[tuple[str, int, int]]:
 
 
 def place(root: Path, mistake: dict[str, str]) -> tuple[Path, str, str]:
-    """The file that holds a mistake's correct code, and its text before and after. ValueError if the code is not there exactly once."""
+    """The file that holds a mistake's correct code, and its text before and after. ValueError if the code is not there
+    exactly once."""
     name, wanted = mistake["in"], [word for word, _, _ in words(mistake["correct"])]
     homes = [one for one in definitions(root) if f".{one[0]}".endswith(f".{name}")]
     found = []

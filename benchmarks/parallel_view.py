@@ -1,10 +1,11 @@
-"""PettingZoo Parallel steps of 1,000 agents, against the same worlds written by hand with dicts: `python benchmarks/parallel_view.py`.
+"""PettingZoo Parallel steps of 1,000 agents, against the same worlds written by hand with dicts: `python
+benchmarks/parallel_view.py`.
 
-First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the same votes with the
-same luck, which is checked before the clock starts. Then every registered world with as many agents under random actions, beside its twin
-of `by_hand.py`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm elimination has one agent, who coordinates 1,000. They
-take turns within one process, and the CPU time of steps alone is counted. Both make
-all infos at every step.
+First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the
+same votes with the same luck, which is checked before the clock starts. Then every registered world with as many agents
+under random actions, beside its twin of `by_hand.py`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm
+elimination has one agent, who coordinates 1,000. They take turns within one process, and the CPU time of steps alone is
+counted. Both make all infos at every step.
 """
 
 import os

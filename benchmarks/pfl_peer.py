@@ -1,8 +1,10 @@
-"""A round of federated averaging with 100 clients, against pfl's simulation in PyTorch: `python benchmarks/pfl_peer.py`.
+"""A round of federated averaging with 100 clients, against pfl's simulation in PyTorch: `python
+benchmarks/pfl_peer.py`.
 
-The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. pfl trains client by client in
-this process and on one core, without metrics of single clients; both evaluate the new model on the held-out images. Ours and the peer's
-rounds take turns, and CPU time is counted. pfl lives in an environment of its own, which `benchmarks/speed.py` makes.
+The task is that of `federated_task.py`, with softmax regression and with a small convolutional network. pfl trains
+client by client in this process and on one core, without metrics of single clients; both evaluate the new model on the
+held-out images. Ours and the peer's rounds take turns, and CPU time is counted. pfl lives in an environment of its own,
+which `benchmarks/speed.py` makes.
 """
 
 import os
@@ -51,14 +53,17 @@ def measure(name: str) -> dict[str, Any]:
     clock = Clock(done, net)
     FederatedAveraging().run(
         NNAlgorithmParams(
-            central_num_iterations=ROUNDS[name] + 1, evaluation_frequency=10**9, train_cohort_size=CLIENTS, val_cohort_size=0
+            central_num_iterations=ROUNDS[name] + 1,
+            evaluation_frequency=10**9,
+            train_cohort_size=CLIENTS,
+            val_cohort_size=0,
         ),
         SimulatedBackend(data, data, postprocessors=[WeightByDatapoints()]),
         PyTorchModel(net, torch.optim.SGD, torch.optim.SGD(net.parameters(), lr=1.0)),
         NNTrainHyperParams(local_num_epochs=1, local_learning_rate=RATE, local_batch_size=BATCH),
         callbacks=[clock],
         send_metrics_to_platform=False,
-    )  # fmt: skip
+    )
     return clock.pairs.result()
 
 

@@ -1,7 +1,9 @@
-"""T-PriDO in the recommender, by compiled blocks, NumPy blocks and single steps, against recounting: `python benchmarks/recommender.py`.
+"""T-PriDO in the recommender, by compiled blocks, NumPy blocks and single steps, against recounting: `python
+benchmarks/recommender.py`.
 
-The peer is the twin of `tests/test_recommender_exact.py`, plain Python that counts the raw history afresh for every number, as one would
-write the paper's algorithm first. Its time per agent and round grows with the rounds; all play the same few. One core.
+The peer is the twin of `tests/test_recommender_exact.py`, plain Python that counts the raw history afresh for every
+number, as one would write the paper's algorithm first. Its time per agent and round grows with the rounds; all play the
+same few. One core.
 """
 
 import importlib.util
@@ -78,9 +80,11 @@ def large(agents: int, name: str) -> dict[str, float]:
     params, rounds = {"num_agents": agents, "graph": random_graph(name, agents)}, LARGE[agents]
     took = seconds(TPriDO(2.0), rounds, True, **params)
     return {
-        "rounds": rounds, "cpu_seconds": round(took, 1), "compiled_us": round(1e6 * took / rounds / agents, 1),
+        "rounds": rounds,
+        "cpu_seconds": round(took, 1),
+        "compiled_us": round(1e6 * took / rounds / agents, 1),
         "peak_mib": peak_mib(rounds, **params),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -1,7 +1,9 @@
-"""Tunes every policy that the reproduction of Zhou et al. compares, each on the same budget: `python benchmarks/recommender_tuning.py`.
+"""Tunes every policy that the reproduction of Zhou et al. compares, each on the same budget: `python
+benchmarks/recommender_tuning.py`.
 
-Each gets `CONFIGURATIONS` settings, and each setting plays `RUNS` runs of `ROUNDS` rounds in each of the families `FAMILIES`, with contexts
-of two dimensions and eight agents on a star, from seeds that no study may use. The setting with the lowest mean regret is kept.
+Each gets `CONFIGURATIONS` settings, and each setting plays `RUNS` runs of `ROUNDS` rounds in each of the families
+`FAMILIES`, with contexts of two dimensions and eight agents on a star, from seeds that no study may use. The setting
+with the lowest mean regret is kept.
 """
 
 import argparse
@@ -63,9 +65,10 @@ def main() -> None:
         scores = [regret(name, own) for own in tried]
         best = tried[int(np.argmin(scores))]
         methods[name] = {
-            "settings": best, "cpu_seconds": round(time.process_time() - begin, 1),
+            "settings": best,
+            "cpu_seconds": round(time.process_time() - begin, 1),
             "tried": [{"settings": own, "regret": score} for own, score in zip(tried, scores, strict=True)],
-        }  # fmt: skip
+        }
         print(f"{name}: {json.dumps(best)}, regret {min(scores)}, {methods[name]['cpu_seconds']} s", flush=True)
     budget = {"configurations": CONFIGURATIONS, "runs": RUNS, "rounds": ROUNDS, "families": list(FAMILIES)}
     seeds = [TUNING_SEEDS[run] for run in range(RUNS)]

@@ -1,9 +1,9 @@
 """Time and memory of a step, against the number of agents and of replicas: `python benchmarks/scaling.py`.
 
-Every world plays with from 10 to 1,000,000 agents in one replica, and with from 10 to 100,000 replicas of a few agents. Each size has a
-process of its own, so that its memory is its own: the most that it held beyond what importing took. All agents repeat one valid action.
-Steps are those of `Population.step`, with observations. A size that takes more than a minute, or has no room, is left out, and so are the
-larger ones. The plot goes to `docs/_static/scaling.png`.
+Every world plays with from 10 to 1,000,000 agents in one replica, and with from 10 to 100,000 replicas of a few agents.
+Each size has a process of its own, so that its memory is its own: the most that it held beyond what importing took. All
+agents repeat one valid action. Steps are those of `Population.step`, with observations. A size that takes more than a
+minute, or has no room, is left out, and so are the larger ones. The plot goes to `docs/_static/scaling.png`.
 """
 
 import argparse

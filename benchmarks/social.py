@@ -1,11 +1,13 @@
 """Rounds of the social bandit at the paper's size and beyond: `python benchmarks/social.py [--quick]`.
 
-- A round of 10,000 agents and 20 options with the paper's constants (T = 485 ln^2 N copies, epsilon = 1), as `simulate` plays it; a step,
-  with every agent's observation and action besides; and 10,000 rounds in a row, with the most memory this process ever held.
+- A round of 10,000 agents and 20 options with the paper's constants (T = 485 ln^2 N copies, epsilon = 1), as `simulate`
+  plays it; a step, with every agent's observation and action besides; and 10,000 rounds in a row, with the most memory
+  this process ever held.
 - The same for other numbers of agents, without noise, and by single copies ("stationary").
 - How near finitely many agents come to the multiplicative weights of equation 34, given the same signals.
 
-Times are wall-clock, in turns within one process on one core; the lowest of several is what the machine can do when it is left alone.
+Times are wall-clock, in turns within one process on one core; the lowest of several is what the machine can do when it
+is left alone.
 """
 
 import argparse
@@ -42,7 +44,8 @@ def society(num_agents: int, num_options: int, epsilon: float | None, **params: 
 
 
 def milliseconds(env: Any, rounds: int, repeats: int, jumps: bool = False) -> dict[str, float]:
-    """Of a round: step by step, observations, actions and all; or many in a row, as `simulate` plays them between recorded times."""
+    """Of a round: step by step, observations, actions and all; or many in a row, as `simulate` plays them between
+    recorded times."""
     policy = PrivateSocialLearning(**POLICY)
     env.reset(seed=0)
     policy.reset(env, env.stream("policy/agent"))

@@ -1,6 +1,7 @@
 """How long the exact solver of round stopping takes: `python benchmarks/solver.py`.
 
-The paper's setting with 100 and 10,000 clients, and one where thousands of thresholds count: R(k) = sqrt(k), a fixed cost of 100 s.
+The paper's setting with 100 and 10,000 clients, and one where thousands of thresholds count: R(k) = sqrt(k), a fixed
+cost of 100 s.
 """
 
 import statistics

@@ -1,8 +1,9 @@
-"""All benchmarks of speed, and the table of what was asked and measured: `make speed`, or `python benchmarks/speed.py [NAME ...]`.
+"""All benchmarks of speed, and the table of what was asked and measured: `make speed`, or `python benchmarks/speed.py
+[NAME ...]`.
 
-Each script that is named in `SCRIPTS` runs by itself and records its results, with machine and versions, in `results/`. Peers whose pins
-conflict with ours get environments of their own in `.venv-libraries/`; one that cannot be installed is skipped, and its row says so.
-`--table` only prints the table, from what was recorded, and writes it to `docs/speed.md`.
+Each script that is named in `SCRIPTS` runs by itself and records its results, with machine and versions, in `results/`.
+Peers whose pins conflict with ours get environments of their own in `.venv-libraries/`; one that cannot be installed is
+skipped, and its row says so. `--table` only prints the table, from what was recorded, and writes it to `docs/speed.md`.
 """
 
 import argparse
@@ -19,8 +20,8 @@ from environments import ROOT, called, environment
 RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/speed.md"
 BEGIN, END = "<!-- table: written by benchmarks/speed.py -->\n", "<!-- end of table -->\n"
 OURS = (
-    "steps", "array_step", "parallel_view", "social", "gossip", "federated_bandit", "federated_round", "recommender", "elicitation",
-    "import_time", "compile_time", "training_share", "mechanisms", "ledger", "solver", "scaling",
+    "steps", "array_step", "parallel_view", "social", "gossip", "federated_bandit", "federated_round", "recommender",
+    "elicitation", "import_time", "compile_time", "training_share", "mechanisms", "ledger", "solver", "scaling",
 )  # fmt: skip
 SCRIPTS: dict[str, tuple[str, ...]] = dict.fromkeys(OURS, ()) | {
     "ucb_peer": ("SMPyBandits==0.9.7", "scipy<1.14", "numpy<2.3"),
@@ -28,12 +29,13 @@ SCRIPTS: dict[str, tuple[str, ...]] = dict.fromkeys(OURS, ()) | {
     "pfl_peer": ("torch==2.13.0", "pfl[pytorch]==0.6.0"),
     "flower_peer": ("torch==2.13.0", "flwr[simulation]==1.41.0"),
 }
-"""Each script, and the packages of its environment if that is not ours. (`kernels` is not here: it compares two versions of this one.)"""
+"""Each script, and the packages of its environment if that is not ours. (`kernels` is not here: it compares two
+versions of this one.)"""
 
 
 class Row(NamedTuple):
-    """A line of the table: what is timed, beside which peer, by which script, the ratios in what it recorded, and what is asked of the
-    worst of them."""
+    """A line of the table: what is timed, beside which peer, by which script, the ratios in what it recorded, and what
+    is asked of the worst of them."""
 
     work: str
     peer: str
@@ -44,7 +46,8 @@ class Row(NamedTuple):
 
 
 class Amount(NamedTuple):
-    """A line of the table that has no peer: what is measured, by which script, the amount in what it recorded, and how much it may be."""
+    """A line of the table that has no peer: what is measured, by which script, the amount in what it recorded, and how
+    much it may be."""
 
     work: str
     script: str
@@ -54,7 +57,8 @@ class Amount(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """A line of the table: the memory of a step with so many agents or replicas, in some worlds, beside the next smaller size."""
+    """A line of the table: the memory of a step with so many agents or replicas, in some worlds, beside the next
+    smaller size."""
 
     work: str
     axis: str
@@ -79,9 +83,12 @@ def thousand(world: str) -> Row:
     if world == "recommender_v0":
         what += " (by hand without regret, and with it)"
     return Row(
-        f"Parallel step, 1,000 agents, {what}", "the same world by hand, with dicts", "parallel_view",
-        lambda found: [row["times_faster"] for name, row in found["worlds"].items() if name.startswith(world)], at_least=5,
-    )  # fmt: skip
+        f"Parallel step, 1,000 agents, {what}",
+        "the same world by hand, with dicts",
+        "parallel_view",
+        lambda found: [row["times_faster"] for name, row in found["worlds"].items() if name.startswith(world)],
+        at_least=5,
+    )
 
 
 def started(work: str, command: str, at_most: float) -> Amount:
@@ -92,9 +99,12 @@ def started(work: str, command: str, at_most: float) -> Amount:
 def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     """A row of `pfl_peer.py` or `flower_peer.py`."""
     return Row(
-        f"a federated round, 100 clients, digits, {model}", peer, script,
-        lambda found: [found["rows"][model]["times_faster"]], at_least=at_least,
-    )  # fmt: skip
+        f"a federated round, 100 clients, digits, {model}",
+        peer,
+        script,
+        lambda found: [found["rows"][model]["times_faster"]],
+        at_least=at_least,
+    )
 
 
 COMPILED = ("gossip_bandit_v0", "federated_bandit_v0", "elicitation_v0")
@@ -103,55 +113,99 @@ FLOWER = "Flower's simulation, one worker; its start is not counted"
 ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=1.2),
     Row(
-        "single step in DummyVecEnv, RoundStopping-v0", "CartPole-v1 in DummyVecEnv", "steps",
-        beginning("DummyVecEnv, RoundStopping"), at_most=1.2,
+        "single step in DummyVecEnv, RoundStopping-v0",
+        "CartPole-v1 in DummyVecEnv",
+        "steps",
+        beginning("DummyVecEnv, RoundStopping"),
+        at_most=1.2,
     ),
     Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=4),
     Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=20),
     Row(
-        f"Parallel step, 3 agents, {BY_REPLICA}", "simple_spread, N=3", "steps",
-        beginning(*(f"simple_spread, 3 agents, {name}" for name in COMPILED)), at_most=0.1,
+        f"Parallel step, 3 agents, {BY_REPLICA}",
+        "simple_spread, N=3",
+        "steps",
+        beginning(*(f"simple_spread, 3 agents, {name}" for name in COMPILED)),
+        at_most=0.1,
     ),
     Row(
-        "Parallel step, 3 agents, social bandit, recommender", "simple_spread, N=3", "steps",
-        beginning("simple_spread, 3 agents, social", "simple_spread, 3 agents, recommender"), at_most=0.5,
+        "Parallel step, 3 agents, social bandit, recommender",
+        "simple_spread, N=3",
+        "steps",
+        beginning("simple_spread, 3 agents, social", "simple_spread, 3 agents, recommender"),
+        at_most=0.5,
     ),
     *(
         Row(
-            f"{form} step, {agents:,} agents, {BY_REPLICA}", "doing nothing, with the same spaces and agents", "steps",
-            beginning(f"{form.lower() if form == 'Parallel' else form}, {agents} agents"), at_most=most,
+            f"{form} step, {agents:,} agents, {BY_REPLICA}",
+            "doing nothing, with the same spaces and agents",
+            "steps",
+            beginning(f"{form.lower() if form == 'Parallel' else form}, {agents} agents"),
+            at_most=most,
         )
-        for form in ("Parallel", "AEC") for agents, most in ((3, 3), (10, 2), (1000, 1.3))
+        for form in ("Parallel", "AEC")
+        for agents, most in ((3, 3), (10, 2), (1000, 1.3))
     ),
     Row(
-        "array step, gossip, 1,000,000 agents, one run", "1,000 agents", "steps",
-        beginning("array, gossip, 1,000,000"), at_most=2,
+        "array step, gossip, 1,000,000 agents, one run",
+        "1,000 agents",
+        "steps",
+        beginning("array, gossip, 1,000,000"),
+        at_most=2,
     ),
     Amount(
-        "a billion ticks of gossip, 400 agents, epsilon 3, two threads", "gossip",
-        lambda found: found["billion_ticks_two_threads_wall_seconds"], "s", 35,
-    ),
-    Amount("compiling a world, once: the slowest", "compile_time", lambda found: max(found["once"].values()), "CPU s", 2),
-    Amount(
-        "loading a compiled world: the slowest", "compile_time", lambda found: max(found["cached"].values()), "CPU s", 0.4
-    ),
-    Amount(
-        "PPO of Stable-Baselines3 on one environment: the share of its time in RoundStopping-v0", "training_share",
-        lambda found: found["RoundStopping-v0_share_percent"], "%", 10,
+        "a billion ticks of gossip, 400 agents, epsilon 3, two threads",
+        "gossip",
+        lambda found: found["billion_ticks_two_threads_wall_seconds"],
+        "s",
+        35,
     ),
     Amount(
-        "PPO of Stable-Baselines3 on one environment: the share of its time in Elicitation-v0", "training_share",
-        lambda found: found["Elicitation-v0_share_percent"], "%", 10,
+        "compiling a world, once: the slowest", "compile_time", lambda found: max(found["once"].values()), "CPU s", 2
+    ),
+    Amount(
+        "loading a compiled world: the slowest",
+        "compile_time",
+        lambda found: max(found["cached"].values()),
+        "CPU s",
+        0.4,
+    ),
+    Amount(
+        "PPO of Stable-Baselines3 on one environment: the share of its time in RoundStopping-v0",
+        "training_share",
+        lambda found: found["RoundStopping-v0_share_percent"],
+        "%",
+        10,
+    ),
+    Amount(
+        "PPO of Stable-Baselines3 on one environment: the share of its time in Elicitation-v0",
+        "training_share",
+        lambda found: found["Elicitation-v0_share_percent"],
+        "%",
+        10,
     ),
     Row(
-        "Parallel step, 1,000 agents who only vote", "the same world by hand, with dicts", "parallel_view",
-        lambda found: [found["times_faster"]], at_least=5,
+        "Parallel step, 1,000 agents who only vote",
+        "the same world by hand, with dicts",
+        "parallel_view",
+        lambda found: [found["times_faster"]],
+        at_least=5,
     ),
-    *map(thousand, (*(f"{kind}_bandit_v0" for kind in ("gossip", "social", "federated")), "arm_elimination_v0", "recommender_v0",
-                    "elicitation_v0")),
+    *map(
+        thousand,
+        (
+            *(f"{kind}_bandit_v0" for kind in ("gossip", "social", "federated")),
+            "arm_elimination_v0",
+            "recommender_v0",
+            "elicitation_v0",
+        ),
+    ),
     Row(
-        "array step, 10,000 replicas: round stopping, federated bandit", "gymnax's Bernoulli bandit, jit and vmap", "gymnax_peer",
-        beginning("round stopping", "federated"), at_most=0.5,
+        "array step, 10,000 replicas: round stopping, federated bandit",
+        "gymnax's Bernoulli bandit, jit and vmap",
+        "gymnax_peer",
+        beginning("round stopping", "federated"),
+        at_most=0.5,
     ),
     Row(
         "a tick of gossip, of many in a row, 10,000 replicas of 2 agents",
@@ -161,12 +215,18 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         at_most=0.2,
     ),
     Row(
-        "array step, 10,000 replicas", "SyncVectorEnv over as many lean environments", "array_step",
-        lambda found: [found["10000 lean environments"]["array_is_times_faster"]], at_least=100,
+        "array step, 10,000 replicas",
+        "SyncVectorEnv over as many lean environments",
+        "array_step",
+        lambda found: [found["10000 lean environments"]["array_is_times_faster"]],
+        at_least=100,
     ),
     Row(
-        "UCB1, 50 agents, 100 arms, 10,000 steps with observations", "SMPyBandits", "ucb_peer",
-        lambda found: [found["seconds"]["SMPyBandits loop"] / found["seconds"]["taciturn steps"]], at_least=15,
+        "UCB1, 50 agents, 100 arms, 10,000 steps with observations",
+        "SMPyBandits",
+        "ucb_peer",
+        lambda found: [found["seconds"]["SMPyBandits loop"] / found["seconds"]["taciturn steps"]],
+        at_least=15,
     ),
     federated("softmax", "pfl 0.6, in PyTorch", "pfl_peer", 50),
     federated("small CNN", "pfl 0.6, in PyTorch", "pfl_peer", 10),
@@ -174,24 +234,32 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     federated("small CNN", FLOWER, "flower_peer", 10),
     ("a federated round, 100 clients, digits, MLP", "pfl and Flower", "taciturn has no such model", "at least 10", "-"),
     Row(
-        "a federated round, 100 clients, digits, softmax", "the same functions, client by client", "federated_round",
+        "a federated round, 100 clients, digits, softmax",
+        "the same functions, client by client",
+        "federated_round",
         lambda found: [found["times_faster"]],
     ),
-    Row("import taciturn", "numpy, gymnasium and pettingzoo", "import_time", lambda found: [found["ratio"]], at_most=1.4),
+    Row(
+        "import taciturn", "numpy, gymnasium and pettingzoo", "import_time", lambda found: [found["ratio"]], at_most=1.4
+    ),
     started("`taciturn --help`", "--help", 0.7),
     started("`taciturn list`", "list", 0.7),
     started("`taciturn run`, a small world, 2 runs", "run", 1.5),
     Amount(
-        "recommender, 10,000 agents, 4,000 items: peak memory an agent of a reset and steps", "recommender",
-        lambda found: found["kilobytes_an_agent"], "KB", 10,
+        "recommender, 10,000 agents, 4,000 items: peak memory an agent of a reset and steps",
+        "recommender",
+        lambda found: found["kilobytes_an_agent"],
+        "KB",
+        10,
     ),
     Memory("peak memory, 1,000,000 agents, social bandit", "agents", 10**6, ("social_bandit_v0",)),
     Memory("peak memory, 100,000 replicas, every world", "replicas", 10**5),
-]  # fmt: skip
+]
 
 
 def line(row: Row, wrong: Collection[str] = ()) -> tuple[str, ...]:
-    """Work, peer, what was measured, what is asked, and whether the worst of it suffices; `wrong` are the scripts that failed now."""
+    """Work, peer, what was measured, what is asked, and whether the worst of it suffices; `wrong` are the scripts that
+    failed now."""
     try:
         found = row.ratios(load(row.script))
     except (OSError, KeyError):

@@ -1,14 +1,15 @@
 """Steps where most loops stand, against the environments that everyone knows: `python benchmarks/steps.py`.
 
 - A step of a single agent beside CartPole-v1's, by `gymnasium.make` and in Stable-Baselines3's DummyVecEnv.
-- Steps of 3, 10 and 1,000 agents in PettingZoo's Parallel and AEC forms, beside an environment that does nothing: it has the same spaces
-  and agents, and returns fresh observations, all alike, rewards, flags and empty infos. Of 3 agents also beside mpe2's simple_spread.
+- Steps of 3, 10 and 1,000 agents in PettingZoo's Parallel and AEC forms, beside an environment that does nothing: it
+  has the same spaces and agents, and returns fresh observations, all alike, rewards, flags and empty infos. Of 3 agents
+  also beside mpe2's simple_spread.
 - A step of gossip as arrays, one run of 1,000,000 agents beside one of 1,000.
 
-Infos are plain dicts, made at every step. Worlds that compile do so before the clock starts. Actions are drawn beforehand, and a run that
-ends is reset within the time. Ours and the peer take turns within one process, and what counts is the ratio of CPU times within a turn.
-`python benchmarks/steps.py NAME...` measures and records only rows whose name begins so; `--profile NAME` prints where the time of a row
-goes.
+Infos are plain dicts, made at every step. Worlds that compile do so before the clock starts. Actions are drawn
+beforehand, and a run that ends is reset within the time. Ours and the peer take turns within one process, and what
+counts is the ratio of CPU times within a turn. `python benchmarks/steps.py NAME...` measures and records only rows
+whose name begins so; `--profile NAME` prints where the time of a row goes.
 """
 
 import cProfile
@@ -48,7 +49,8 @@ BESIDE_NOTHING = {3: 3.0, 10: 2.0, 1000: 1.3}
 
 
 class Row(NamedTuple):
-    """What is measured, beside which peer, its name, and the share of the peer's time that it may take (None: nothing is asked)."""
+    """What is measured, beside which peer, its name, and the share of the peer's time that it may take (None: nothing
+    is asked)."""
 
     ours: Callable[[], Callable[[int], None]]
     beside: Callable[[], Callable[[int], None]]
@@ -251,9 +253,13 @@ def measure(row: Row) -> dict[str, Any]:
     ratios = sorted(ours / peer for ours, peer in times)
     ours, peer = (round(1e6 * statistics.median(column), 1) for column in zip(*times, strict=True))
     return {
-        "us": ours, "peer": row.peer, "peer_us": peer, "ratio": round(statistics.median(ratios), 3),
-        "range": [round(ratios[0], 3), round(ratios[-1], 3)], "at_most": row.at_most,
-    }  # fmt: skip
+        "us": ours,
+        "peer": row.peer,
+        "peer_us": peer,
+        "ratio": round(statistics.median(ratios), 3),
+        "range": [round(ratios[0], 3), round(ratios[-1], 3)],
+        "at_most": row.at_most,
+    }
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""What README says of speed and of the papers, from what benchmarks and full runs have left in `results/`: python benchmarks/summary.py"""
+"""What README says of speed and of the papers, from what benchmarks and full runs have left in `results/`: python
+benchmarks/summary.py"""
 
 import json
 import re
@@ -59,7 +60,8 @@ def table() -> str:
         (
             f"UCB1, {ucb['agents']} agents, {ucb['arms']} arms, {ucb['slots']:,} slots",
             f"{ucb['seconds']['taciturn simulate']:.2f} s",
-            f"{ucb['ratio_to_simulate']['SMPyBandits loop']:.0f} times that of SMPyBandits {ucb['versions']['SMPyBandits']}",
+            f"{ucb['ratio_to_simulate']['SMPyBandits loop']:.0f} times that of SMPyBandits "
+            f"{ucb['versions']['SMPyBandits']}",
         ),
         ("elicitation: a campaign of 100,000 individuals", f"{campaign:.0f} ms", ""),
         (
@@ -75,7 +77,8 @@ def table() -> str:
         (
             f"recommender, T-PriDO, {shop['agents']} agents, {shop['rounds']:,} rounds: a round of an agent",
             f"{shop['compiled_us']:.0f} µs (compiled), {shop['numpy_us']:.0f} µs (NumPy)",
-            f"{shop['compiled_times_faster_than_recounting']:,} times that of recounting the history, in {shop['few_rounds']} rounds",
+            f"{shop['compiled_times_faster_than_recounting']:,} times that of recounting the history, in "
+            f"{shop['few_rounds']} rounds",
         ),
         (
             "`import taciturn`",
@@ -117,14 +120,18 @@ def learned() -> str:
     (classics, held_classics), (papers, held_papers) = (challenges(kinds.by_world(results), kind) for kind in DESIGNED)
     ppo = [row[3].partition(":")[0] for row in kinds.plain(results).rows]
     text = (
-        f"**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs that no training drew "
-        f"from. The better of plain PPO and a tuned learner does better than everything that was designed by hand in {len(better)} of "
-        f"{sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} ({listed(worse)})"
+        "**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs "
+        "that no training drew from. The better of plain PPO and a tuned learner does better than everything that was "
+        "designed by hand in "
+        f"{len(better)} of {sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} "
+        f"({listed(worse)})"
         + (f"; in {listed(open_)} neither is shown. " if open_ else ". ")
-        + f"It beats every classic baseline in {listed(classics['yes'])}, and in {held_classics} held-out tasks, in which nothing has "
-        f"trained; it beats every algorithm of the paper in {listed(papers['yes'])}, and in {held_papers} held-out tasks. "
-        + f"PPO with the defaults of Stable-Baselines3 earns more than random play in {ppo.count('yes')} of {len(ppo)} worlds. Means hide "
-        "that single trainings fail, so the tables also give the median and the share of runs that are worse than random play."
+        + f"It beats every classic baseline in {listed(classics['yes'])}, and in {held_classics} held-out tasks, in "
+        "which nothing has trained; it beats every algorithm of the paper in "
+        f"{listed(papers['yes'])}, and in {held_papers} held-out "
+        "tasks. " + f"PPO with the defaults of Stable-Baselines3 earns more than random play in {ppo.count('yes')} of "
+        f"{len(ppo)} worlds. Means hide that single trainings fail, so the tables also give the median and the share "
+        "of runs that are worse than random play."
     )
     return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
 
@@ -136,9 +143,10 @@ def totals() -> str:
     scores = {row[0].partition(":")[0]: row[3] for row in rows}
     alone = [world for world, row in zip(scores, rows, strict=True) if row[2] in ALONE]
     text = (
-        "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, at the constant "
-        "level of a message that a search finds best. On a scale from random play (0) to the best that was designed, without privacy (1), "
-        f"the best score is then {listed([f'{score} in {world}' for world, score in scores.items()])}. In {listed(alone)} it is that of "
+        "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, "
+        "at the constant level of a message that a search finds best. On a scale from random play (0) to the best that "
+        "was designed, without privacy (1), the best score is then "
+        f"{listed([f'{score} in {world}' for world, score in scores.items()])}. In {listed(alone)} it is that of "
         "agents who ignore all messages."
     )
     return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
@@ -175,9 +183,15 @@ def findings() -> str:
         "Section 5.3: T-PriDO keeps its utility at epsilon = 2, if agents always ask (share of the gain over Random, "
     )
     left = number("zhou2021-10", kept_two + here)
-    charge = "Figure 11 and Theorem 2: the privacy loss of T-PriDO is at most epsilon (largest charge of an agent over epsilon = 2, "
+    charge = (
+        "Figure 11 and Theorem 2: the privacy loss of T-PriDO is at most epsilon (largest charge of an agent over "
+        "epsilon = 2, "
+    )
     charged = number("zhou2021-10", charge + here)
-    selection = "Remark 1: the regret of the exponential mechanism can be neglected (regret with epsilon = 2 over that without, "
+    selection = (
+        "Remark 1: the regret of the exponential mechanism can be neglected (regret with epsilon = 2 over that "
+        "without, "
+    )
     chosen = number("zhou2021-10", selection + here)
     first_term = "Theorem 3: the first term of its bound is sublinear (exponent of n as printed"
     power = number("zhou2021-6", first_term, "d = 2")
@@ -211,7 +225,7 @@ def findings() -> str:
   epsilon, because it is released to every agent that asks, and again in smaller cells; that an agent asks where its users liked little
   reveals that they did, at any epsilon. The exponential mechanism is not negligible either: regret is {chosen:.2f} times that without. As
   printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
-{totals()}{learned()}"""
+{totals()}{learned()}"""  # noqa: E501 - a page's own lines
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """How much of PPO's training time is the environment's: `python benchmarks/training_share.py`.
 
-With 1,024 rows, one PPO with Stable-Baselines3's defaults and one with the lighter settings of `LearnedStopping`, where the environment
-weighs more, in turns; and with the defaults on one `gymnasium.make` environment, as most begin. All on one thread.
+With 1,024 rows, one PPO with Stable-Baselines3's defaults and one with the lighter settings of `LearnedStopping`, where
+the environment weighs more, in turns; and with the defaults on one `gymnasium.make` environment, as most begin. All on
+one thread.
 """
 
 import statistics

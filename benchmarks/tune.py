@@ -1,8 +1,9 @@
 """Settings of the learners in `policies/learned/settings`, found by trials: `python benchmarks/tune.py [ENTRY ...]`.
 
-An entry is `WORLD:LEARNER`. Its file's settings and each setting that differs from them as `CHANGES` says train `TRAININGS` times, on seeds
-that no study may use, in the world that the study `agents` plays; each trained policy plays `FRESH` runs. The file's settings stay unless
-every training with others scored better than all with them. All scores go to `benchmarks/results/tuning.json`; files are changed by hand.
+An entry is `WORLD:LEARNER`. Its file's settings and each setting that differs from them as `CHANGES` says train
+`TRAININGS` times, on seeds that no study may use, in the world that the study `agents` plays; each trained policy plays
+`FRESH` runs. The file's settings stay unless every training with others scored better than all with them. All scores go
+to `benchmarks/results/tuning.json`; files are changed by hand.
 """
 
 import argparse
@@ -28,7 +29,8 @@ TRAININGS = 2
 PLAY = TUNING_SEEDS[-1]  # the seed of the runs in which trained policies are compared
 CHANGES: dict[str, list[dict[str, Any]]] = {
     "arm_elimination:LearnedElimination": [
-        {"arguments": {"learning_rate": 0.001}}, {"arguments": {"learning_rate": 0.01}}, {"arguments": {"ent_coef": 0.01}},
+        {"arguments": {"learning_rate": 0.001}}, {"arguments": {"learning_rate": 0.01}},
+        {"arguments": {"ent_coef": 0.01}},
     ],
     "federated_bandit:LearnedPulls": [
         {"arguments": {"learning_rate": 0.003}}, {"arguments": {"gamma": 0.95}}, {"arguments": {"gamma": 0.995}},
@@ -36,10 +38,12 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
     "gossip_bandit:SharedPPO": [{"learning_rate": 0.0003}, {"learning_rate": 0.003}, {"ent_coef": 0.005}],
     "social_bandit:SharedPPO": [{"learning_rate": 0.001}, {"learning_rate": 0.01}, {"ent_coef": 0.0}],
     "round_stopping:LearnedStopping-PPO": [
-        {"arguments": {"learning_rate": 0.001}}, {"arguments": {"learning_rate": 0.005}}, {"arguments": {"ent_coef": 0.01}},
+        {"arguments": {"learning_rate": 0.001}}, {"arguments": {"learning_rate": 0.005}},
+        {"arguments": {"ent_coef": 0.01}},
     ],
     "round_stopping:LearnedStopping-DQN": [
-        {"arguments": {"learning_rate": 0.0003}}, {"arguments": {"learning_rate": 0.003}}, {"arguments": {"n_steps": 8}},
+        {"arguments": {"learning_rate": 0.0003}}, {"arguments": {"learning_rate": 0.003}},
+        {"arguments": {"n_steps": 8}},
     ],
 }  # fmt: skip
 
@@ -73,13 +77,19 @@ def compare(entry: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
     better = scores.min(1) > scores[0].max()
     best = changes[int(np.argmax(np.where(better, scores.mean(1), -np.inf)))] if better.any() else {}
     return {
-        "measure": measure, "settings": merged(tuned(world, learner), best), "chosen": best,
+        "measure": measure,
+        "settings": merged(tuned(world, learner), best),
+        "chosen": best,
         "seeds": {"trainings": [TUNING_SEEDS[i] for i in range(TRAININGS)], "runs": PLAY},
         "tried": [
-            {"change": change, "scores": [float(f"{score:.6g}") for score, _ in some], "cpu_seconds": round(sum(x for _, x in some), 1)}
+            {
+                "change": change,
+                "scores": [float(f"{score:.6g}") for score, _ in some],
+                "cpu_seconds": round(sum(x for _, x in some), 1),
+            }
             for change, some in zip(changes, found, strict=True)
         ],
-    }  # fmt: skip
+    }
 
 
 def merged(settings: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:

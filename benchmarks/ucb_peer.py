@@ -1,12 +1,13 @@
-"""UCB1 by 50 agents, 100 arms, 10,000 slots, here and in SMPyBandits, in turns within one process: `python benchmarks/ucb_peer.py`.
+"""UCB1 by 50 agents, 100 arms, 10,000 slots, here and in SMPyBandits, in turns within one process: `python
+benchmarks/ucb_peer.py`.
 
-The peer runs as leanly as it can be asked to: `loop` calls its policy and its arms for each agent and slot, and keeps nothing else;
-`evaluator` is its own `Evaluator`, one environment, one policy, 50 repetitions, one job. Here, `simulate` is `taciturn.simulate`, which
-plays slot by slot but packs no observations; `steps` is `Population.step` with what the policy makes of the observation. All are timed
-from a made environment to the final regret.
+The peer runs as leanly as it can be asked to: `loop` calls its policy and its arms for each agent and slot, and keeps
+nothing else; `evaluator` is its own `Evaluator`, one environment, one policy, 50 repetitions, one job. Here, `simulate`
+is `taciturn.simulate`, which plays slot by slot but packs no observations; `steps` is `Population.step` with what the
+policy makes of the observation. All are timed from a made environment to the final regret.
 
-The peer is optional: without it, only ours is timed. SMPyBandits 0.9.7 needs `scipy.special.btdtri`, which SciPy 1.14 dropped, so it lives
-in an environment of its own: `pip install . SMPyBandits "scipy<1.14" "numpy<2.3"`.
+The peer is optional: without it, only ours is timed. SMPyBandits 0.9.7 needs `scipy.special.btdtri`, which SciPy 1.14
+dropped, so it lives in an environment of its own: `pip install . SMPyBandits "scipy<1.14" "numpy<2.3"`.
 """
 
 import contextlib

@@ -54,8 +54,8 @@ napoleon_use_ivar = True
 napoleon_use_rtype = False
 napoleon_custom_sections = [("Class Attributes", "Attributes")]
 
-# References without a target: a build without a network cannot link to other libraries. Names without a dot are imported for the type
-# checker only; type variables and private base classes have no pages.
+# References without a target: a build without a network cannot link to other libraries. Names without a dot are
+# imported for the type checker only; type variables and private base classes have no pages.
 OTHERS = (
     "abc|argparse|collections|concurrent|contextlib|enum|gymnasium|importlib|matplotlib|multiprocessing|networkx|np|numpy|os|pa|pathlib|pettingzoo|"
     "pyarrow|rich|scipy|sklearn|stable_baselines3|sb3_contrib|torch|typer|types|typing"
@@ -68,9 +68,10 @@ nitpick_ignore_regex = [
 # Further pictures on the pages of worlds, `_static/<name>.png`, and their captions.
 PICTURES = {
     "recommender": (
-        "T-PriDO's first agent, which always asks its neighbours, after 1 to 5,000 rounds (`examples/recommender_tree.py`). Above, the "
-        "mean rewards of its items in the context of the round, and the mean of the feedbacks that its model has of each cluster in the "
-        "cell of that context; below, the cells of its partition."
+        "T-PriDO's first agent, which always asks its neighbours, after 1 to 5,000 rounds "
+        "(`examples/recommender_tree.py`). Above, the mean rewards of its items in the context of the round, and the "
+        "mean of the feedbacks that its model has of each cluster in the cell of that context; below, the cells of its "
+        "partition."
     ),
 }
 
@@ -122,7 +123,8 @@ def usage(file: Path, folder: Path, package: str, module: str) -> str:
 
 
 def plain(line: str) -> str:
-    """Escape what reStructuredText would read as markup outside backticks: a lone `*`, a final `_`, `|`, an initial such as `M.`."""
+    """Escape what reStructuredText would read as markup outside backticks: a lone `*`, a final `_`, `|`, an initial
+    such as `M.`."""
     parts = re.split(r"(``.*?``|`[^`]*`)", line)
     for i, part in enumerate(parts):
         parts[i] = part if i % 2 else re.sub(r"^(?=[\w\[({])", r"\\ ", escape(part)) if i else escape(part)
@@ -141,7 +143,8 @@ def heading(text: str, line: str) -> str:
 
 
 def make_pages() -> None:
-    """Write a page for every module, api/<section>/<module>.rst, an index of each section, and the list of deviations."""
+    """Write a page for every module, api/<section>/<module>.rst, an index of each section, and the list of
+    deviations."""
     from world_pages import WORLDS, about, picture  # not before `AnyArray` has taken its place
 
     pages: dict[Path, bytes] = {}
@@ -206,7 +209,8 @@ def read_plain(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
         indent = re.match(r" *(?=- )", lines[i])
         if indent and re.match(rf"{indent[0]}(?![ -]).", lines[i - 1]):
             lines.insert(i, "")  # reStructuredText wants a blank line before a list
-    # Without a leading colon, napoleon would read 'Hash of the settings: a, b' as a value of type 'Hash of the settings'.
+    # Without a leading colon, napoleon would read 'Hash of the settings: a, b' as a value of type 'Hash of the
+    # settings'.
     texts = [i for i, line in enumerate(lines[1:], 1) if lines[i - 1].strip() == "Returns:"]
     for i in texts + [0] * (what in ("attribute", "data", "property")):
         lines[i] = re.sub(r"(?=\S)", ": ", lines[i], count=1)

@@ -1,4 +1,5 @@
-"""Equations as MathML, which browsers show by themselves: LaTeX is converted when the documentation is built, by docutils."""
+"""Equations as MathML, which browsers show by themselves: LaTeX is converted when the documentation is built, by
+docutils."""
 
 import re
 from typing import Any
@@ -11,7 +12,8 @@ from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
 
-# docutils sets an index of an accented letter under the letter; in a group with something empty the letter takes it at its side.
+# docutils sets an index of an accented letter under the letter; in a group with something empty the letter takes it at
+# its side.
 ACCENTED = re.compile(r"(\\(?:bar|hat|tilde|widehat|widetilde|overline) *(?:\{[^{}]*\}|\\[A-Za-z]+|\w))(?=[_^])")
 
 
@@ -25,7 +27,8 @@ def mathml(latex: str, display: bool = False) -> str:
 
 
 def visit(translator: Any, node: nodes.math | nodes.math_block) -> None:
-    """Write a formula. One that cannot be converted, or has a label, which nothing here would show, is a warning and so fails the build."""
+    """Write a formula. One that cannot be converted, or has a label, which nothing here would show, is a warning and so
+    fails the build."""
     display = isinstance(node, nodes.math_block)
     try:
         if node.get("label"):

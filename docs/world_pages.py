@@ -1,4 +1,5 @@
-"""The part of each world's page that is made by asking the world: a picture, its spaces, parameters, channels, metrics and policies."""
+"""The part of each world's page that is made by asking the world: a picture, its spaces, parameters, channels, metrics
+and policies."""
 
 import contextlib
 import inspect
@@ -107,7 +108,8 @@ def picture(world: str) -> bytes:
 
 
 def about(world: str, file: str, plain: Callable[[str], str]) -> str:
-    """What a world says of itself, in reStructuredText, with its picture, the `file`; `plain` escapes text of docstrings."""
+    """What a world says of itself, in reStructuredText, with its picture, the `file`; `plain` escapes text of
+    docstrings."""
     known = entry(world)
     population: Population[Any] = known.world.population()
     roles, channels = population.roles, population.channels
@@ -153,7 +155,8 @@ def _places(where: slice) -> str:
 
 
 def _parameters(population: Population[Any], params: Any, plain: Callable[[str], str]) -> str:
-    """A table of the parameters, their defaults, and what the docstring, or that of the world it derives from, says of them."""
+    """A table of the parameters, their defaults, and what the docstring, or that of the world it derives from, says of
+    them."""
     left = {name: repr(getattr(population.params, name)) for name, _ in parameters(params)}
     rows: list[tuple[str, ...]] = []
     for kind in type(population).__mro__:

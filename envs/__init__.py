@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from taciturn.envs.social_bandit.world import social_bandit_v0
 
 __all__ = [
-    "Hyperbolic", "arm_elimination_v0", "elicitation_v0", "federated_bandit_v0", "federated_training_v0", "gossip_bandit_v0",
-    "recommender_v0", "round_stopping_v0", "social_bandit_v0",
+    "Hyperbolic", "arm_elimination_v0", "elicitation_v0", "federated_bandit_v0", "federated_training_v0",
+    "gossip_bandit_v0", "recommender_v0", "round_stopping_v0", "social_bandit_v0",
 ]  # fmt: skip
 
 # Where a name is not that of a world's folder and a version.

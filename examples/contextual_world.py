@@ -1,13 +1,14 @@
 """Can agents that meet different contexts learn from each other's noisy counts?
 
 Description
-    In each step every one of `N` agents meets one of `C` contexts, drawn uniformly, and pulls one of `K` arms. The arm pays 1 with a
-    probability that depends on the context and the arm, and 0 otherwise. Every `period` steps each agent publishes how often it pulled each
-    arm in each context since its last message, and how often that paid.
+    In each step every one of `N` agents meets one of `C` contexts, drawn uniformly, and pulls one of `K` arms. The arm
+    pays 1 with a probability that depends on the context and the arm, and 0 otherwise. Every `period` steps each agent
+    publishes how often it pulled each arm in each context since its last message, and how often that paid.
 Agents
     N of them, `agent_0 ...`, all at once.
 Observation
-    Box float32 `[context(C), pulls(CK), wins(CK)]`: the agent's own context, one-hot, and the sums of all counts published so far.
+    Box float32 `[context(C), pulls(CK), wins(CK)]`: the agent's own context, one-hot, and the sums of all counts
+    published so far.
 Action
     Discrete(K): the arm to pull.
 Reward

@@ -19,7 +19,8 @@ class Patient(StoppingRule):
 rule, solution = Patient(), OptimalStopping.solve()
 exact = round_stopping_v0.evaluate(rule.table(100))
 print(
-    f"exact rate {exact.rate:.6f}, {100 * exact.rate / solution.rate:.1f}% of the optimum; a round lasts {exact.expected_duration:.2f} s"
+    f"exact rate {exact.rate:.6f}, {100 * exact.rate / solution.rate:.1f}% of the optimum; a round lasts "
+    f"{exact.expected_duration:.2f} s"
 )
 
 run = taciturn.simulate(round_stopping_v0.population(20, horizon=300.0), rule, seed=0)

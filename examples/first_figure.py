@@ -1,4 +1,5 @@
-"""The README's figure: the reward rate of waiting for k updates, for every k, and of two threshold rules (needs matplotlib)."""
+"""The README's figure: the reward rate of waiting for k updates, for every k, and of two threshold rules (needs
+matplotlib)."""
 
 import sys
 from pathlib import Path

@@ -7,7 +7,8 @@ from taciturn.envs import gossip_bandit_v0
 from taciturn.policies import PPCL, IsolatedThompson, SharedPPO, SocialQ, Uniform
 from taciturn.wrappers import BitwiseRandomizedResponse
 
-# All policies see the same kind of noisy answers and spend the same epsilon per answer; the learned ones are also trained under it.
+# All policies see the same kind of noisy answers and spend the same epsilon per answer; the learned ones are also
+# trained under it.
 noise = {"preference": BitwiseRandomizedResponse(epsilon=3.0)}
 env = gossip_bandit_v0.population(num_envs=20, num_agents=100, horizon=20.0)
 print("quality gap to the best option: mean over 20 runs +- standard error")

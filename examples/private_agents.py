@@ -1,4 +1,5 @@
-"""A PettingZoo loop with privacy: agents learn from noisy answers, the ledger adds up their cost, the auditor tests the mechanism."""
+"""A PettingZoo loop with privacy: agents learn from noisy answers, the ledger adds up their cost, the auditor tests the
+mechanism."""
 
 from typing import Any
 
@@ -15,8 +16,8 @@ env.reset(seed=0)
 population = env.unwrapped.population
 layout = population.roles["agent"].layout
 
-# The agent whose clock ticks sees the sums of everyone's noisy answers. It pulls the option that seems most popular, unless it is
-# content with its own.
+# The agent whose clock ticks sees the sums of everyone's noisy answers. It pulls the option that seems most popular,
+# unless it is content with its own.
 for _ in env.agent_iter():
     observation, _, terminated, truncated, _ = env.last()
     if terminated or truncated:
@@ -31,10 +32,12 @@ for _ in env.agent_iter():
 print(f"{population.metrics()['best'].mean():.0%} of the agents prefer the best option")
 spent = population.ledger.table(delta=1e-5)[0]
 print(
-    f"up to {spent['messages_max']} answers each, until the budget was spent, with epsilon {spent['epsilon_per_message']:g} per answer"
+    f"up to {spent['messages_max']} answers each, until the budget was spent, with epsilon "
+    f"{spent['epsilon_per_message']:g} per answer"
 )
 print(
-    f"total epsilon: {spent['basic_max']:.0f} by basic composition, {spent['zcdp_max']:.0f} by zCDP, {spent['rdp_max']:.0f} by Renyi"
+    f"total epsilon: {spent['basic_max']:.0f} by basic composition, {spent['zcdp_max']:.0f} by zCDP, "
+    f"{spent['rdp_max']:.0f} by Renyi"
 )
 
 messages = np.array([1, 0, 0]), np.array([0, 1, 0])

@@ -1,4 +1,5 @@
-"""Pictures of T-PriDO as it learns: its clusters of items and its cells of contexts, refined over time (needs matplotlib)."""
+"""Pictures of T-PriDO as it learns: its clusters of items and its cells of contexts, refined over time (needs
+matplotlib)."""
 
 import sys
 from pathlib import Path

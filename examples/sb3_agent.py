@@ -1,7 +1,8 @@
-"""Train PPO from Stable-Baselines3 to end federated rounds, and compare it with the best fixed number of updates (about 45 s).
+"""Train PPO from Stable-Baselines3 to end federated rounds, and compare it with the best fixed number of updates (about
+45 s).
 
-A recipe for the round-stopping worlds: their default reward, which charges for time, many replicas, and normalised observations. Discount
-and all else that is not named below are PPO's defaults.
+A recipe for the round-stopping worlds: their default reward, which charges for time, many replicas, and normalised
+observations. Discount and all else that is not named below are PPO's defaults.
 """
 
 from stable_baselines3 import PPO

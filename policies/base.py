@@ -22,11 +22,12 @@ class Policy(metaclass=NamesUnknown):
 
     Attributes:
         needs_truth: whether it must know what the world hides, as an oracle does.
-        public_schedule: whether when its agents send or ask, whom, and what their messages are about (how many events, which streams)
-            follow from public numbers, from what they received, and from fresh randomness. Totals of privacy are finite only then,
-            where agents decide when they send. The declaration does not hold for classes that override anything of the class that
-            makes it; `taciturn.testing` checks it.
-        pools: whether its agents share a mind, as those of a central planner do: what one does may depend on what only others saw.
+        public_schedule: whether when its agents send or ask, whom, and what their messages are about (how many events,
+            which streams) follow from public numbers, from what they received, and from fresh randomness. Totals of
+            privacy are finite only then, where agents decide when they send. The declaration does not hold for classes
+            that override anything of the class that makes it; `taciturn.testing` checks it.
+        pools: whether its agents share a mind, as those of a central planner do: what one does may depend on what only
+            others saw.
         one_agent: whether it is written for one agent; it is then played as a copy for each (`taciturn.agents.bring`).
     """
 
@@ -41,8 +42,8 @@ class Policy(metaclass=NamesUnknown):
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.
 
-        `env` is the public side of the world; of a population it is taken. A policy that needs what the world hides declares it by
-        `needs_truth = True`, finds it in `view.truth`, and is marked in every table.
+        `env` is the public side of the world; of a population it is taken. A policy that needs what the world hides
+        declares it by `needs_truth = True`, finds it in `view.truth`, and is marked in every table.
         """
         self.rng = rng
         self.role = next(iter(env.roles)) if role is None else role
@@ -58,18 +59,21 @@ class Policy(metaclass=NamesUnknown):
             raise ValueError(f"{type(self).__name__} acts in {worlds}, not in {view.name!r}")
 
     def fast(self, view: PublicView) -> Fast | None:
-        """An exact shortcut of `act`, of a type that the world knows, or None; see `taciturn.envs.core.public.fast_form`."""
+        """An exact shortcut of `act`, of a type that the world knows, or None; see
+        `taciturn.envs.core.public.fast_form`."""
         return None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks the actions that have an effect."""
+        """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks the actions that have an
+        effect."""
         raise NotImplementedError
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         """Learn from a step: taking `action` at `obs` earned `reward` [B, rows]; `done` bool[B]."""
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
-        """`{channel: mechanism}` that the policy's paper prescribes, for `simulate(privacy="paper")`; ValueError if there is none."""
+        """`{channel: mechanism}` that the policy's paper prescribes, for `simulate(privacy="paper")`; ValueError if
+        there is none."""
         raise ValueError(f'{type(self).__name__} prescribes no mechanism: privacy="paper" has no meaning with it')
 
     def __repr__(self) -> str:
@@ -82,7 +86,8 @@ class Policy(metaclass=NamesUnknown):
 
 
 class Learner(Policy):
-    """Base of the policies that are trained: at their first reset, in worlds like the one they will act in, and only once.
+    """Base of the policies that are trained: at their first reset, in worlds like the one they will act in, and only
+    once.
 
     Attributes:
         progress: told the fraction done, while it trains.
@@ -91,7 +96,8 @@ class Learner(Policy):
     progress: Progress | None = None
 
     def train(self, env: PublicView | Population[Any], role: str | None = None) -> Self:
-        """Train now as `role` (None: the only one), in worlds like `env`, which is itself left alone; returns the policy."""
+        """Train now as `role` (None: the only one), in worlds like `env`, which is itself left alone; returns the
+        policy."""
         self.role = next(iter(env.roles)) if role is None else role
         self.fit(env.view(self) if isinstance(env, Population) else env)
         return self
@@ -100,7 +106,8 @@ class Learner(Policy):
         return {name: value for name, value in vars(self).items() if name not in ("progress", "rng")}
 
     def save(self, path: str | Path) -> None:
-        """Write what was learned to a file, from which `load` makes the policy again, and sign it (`taciturn.policies.trust`)."""
+        """Write what was learned to a file, from which `load` makes the policy again, and sign it
+        (`taciturn.policies.trust`)."""
         Path(path).write_bytes(signed(pickle.dumps(self)))
 
     @classmethod

@@ -1,7 +1,8 @@
-"""Files that can run code as they are loaded: those that this user's own taciturn has written are, and others only where they are trusted.
+"""Files that can run code as they are loaded: those that this user's own taciturn has written are, and others only
+where they are trusted.
 
-Such a file ends with a signature, HMAC-SHA256 under a secret key that lies in the user's own folder and is made when it is first needed.
-Pickles and zip archives may have bytes after their end, so that other programs read them as before.
+Such a file ends with a signature, HMAC-SHA256 under a secret key that lies in the user's own folder and is made when it
+is first needed. Pickles and zip archives may have bytes after their end, so that other programs read them as before.
 """
 
 import contextlib
@@ -12,7 +13,8 @@ import secrets
 from pathlib import Path
 
 VARIABLE = "TACITURN_TRUST"
-"""The environment variable that, where it is 1, trusts every file: `--trust` sets it, so that worker processes know too."""
+"""The environment variable that, where it is 1, trusts every file: `--trust` sets it, so that worker processes know
+too."""
 MARK, SIZE = b"\ntaciturn made this:", 32
 
 
@@ -65,12 +67,14 @@ class Untrusted(ValueError):  # noqa: N818 - it names what was found
 
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(
-            f"{file} {why}, and code in it would run as it is loaded: if you trust who made it, pass --trust (in Python, trust=True)"
+            f"{file} {why}, and code in it would run as it is loaded: if you trust who made it, pass --trust (in "
+            "Python, trust=True)"
         )
 
 
 def trusted_bytes(file: Path, trust: bool) -> bytes:
-    """The content of a file that is trusted or was made here. Raises ValueError for another, OSError if it cannot be read."""
+    """The content of a file that is trusted or was made here. Raises ValueError for another, OSError if it cannot be
+    read."""
     content = file.read_bytes()
     if not trusted(trust) and not made_here(content):
         raise Untrusted(file, "was not made by taciturn for this user")

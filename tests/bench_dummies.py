@@ -168,7 +168,8 @@ class Hostile(Study):
 
 
 class Mortal(Study):
-    """Ten cells that log their start and end; of the seeds in `ways` each dies as it says: "raises", "dies", "dies once", "hangs".
+    """Ten cells that log their start and end; of the seeds in `ways` each dies as it says: "raises", "dies", "dies
+    once", "hangs".
 
     On the node `doomed` of a ray cluster every cell hangs; the others wait until one does.
     """

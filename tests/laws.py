@@ -11,7 +11,8 @@ LEAST = 8.0
 
 
 def fits(observed: Any, law: Any) -> float:
-    """That `observed` counts [cells] come from `law` [cells], in any unit; 0 where something happened that has no chance."""
+    """That `observed` counts [cells] come from `law` [cells], in any unit; 0 where something happened that has no
+    chance."""
     observed, law = (np.asarray(x, np.float64).ravel() for x in (observed, law))
     law = np.maximum(law, 0)
     if observed[law <= 1e-12 * law.sum()].any():  # no more than what rounding leaves of nothing
@@ -35,7 +36,8 @@ def same_law(first: Array, second: Array) -> float:
 
 
 def same_moments(first: Array, second: Array) -> float:
-    """That two samples [n, d] share all their means and second moments, between every two of the d (Bonferroni, normal)."""
+    """That two samples [n, d] share all their means and second moments, between every two of the d (Bonferroni,
+    normal)."""
     centre = first.mean(0)
     spread = first.std(0) + 1e-12
 

@@ -1,4 +1,5 @@
-"""Agents from outside act as the policies do: functions, models of learning libraries, and the files that these have saved."""
+"""Agents from outside act as the policies do: functions, models of learning libraries, and the files that these have
+saved."""
 
 import sys
 from pathlib import Path
@@ -223,8 +224,8 @@ class SeesAll:
 def test_a_model_for_other_spaces_is_refused() -> None:
     model = made(PPO, stopping())
     message = (
-        r"policy must have the spaces of role 'agent' of 'gossip_bandit', which observes and acts in Box\(.*\) and MultiDiscrete.*; it "
-        r"was made for Box\(.*\) and Discrete\(2\)"
+        r"policy must have the spaces of role 'agent' of 'gossip_bandit', which observes and acts in Box\(.*\) and "
+        r"MultiDiscrete.*; it was made for Box\(.*\) and Discrete\(2\)"
     )
     with pytest.raises(ValueError, match=message):
         taciturn.simulate(gossip_bandit_v0.population(), model, seed=0)

@@ -88,7 +88,8 @@ def test_the_last_slots_are_played_in_turn() -> None:
 
 
 def test_rewards_are_regrets_as_heard() -> None:
-    """The expected reward is minus regret and cost per slot and agent, minus 1 - mu*: within 5 standard errors over 2,000 runs (6e-7)."""
+    """The expected reward is minus regret and cost per slot and agent, minus 1 - mu*: within 5 standard errors over
+    2,000 runs (6e-7)."""
     env, rng = world(2000), np.random.default_rng(0)
     for privacy in (None, {"means": Laplace(epsilon=2.0)}):
         run_env = Privatize(env, "means", privacy["means"]) if privacy else env
@@ -114,7 +115,8 @@ def test_epoch_mean_is_of_this_epoch() -> None:
 
 
 def test_uploaders_are_drawn_without_replacement() -> None:
-    """All sets of 2 of 5 agents alike, and one set independent of the next: chi-square tests, false alarm rate 1e-5 each."""
+    """All sets of 2 of 5 agents alike, and one set independent of the next: chi-square tests, false alarm rate 1e-5
+    each."""
     arrays = SimpleNamespace(order=np.arange(5), asks=np.zeros(5, np.bool_))
     rng, sets = sources_of(3, "", SOURCES, np.arange(1))[0], []
     for _ in range(10_000):

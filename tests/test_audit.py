@@ -1,7 +1,9 @@
-"""The auditor: it certifies most of what is true, never more than a sound mechanism's claim, and catches planted faults.
+"""The auditor: it certifies most of what is true, never more than a sound mechanism's claim, and catches planted
+faults.
 
-False alarms: the share certified falls short with probability 1e-4 by the choice of trials (`trials_for`); a certificate exceeds the truth
-with probability 1e-3, and more than `binom.isf(1e-4, 200, 1e-3)` = 3 of 200 do with less than 1e-4. Seeds are fixed.
+False alarms: the share certified falls short with probability 1e-4 by the choice of trials (`trials_for`); a
+certificate exceeds the truth with probability 1e-3, and more than `binom.isf(1e-4, 200, 1e-3)` = 3 of 200 do with less
+than 1e-4. Seeds are fixed.
 """
 
 import copy
@@ -37,7 +39,8 @@ METHODS = ("white", "black", "one-run")
 
 @dataclass(frozen=True)
 class Bits:
-    """Each bit of a one-hot message flipped with probability 1 / (e^level + 1): `2 level`-DP, sound if level = epsilon / 2."""
+    """Each bit of a one-hot message flipped with probability 1 / (e^level + 1): `2 level`-DP, sound if level = epsilon
+    / 2."""
 
     epsilon: float
     level: float
@@ -118,7 +121,8 @@ def test_what_mechanisms_claim(spec: str) -> None:
 
 
 def test_trials_serve_once() -> None:
-    """In worlds that are the same, a classifier of 50 features fits the 30 held-out trials perfectly, and must certify nothing."""
+    """In worlds that are the same, a classifier of 50 features fits the 30 held-out trials perfectly, and must certify
+    nothing."""
 
     def pure_noise(x: int, rng: np.random.Generator, trials: int) -> Array:
         return rng.standard_normal((trials, 50))
@@ -176,7 +180,8 @@ def test_a_forgotten_channel_is_caught(made: Callable[[float], Any]) -> None:
 
 
 def test_that_a_value_changed_is_no_secret_of_memoized_answers() -> None:
-    """Two answers that differ can only come of two values: the ledger's count of new answers does not cover it, says `Memoized`."""
+    """Two answers that differ can only come of two values: the ledger's count of new answers does not cover it, says
+    `Memoized`."""
     memoized = mechanisms.Memoized(mechanisms.KaryRandomizedResponse(2.0, num_values=4))
 
     def transcript(values: tuple[int, int], rng: np.random.Generator, trials: int) -> Array:
@@ -212,7 +217,8 @@ class Voter(Random):
 
 @pytest.mark.parametrize("leak", [False, True])
 def test_a_whole_run_of_ones_own_population(leak: bool) -> None:
-    """What a server reads in three rounds, in worlds where one agent votes for the first option or for the second throughout."""
+    """What a server reads in three rounds, in worlds where one agent votes for the first option or for the second
+    throughout."""
 
     def transcript(policy: Callable[[], Voter], rng: np.random.Generator, trials: int) -> Array:
         population = Ballots(Params(num_agents=2), num_envs=trials)
@@ -415,7 +421,8 @@ class Common(mechanisms.Laplace):
 
 @dataclass(frozen=True)
 class Stuck:
-    """Adds Laplace noise that it draws from a generator of its own, made anew in each call, or once for all rows of a call."""
+    """Adds Laplace noise that it draws from a generator of its own, made anew in each call, or once for all rows of a
+    call."""
 
     epsilon: float
     once: bool
@@ -484,7 +491,8 @@ class Mumbled(Noise):
 
 
 def test_scores_that_are_all_equal_have_no_power() -> None:
-    """A tenth of the noise, and a ratio that always says 0: by itself it has no power; by default the classifier sees the noise."""
+    """A tenth of the noise, and a ratio that always says 0: by itself it has no power; by default the classifier sees
+    the noise."""
     broken = Mumbled(1.0, 0.1)
     white = audit(broken, (0.0, 1.0), 10_000, 0.999, method="white")
     assert (white.verdict, white.told_apart, white.certified) == ("no power", False, 0.0)
@@ -528,7 +536,8 @@ def test_an_open_channel_is_no_claim() -> None:
 
 
 def test_every_interface_beside_faults() -> None:
-    """Half of the messages are lost, and those who lie are overruled: what arrives is audited, what was sent is claimed."""
+    """Half of the messages are lost, and those who lie are overruled: what arrives is audited, what was sent is
+    claimed."""
     small: dict[str, Any] = {"num_clients": 3, "clip_norm": 1.0, "compute_probability": 0.5, "horizon": 1.0}
     world = federated_training_v0
     direction = np.full(650, 650**-0.5)
@@ -558,7 +567,8 @@ def test_an_audit_leaves_the_environment_alone() -> None:
 
 
 def test_memoised_answers_and_streams() -> None:
-    """Under a budget of one answer it is given three times, costs one, and certifies one; neither has ratios that add up."""
+    """Under a budget of one answer it is given three times, costs one, and certifies one; neither has ratios that add
+    up."""
     law = mechanisms.Memoized(mechanisms.BitwiseRandomizedResponse(1.0))
     assert audited(consensus(vote=law), VOTES, 80).claimed == np.inf
     memoized = audited(consensus(vote=ChannelConfig(law, Budget(1.0))), VOTES, 80_000)
@@ -607,7 +617,8 @@ def test_mistakes_about_environments_are_named(change: dict[str, Any], named: st
 
 
 def test_agents_of_one_run_may_depend_on_each_other() -> None:
-    """Everyone's noisy number, and the exact sum of those of the even agents: one run in which each agent is a canary."""
+    """Everyone's noisy number, and the exact sum of those of the even agents: one run in which each agent is a
+    canary."""
     calls = []
 
     def transcript(x: Array, rng: np.random.Generator, agents: int) -> Array:
@@ -624,7 +635,8 @@ def test_agents_of_one_run_may_depend_on_each_other() -> None:
 
 @dataclass(frozen=True)
 class Slip:
-    """A bit through randomised response, which is told outright with probability delta: (epsilon, delta)-DP and no better."""
+    """A bit through randomised response, which is told outright with probability delta: (epsilon, delta)-DP and no
+    better."""
 
     epsilon: float
     delta: float
@@ -689,7 +701,8 @@ def test_one_run_that_tells_all_or_nothing_certifies_nothing() -> None:
 @pytest.mark.parametrize(("correct", "guesses", "trials"), [(900, 1_000, 4_000), (60, 61, 500), (500, 900, 1_000)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-2])
 def test_free_wins_by_hand(correct: int, guesses: int, trials: int, delta: float) -> None:
-    """A tenth of alpha bounds the wins that delta gives: they and as many guesses go, and the rest is that of Clopper & Pearson."""
+    """A tenth of alpha bounds the wins that delta gives: they and as many guesses go, and the rest is that of Clopper &
+    Pearson."""
     from scipy.optimize import brentq
     from scipy.special import gammaln
 
@@ -709,8 +722,8 @@ def test_free_wins_by_hand(correct: int, guesses: int, trials: int, delta: float
 
 
 def test_free_wins_of_a_mechanism_that_gives_delta_away() -> None:
-    """Of 300 audits of (epsilon, delta) that hold with equality, at most `binom.isf(1e-4, 300, 0.05)` = 29 certify more: free wins are
-    counted as such in the choice of the threshold and in the certificate."""
+    """Of 300 audits of (epsilon, delta) that hold with equality, at most `binom.isf(1e-4, 300, 0.05)` = 29 certify
+    more: free wins are counted as such in the choice of the threshold and in the certificate."""
     found = [audit(Slip(0.3, 0.05), (0, 1), 2_000, 0.95, seed, "white", delta=0.05, batch=2_000) for seed in range(300)]
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, 300, 0.05)
     assert np.median([one.certified for one in found]) > 0

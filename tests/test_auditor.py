@@ -1,6 +1,8 @@
-"""What the auditor finds: the catalogue of `benchmarks/auditor.py`, one run with many canaries, and the best test's epsilon.
+"""What the auditor finds: the catalogue of `benchmarks/auditor.py`, one run with many canaries, and the best test's
+epsilon.
 
-Right mechanisms are audited with confidence 0.99999, ten of them: one is accused with probability 1e-4 at most. Seeds are fixed.
+Right mechanisms are audited with confidence 0.99999, ten of them: one is accused with probability 1e-4 at most. Seeds
+are fixed.
 """
 
 import math
@@ -66,7 +68,8 @@ def test_right_mechanisms_are_not_accused(place: int) -> None:
 
 
 def test_samplers_that_are_idealisations() -> None:
-    """NumPy's noise breaks its claim in the lowest bits, which are read if one asks; noise on a grid has nothing there."""
+    """NumPy's noise breaks its claim in the lowest bits, which are read if one asks; noise on a grid has nothing
+    there."""
     fast, exact = (Laplace(1.0, sensitivity=1.0, sampler=sampler) for sampler in ("fast", "exact"))
     unread, read, grid = (
         audit(m, (0.0, 1.0), 40_000, 0.999, bits=b) for m, b in ((fast, None), (fast, True), (exact, None))
@@ -96,8 +99,8 @@ def test_a_selection_and_memoised_answers_have_no_lowest_bits() -> None:
 def test_the_choice_among_attackers_is_made_on_transcripts_that_none_was_fitted_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An attacker that knows by heart what it was fitted on, and nothing else, is not chosen; and worlds that are the same give a false
-    alarm at 95% in at most `binom.isf(1e-4, 200, 0.05)` = 23 of 200 audits."""
+    """An attacker that knows by heart what it was fitted on, and nothing else, is not chosen; and worlds that are the
+    same give a false alarm at 95% in at most `binom.isf(1e-4, 200, 0.05)` = 23 of 200 audits."""
 
     def with_memory(transcripts: Array, second: Array, bits: bool) -> Any:
         known = dict(zip(transcripts.ravel().tolist(), np.where(second, 1.0, -1.0), strict=True))
@@ -120,7 +123,8 @@ def pure_inverse(epsilon: float, delta: float) -> Any:
 @pytest.mark.parametrize(("guesses", "canaries"), [(6, 6), (12, 30), (25, 25)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (1.0, 0.01), (2.0, 1e-3)])
 def test_one_run_against_a_linear_programme(guesses: int, canaries: int, epsilon: float, delta: float) -> None:
-    """The largest probability of so many correct guesses, over all laws of their number that meet the theorem's inequalities."""
+    """The largest probability of so many correct guesses, over all laws of their number that meet the theorem's
+    inequalities."""
     j = np.arange(guesses + 1)
     lines = ((math.exp(epsilon), delta), (math.exp(-epsilon), 1 - math.exp(-epsilon) * (1 - delta)), (0.0, 1.0))
     above, bound = [], []
@@ -152,8 +156,8 @@ def test_the_gaussian_curve() -> None:
 
 
 def seldom_but_together(mu: float, epsilon: float) -> float:
-    """The probability with which a run may tell all canaries by randomised response at `epsilon`, and nothing otherwise, and be mu-GDP:
-    the curve of such runs touches the Gaussian one in its kink."""
+    """The probability with which a run may tell all canaries by randomised response at `epsilon`, and nothing
+    otherwise, and be mu-GDP: the curve of such runs touches the Gaussian one in its kink."""
     from scipy.optimize import brentq
     from scipy.special import ndtr, ndtri
 
@@ -163,8 +167,8 @@ def seldom_but_together(mu: float, epsilon: float) -> float:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_one_run_never_certifies_more_than_the_noise_gives(together: bool) -> None:
-    """400 runs at 95%, with noise of their own for all canaries, or with the most that canaries may have in common: at most
-    `binom.isf(1e-4, 400, 0.05)` = 37 certify too much."""
+    """400 runs at 95%, with noise of their own for all canaries, or with the most that canaries may have in common: at
+    most `binom.isf(1e-4, 400, 0.05)` = 37 certify too much."""
     mu, canaries, over = 0.8, 400, 0
     guesses = guesses_for(canaries)
     told = seldom_but_together(mu, 1.5)
@@ -199,7 +203,8 @@ def clients(num_clients: int, mechanism: Any, **more: Any) -> Any:
 
 
 def test_one_run_of_federated_training() -> None:
-    """The bound for the Gaussian curve certifies more than that of Steinke, Nasr & Jagielski, and too little noise is caught."""
+    """The bound for the Gaussian curve certifies more than that of Steinke, Nasr & Jagielski, and too little noise is
+    caught."""
     found = clients(5_000, Gaussian(4.0, 1e-6))
     assert 0.25 * found.claimed < found.certified < found.claimed < found.cap
     assert certify_one_run(found.correct, found.guesses, found.trials, 0.001, 1e-5) < 0.7 * found.certified

@@ -1,4 +1,5 @@
-"""Baselines in the federated bandit: single-agent ones against river, cooperative ones by their invariants, all against chance."""
+"""Baselines in the federated bandit: single-agent ones against river, cooperative ones by their invariants, all against
+chance."""
 
 from typing import Any
 
@@ -32,9 +33,15 @@ from taciturn.wrappers import Faulty, Laplace, LossyChannel
 
 MEANS = (0.1, 0.3, 0.9, 0.5)
 ALONE: tuple[Any, ...] = (
-    UCB1(), KLUCB(), KLUCB(3.0), MOSS(), ThompsonSampling(), SuccessiveElimination(0.1), DPSuccessiveElimination(5.0, 0.1),
+    UCB1(),
+    KLUCB(),
+    KLUCB(3.0),
+    MOSS(),
+    ThompsonSampling(),
+    SuccessiveElimination(0.1),
+    DPSuccessiveElimination(5.0, 0.1),
     CentralisedOracle(),
-)  # fmt: skip
+)
 ON_GRAPHS: tuple[Any, ...] = (CoopUCB2(), DDUCB(), GossipUCB())
 EVERY = (*ALONE, Fed2UCB(), Fed2UCB(admit_all=True), *ON_GRAPHS)
 each = pytest.mark.parametrize("policy", EVERY, ids=repr)
@@ -168,7 +175,8 @@ def test_elimination_drops_when_radii_part() -> None:
 
 
 def test_private_elimination_by_its_epochs() -> None:
-    # With little noise, epoch e has the threshold 2^-e / 4 and eliminates an arm 1 below the best if e = 1, one 0.1 below if e = 2.
+    # With little noise, epoch e has the threshold 2^-e / 4 and eliminates an arm 1 below the best if e = 1, one 0.1
+    # below if e = 2.
     rewards = np.tile([0.0, 1.0, 0.9], (12_000, 1))
     policy = DPSuccessiveElimination(1e6, 0.01)
     pulled = rows(policy, rewards)
@@ -179,8 +187,8 @@ def test_private_elimination_by_its_epochs() -> None:
 
 @pytest.mark.parametrize(("scale", "right"), [(1.0, True), (0.5, False)])
 def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    # An arm that lies the threshold and one noise scale s below survives if the difference of two Laplace(s) exceeds s: with
-    # probability (1/4) (2 + 1) / e. False alarm rate 1e-4 (binomial); the test detects half the noise.
+    # An arm that lies the threshold and one noise scale s below survives if the difference of two Laplace(s) exceeds s:
+    # with probability (1/4) (2 + 1) / e. False alarm rate 1e-4 (binomial); the test detects half the noise.
     epoch = bandit_indices.dp_elimination_epoch(np.array(1), np.array(2), 0.02, 0.01)
     shape, pulls = (400, 5, 2), float(epoch.pulls)
     policy = DPSuccessiveElimination(0.02, 0.01)

@@ -110,7 +110,8 @@ addEventListener("load", () => {
 
 @pytest.mark.parametrize("width", [1400, 390])
 def test_the_page_works_in_a_browser(page: str, tmp_path: Path, width: int) -> None:
-    """No error, nothing wider than the window, pictures that are there, and tables as CSV, and sorted by a click, up and then down."""
+    """No error, nothing wider than the window, pictures that are there, and tables as CSV, and sorted by a click, up
+    and then down."""
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("chromium is not installed")
@@ -119,8 +120,11 @@ def test_the_page_works_in_a_browser(page: str, tmp_path: Path, width: int) -> N
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
     done = subprocess.run(
         [*command, f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path}/probe.html"],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     found = json.loads(unescape(done.stdout.rpartition("FOUND")[2].partition("END")[0]))
     assert found["errors"] == []
     assert found["width"][0] <= found["width"][1] <= width
@@ -220,7 +224,8 @@ def test_tables_compare_with_the_reference_of_their_panel(dummies: ModuleType, s
 
 
 def test_p_values_are_corrected_for_all_comparisons_of_the_table(dummies: ModuleType, store: Store) -> None:
-    """Against scipy's paired test; four policies in one panel are compared with the reference, and the smallest p counts four times."""
+    """Against scipy's paired test; four policies in one panel are compared with the reference, and the smallest p
+    counts four times."""
     study, groups, rng = dummies.Noise(), store.results("noise").groups[:5], np.random.default_rng(0)
     own = [replace(group, metrics={"reward": rng.normal(index, 1, 3)}) for index, group in enumerate(groups)]
     reference, *others = (group.metrics["reward"] for group in own)

@@ -164,7 +164,8 @@ def failures(store: Store) -> dict[str, str]:
 def test_whatever_a_cell_raises_is_recorded_and_the_others_finish(
     backend: Backend, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exceptions that cannot be sent between processes, that have no text or one that UTF-8 has not, SystemExit; and no result."""
+    """Exceptions that cannot be sent between processes, that have no text or one that UTF-8 has not, SystemExit; and no
+    result."""
     ways = ("unpicklable", "unspeakable", "surrogate", "exit", "nothing", "mapped", "fine")
     monkeypatch.setattr(dummies.Hostile, "ways", ways)
     store = Store(tmp_path)
@@ -226,7 +227,8 @@ def test_a_study_that_cannot_be_sent_fails_and_leaves_the_others(tmp_path: Path,
 
 
 def test_old_tracebacks_go(tmp_path: Path, dummies: ModuleType) -> None:
-    """When the cell succeeds, when it is found finished (the run was killed in between), and when it is no longer planned."""
+    """When the cell succeeds, when it is found finished (the run was killed in between), and when it is no longer
+    planned."""
     study, store = dummies.Failing(), Store(tmp_path)
     run_study([study], store)
     one, three = (Cell("failing", {}, seed) for seed in (1, 3))
@@ -440,7 +442,8 @@ def test_another_version_or_plan_is_reported_alone(
 def test_code_that_changed_between_runs_is_told(
     tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Between releases the version stays, and so do finished cells: the folder says how many states of the code it holds."""
+    """Between releases the version stays, and so do finished cells: the folder says how many states of the code it
+    holds."""
     study, store, told = dummies.Failing(), Store(tmp_path), "taciturn's code has changed since some of them were run"
     first = code()
     assert first == code()

@@ -24,8 +24,9 @@ def test_intervals_of_three_runs_cover_the_truth_as_often_as_they_say() -> None:
 
 @pytest.mark.parametrize("tasks", [1, 4])
 def test_the_interval_of_the_interquartile_mean_covers_it(tasks: int) -> None:
-    """2,000 samples of 4 runs whose tasks share luck. Between 92% and 97% where 93% to 95.5% are measured with many more: over three
-    and a half standard errors (0.55 points at most; the seed is fixed), false alarm below 3e-4 before the seed was chosen."""
+    """2,000 samples of 4 runs whose tasks share luck. Between 92% and 97% where 93% to 95.5% are measured with many
+    more: over three and a half standard errors (0.55 points at most; the seed is fixed), false alarm below 3e-4 before
+    the seed was chosen."""
     rng = np.random.default_rng(2)
     scores = rng.normal(size=(2000, 4, 1)) * (tasks > 1) + rng.normal(size=(2000, 4, tasks))
     covered = [low <= 0 <= high for _, low, high in map(statistics.iqm, scores)]
@@ -43,8 +44,8 @@ def test_the_mean_is_students() -> None:
 
 
 def test_the_interquartile_mean_is_tukey_and_mclaughlins() -> None:
-    """By hand: of 1, 2, 4, 8, 16, 99 the middle four are left, and 2, 2, 4, 8, 16, 16 after Winsorising, whose squares about their mean
-    8 add up to 216: the error is sqrt(216 / (4 * 3)), and t has 3 degrees of freedom."""
+    """By hand: of 1, 2, 4, 8, 16, 99 the middle four are left, and 2, 2, 4, 8, 16, 16 after Winsorising, whose squares
+    about their mean 8 add up to 216: the error is sqrt(216 / (4 * 3)), and t has 3 degrees of freedom."""
     half = stats.t.ppf(0.975, 3) * math.sqrt(216 / 12)
     assert statistics.iqm([4, 1, 99, 2, 16, 8]) == pytest.approx((7.5, 7.5 - half, 7.5 + half))
 
@@ -56,7 +57,8 @@ def test_the_interquartile_mean_is_of_all_runs_of_all_tasks() -> None:
 
 
 def test_fieller_by_hand() -> None:
-    """The bounds are where Student's test of `x - bound y` is at 5%; a mean of `y` that might be 0 gives the whole line."""
+    """The bounds are where Student's test of `x - bound y` is at 5%; a mean of `y` that might be 0 gives the whole
+    line."""
     x, y = np.array([2.0, 3.0, 4.0, 4.5]), np.array([1.0, 2.0, 2.5, 2.2])
     _, low, high = statistics.ratio(x, y)
     for bound in (low, high):
@@ -65,8 +67,8 @@ def test_fieller_by_hand() -> None:
 
 
 def test_wilson_and_newcombe_by_hand() -> None:
-    """Wilson: statsmodels 0.14 gives [0, 0.5615] and [0.2077, 0.9385] for 0 and 2 of 3. Newcombe's method 5 does not collapse either when
-    all runs win: its lower bound p has `(1 - p)^2 = z^2 V(p)`."""
+    """Wilson: statsmodels 0.14 gives [0, 0.5615] and [0.2077, 0.9385] for 0 and 2 of 3. Newcombe's method 5 does not
+    collapse either when all runs win: its lower bound p has `(1 - p)^2 = z^2 V(p)`."""
     assert statistics.probability_of_improvement([0, 0, 0], [1, 1, 1], paired=True) == pytest.approx(
         (0, 0, 0.5615), abs=1e-4
     )
@@ -85,9 +87,12 @@ def test_tasks_that_agree_tell_no_more_than_one_and_others_up_to_their_number() 
     rng = np.random.default_rng(8)
     one = (rng.random((30, 1)) < 0.6).astype(float)
     alike, apart = np.repeat(one, 4, axis=1), (rng.random((30, 4)) < 0.6).astype(float)
-    widths = [high - low for _, low, high in (
-        statistics.probability_of_improvement(x, np.full_like(x, 0.5), paired=True) for x in (one, alike, apart)
-    )]  # fmt: skip
+    widths = [
+        high - low
+        for _, low, high in (
+            statistics.probability_of_improvement(x, np.full_like(x, 0.5), paired=True) for x in (one, alike, apart)
+        )
+    ]
     assert widths[0] == pytest.approx(widths[1])
     assert 0.45 < widths[2] / widths[0] < 0.75
     runs = [statistics.probability_of_improvement(x, rng.random(x.shape)) for x in (one, alike, apart)]
@@ -139,8 +144,9 @@ def test_probability_of_improvement_is_the_mann_whitney_statistic() -> None:
 
 
 def test_probability_of_improvement_covers_the_truth() -> None:
-    """`P(X > Y) = Phi(1 / sqrt 2)` for unit normals one apart, 5 runs of one and 7 of the other (counts that differ, and few). 1,500
-    repeats at 95% to 96%: outside 92.5% to 98.5% is over four standard errors (0.56 points): false alarm below 1e-4."""
+    """`P(X > Y) = Phi(1 / sqrt 2)` for unit normals one apart, 5 runs of one and 7 of the other (counts that differ,
+    and few). 1,500 repeats at 95% to 96%: outside 92.5% to 98.5% is over four standard errors (0.56 points): false
+    alarm below 1e-4."""
     rng, truth, covered = np.random.default_rng(6), stats.norm.cdf(1 / math.sqrt(2)), 0
     for _ in range(1500):
         _, low, high = statistics.probability_of_improvement(rng.normal(1, 1, 5), rng.normal(0, 1, 7))

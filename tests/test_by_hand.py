@@ -1,4 +1,5 @@
-"""The worlds by hand that `benchmarks/parallel_view.py` times ours against are the same worlds: the same runs for the same seed."""
+"""The worlds by hand that `benchmarks/parallel_view.py` times ours against are the same worlds: the same runs for the
+same seed."""
 
 import runpy
 from pathlib import Path

@@ -13,7 +13,8 @@ from taciturn.wrappers import BitwiseRandomizedResponse
 
 
 def test_without_noise_two_options_follow_the_logistic_curve_to_the_threshold() -> None:
-    # Below 1 - 1/(2K) = 3/4, dY/dt = Y (1 - Y) (phi_1 - phi_2); from there the holders keep theirs and dZ/dt = -Z Y phi_1 for Z = 1 - Y.
+    # Below 1 - 1/(2K) = 3/4, dY/dt = Y (1 - Y) (phi_1 - phi_2); from there the holders keep theirs and dZ/dt = -Z Y
+    # phi_1 for Z = 1 - Y.
     times, shares = mean_field((0.8, 0.2), 12, epsilon=None, num_agents=400, draws=2, step=0.005)
     reach = math.log(3) / 0.6
     before = times < reach

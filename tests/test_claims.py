@@ -58,7 +58,16 @@ def test_every_numbered_claim_has_a_row() -> None:
         "chen2021": [*(f"Figure {n}" for n in range(1, 7)), "Theorem 1", "Theorem 2", "Lemma 2"],
         "jiang2020": [
             *(f"Figure {n}" for n in ("2.1", "2.2", "2.3", "2.4", "3.2", "3.3", "3.4", "3.5", "3.6")),
-            *("Theorem 1", "Theorem 2", "Theorem 3", "Theorem 4", "Corollaries 1 and 2", "Corollary 3", "Lemma 1", "Lemma 2"),
+            *(
+                "Theorem 1",
+                "Theorem 2",
+                "Theorem 3",
+                "Theorem 4",
+                "Corollaries 1 and 2",
+                "Corollary 3",
+                "Lemma 1",
+                "Lemma 2",
+            ),
         ],
         "tao2023": [
             *("Figure 2", "Figure 3", "Figure 4", "Theorem 5.1", "Theorem 5.2", "Theorem 5.3", "Remark 5.1"),
@@ -72,11 +81,16 @@ def test_every_numbered_claim_has_a_row() -> None:
         ],
         "zhou2021": [
             *(f"Table {n}:" for n in (1, 2, 3)),
-            *("Figures 6 and 7:", "Figures 8 and 9:", *(f"Figure {n}:" for n in (10, 12, 13, 14)), "Figure 11 and Theorem 2:"),
+            *(
+                "Figures 6 and 7:",
+                "Figures 8 and 9:",
+                *(f"Figure {n}:" for n in (10, 12, 13, 14)),
+                "Figure 11 and Theorem 2:",
+            ),
             *(f"Theorem {n}:" for n in (1, 2, 3, 4)),
             *("Theorem 5 and Remark 2:", "Remark 1:", *(f"Lemma {n}:" for n in (1, 2, 3))),
         ],
-    }.items():  # fmt: skip
+    }.items():
         assert [one for one in numbered if f"\n{one}" not in rows[paper] and one not in rows[paper]] == []
 
 
@@ -215,8 +229,8 @@ def test_what_has_not_been_run_is_not_tested() -> None:
 def test_lemma_1_holds_with_the_other_sign() -> None:
     """V(k, k* - k) of a channel that is never idle is R(k*) less k* uploads of 1/mu slots."""
     setting = {
-        "num_clients": 6, "upload_probability": 0.5, "compute_probability": 0.1, "broadcast_time": 3.0, "slot_time": 0.05,
-        "reward": [0.0, 1.0, 1.5, 1.75, 1.8, 1.82, 1.83],
+        "num_clients": 6, "upload_probability": 0.5, "compute_probability": 0.1, "broadcast_time": 3.0,
+        "slot_time": 0.05, "reward": [0.0, 1.0, 1.5, 1.75, 1.8, 1.82, 1.83],
     }  # fmt: skip
     solution = OptimalStopping.solve(**setting)
     top, price = solution.thresholds[0], solution.rate
@@ -242,7 +256,8 @@ def test_corollary_3_fails_without_its_margin() -> None:
 
 
 def test_lemma_2_of_chen_by_hand() -> None:
-    """At N = 400 the bound 1 - 2K exp(-2 R^2 N) is near 1 - 2K; at its own N the estimates' deviations are far below delta."""
+    """At N = 400 the bound 1 - 2K exp(-2 R^2 N) is near 1 - 2K; at its own N the estimates' deviations are far below
+    delta."""
     mu, q = 1 - 0.65 / 0.95, 1 / (math.exp(1.5) + 1)
     delta = mu * 0.125 / (8 * (2 - mu) + mu)
     r = (1 - 2 * q) * mu * 0.125 / (9 * (8 * (2 - mu) + mu))
@@ -314,8 +329,8 @@ def test_which_targets_a_logarithmic_cost_keeps() -> None:
 
 
 def test_verdicts_hold_together() -> None:
-    """Ten claims that a mean is at most 1, from intervals that end at 1 if each is at 95% by itself: one such claim alone agrees, ten do
-    not; and with others that are clear, those left count for less (Holm)."""
+    """Ten claims that a mean is at most 1, from intervals that end at 1 if each is at 95% by itself: one such claim
+    alone agrees, ten do not; and with others that are clear, those left count for less (Holm)."""
     noise = np.array([-1.0, 0.0, 1.0])
     half = statistics.mean(noise).high
     close, clear = 1 - 1.2 * half, 1 - 100 * half

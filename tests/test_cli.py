@@ -168,7 +168,10 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
 def test_a_task_says_what_it_is(run: Run) -> None:
     code, out, _ = run("run", LIARS, "--policy", "PPCL", "--runs", "2")
     assert code == 0
-    said = "task: a fifth of the agents name the next option instead of their own; measure: popularity_regret (lower is better)"
+    said = (
+        "task: a fifth of the agents name the next option instead of their own; measure: popularity_regret (lower is "
+        "better)"
+    )
     assert out.splitlines()[1] == said
     assert re.fullmatch(r"score: 0: random play \(0\.3\d+\), 1: PPCL \(0\.1\d+\)", out.splitlines()[2])
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["popularity_regret", "score"]
@@ -177,7 +180,8 @@ def test_a_task_says_what_it_is(run: Run) -> None:
 
 
 def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Student's interval of the printed values, by scipy. Runs are those of as many replicas, in blocks of seeds of their own."""
+    """Student's interval of the printed values, by scipy. Runs are those of as many replicas, in blocks of seeds of
+    their own."""
     words = (
         "run",
         "gossip_bandit",

@@ -1,4 +1,5 @@
-"""What every world is made of: layouts, roles, streams, channels, populations; what is refused, and that nothing has moved then."""
+"""What every world is made of: layouts, roles, streams, channels, populations; what is refused, and that nothing has
+moved then."""
 
 import pickle
 import re
@@ -344,9 +345,11 @@ def test_unknown_measure() -> None:
 def test_a_summary_gives_means_and_intervals_by_hand() -> None:
     """Student's quantile for 3 degrees of freedom is 3.182446; mean 2.5, standard error (5 / 3)^0.5 / 2 = 0.645497."""
     metrics = {
-        "regret": np.array([1.0, 2.0, 3.0, 4.0]), "epsilon": np.array([1.0, np.inf, 1.0, 1.0]),
-        "rate": np.array([np.nan, 2.0, np.nan, np.nan]), "never": np.full(4, np.nan),
-    }  # fmt: skip
+        "regret": np.array([1.0, 2.0, 3.0, 4.0]),
+        "epsilon": np.array([1.0, np.inf, 1.0, 1.0]),
+        "rate": np.array([np.nan, 2.0, np.nan, np.nan]),
+        "never": np.full(4, np.nan),
+    }
     run = Run(metrics, {}, np.zeros(0), seed=7)
     assert [line.split() for line in run.summary().splitlines()] == [
         ["metric", "mean", "95%", "interval", "replicas"],

@@ -67,8 +67,11 @@ def test_uniform_numbers_are_those_of_numpys_philox(compiles: bool) -> None:
 def test_seed_purpose_name_and_replica_make_other_numbers() -> None:
     keys = {
         tuple(sources_of(seed, purpose, (name,), np.array([replica]))[0, 0, :2].tolist())
-        for seed in (0, 1) for purpose in ("", "training") for name in ("a", "b") for replica in (0, 1)
-    }  # fmt: skip
+        for seed in (0, 1)
+        for purpose in ("", "training")
+        for name in ("a", "b")
+        for replica in (0, 1)
+    }
     assert len(keys) == 16
 
 
@@ -102,15 +105,16 @@ def fits_binomial(drawn: Any, trials: int, p: float) -> float:
 
 SMALL = [(0, 0.3), (1, 0.5), (5, 0.0), (5, 1.0), (24, 0.08), (100, 0.002), (60, 0.97), (19, 0.5)]
 LARGE = [
-    (20, 0.5), (21, 0.48), (25, 0.6), (34, 0.3), (101, 0.1), (100, 0.3), (1000, 0.011), (1000, 0.5), (777, 0.99), (10_000, 0.4),
-    (123_456, 0.0001), (10**6, 0.9), (2**24, 0.25), (2**24, 1e-6),
+    (20, 0.5), (21, 0.48), (25, 0.6), (34, 0.3), (101, 0.1), (100, 0.3), (1000, 0.011), (1000, 0.5), (777, 0.99),
+    (10_000, 0.4), (123_456, 0.0001), (10**6, 0.9), (2**24, 0.25), (2**24, 1e-6),
 ]  # fmt: skip
 COUNT = 400_000 if may_compile() else 20_000
 
 
 @pytest.mark.parametrize(("trials", "p"), SMALL + LARGE)
 def test_binomials(trials: int, p: float) -> None:
-    """Against SciPy's; false alarm 1e-5 each. In 400,000 draws, a shift of a hundredth of a standard deviation is seen."""
+    """Against SciPy's; false alarm 1e-5 each. In 400,000 draws, a shift of a hundredth of a standard deviation is
+    seen."""
     drawn = binomials(trials, p, COUNT)
     assert drawn.min() >= 0
     assert drawn.max() <= trials

@@ -1,4 +1,5 @@
-"""Where copies end: the walks against the powers of their matrix, and the closed laws against one another and against single copies.
+"""Where copies end: the walks against the powers of their matrix, and the closed laws against one another and against
+single copies.
 
 Every check has a fixed seed and a false-alarm rate of at most 1e-4 by itself (ALARM); the mistakes it is there to find
 are shown to fail it.
@@ -109,7 +110,8 @@ def test_walks_are_stationary_where_they_have_mixed_and_only_there() -> None:
     rng = np.random.default_rng(1)
 
     def p_values(graph: Graph, length: int) -> tuple[float, float]:
-        """Of the copies of one agent against a uniform law, and of how many end with agent 0 in many rounds against `spread_uniform`."""
+        """Of the copies of one agent against a uniform law, and of how many end with agent 0 in many rounds against
+        `spread_uniform`."""
         n = graph.num_nodes
         one = np.ones((1, 2), np.bool_)
         got = dissemination.spread_walks(one, np.zeros(1, np.int64), 20_000, graph, length, rng)
@@ -139,7 +141,8 @@ def test_queues_delay_walks_and_do_not_bend_them() -> None:
 
 
 def test_an_agent_forwards_no_more_than_its_share_of_a_slot() -> None:
-    """On a ring every step moves. In the first slot each agent forwards its own T copies; after it, T tokens an agent at most."""
+    """On a ring every step moves. In the first slot each agent forwards its own T copies; after it, T tokens an agent
+    at most."""
     graph = random_graph("ring", 5)
     for slots in range(1, 8):
         got = ends(graph, 6, 50, dissemination.spread_queued, slots=slots)
@@ -184,7 +187,8 @@ BITS = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]], np.bool
 
 @pytest.mark.parametrize("copies", [2, 40])
 def test_thrown_copies_have_the_law_of_single_ones(copies: int) -> None:
-    """Few copies are thrown one by one, many as counts by pattern and agent; the exact joint law of agents 0 and 1 by chi-square."""
+    """Few copies are thrown one by one, many as counts by pattern and agent; the exact joint law of agents 0 and 1 by
+    chi-square."""
     assert (copies * len(BITS) > 4 * 3) == (copies == 40)
     sets = [samples(s, BITS, copies, 3, 6000, seed) for seed, s in enumerate((thrown, one_by_one))]
     assert same_moments(*(s.astype(float) for s in sets)) > ALARM
@@ -207,7 +211,8 @@ def perturbed(adopters: int, epsilon: float, seed: int, options: int = 4) -> Arr
 
 
 def test_gaussian_form_keeps_the_joint_law_of_options_and_agents() -> None:
-    """Given the perturbed bits: means and all covariances, over options and agents, are those of the tokens; totals are as sent."""
+    """Given the perturbed bits: means and all covariances, over options and agents, are those of the tokens; totals are
+    as sent."""
     vectors, copies, agents = perturbed(60, 1.0, 3), 60, 5
     exact = samples(thrown, vectors, copies, agents, 5000, 0).astype(float)
     close = samples(normal, vectors, copies, agents, 5000, 1).astype(float)
@@ -248,7 +253,8 @@ def test_options_or_agents_drawn_independently_are_found(wrong: Spreader) -> Non
 def choices(
     spread: Spreader, adopters: int, copies: int, agents: int, rounds: int, seed: int, epsilon: float = 1.0
 ) -> Array:
-    """What the agents of many societies draw from their estimates, int64[rounds, agents], each round with fresh noise."""
+    """What the agents of many societies draw from their estimates, int64[rounds, agents], each round with fresh
+    noise."""
     rng, law = np.random.default_rng(seed), BitwiseRandomizedResponse(epsilon)
     one_hot = np.arange(adopters)[:, None] % 4 == np.arange(4)
     found = []
@@ -360,7 +366,8 @@ def test_gaussian_form_of_fresh_noise_counts_copies_for_no_option() -> None:
 
 
 def test_no_agent_counts_more_bits_than_copies() -> None:
-    """Where copies are few and bits nearly all 1, the normal law by itself would often give more; and nothing is below 0."""
+    """Where copies are few and bits nearly all 1, the normal law by itself would often give more; and nothing is below
+    0."""
     vectors = np.ones((30, 3), np.bool_)
     vectors[0] = False
     law = dissemination.spread_gaussian(vectors, 2, 60, np.random.default_rng(0))
@@ -410,8 +417,8 @@ def test_pick_tokens(copies: int) -> None:
 def test_fresh_noise_has_the_variance_of_ones_and_of_zeros() -> None:
     """A bit is read as 1 with probability 0.9 if it is 1 and 0.4 if it is 0, so that a copy's variance is 0.09 or 0.24.
 
-    Against the law by hand, and against single copies. 12,000 counts an option, nearly independent and normal: six standard errors of the
-    variance are 8%; with the two variances exchanged it is 30% smaller for the rare option.
+    Against the law by hand, and against single copies. 12,000 counts an option, nearly independent and normal: six
+    standard errors of the variance are 8%; with the two variances exchanged it is 30% smaller for the rare option.
     """
     (p, q), agents, copies, rounds = (0.9, 0.4), 200, 100, 60
     holders, rng = np.array([10, 190]), np.random.default_rng(0)

@@ -38,7 +38,8 @@ def test_every_world_has_an_example() -> None:
 
 @pytest.mark.parametrize("world", world_pages.EXAMPLES)
 def test_the_page_of_a_world(world: str) -> None:
-    """Its lines run and leave a picture of what they played; its tables have every entry and parameter, with what it means."""
+    """Its lines run and leave a picture of what they played; its tables have every entry and parameter, with what it
+    means."""
     names = world_pages.play(world)
     assert names["frame"].shape == (400, 640, 3)
     assert (names["frame"] == picture(names["env"])).all()

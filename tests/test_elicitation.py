@@ -1,4 +1,5 @@
-"""Elicitation: closed forms against enumeration, the exact finite game, payments, what is seen, who answers what, and at what speed."""
+"""Elicitation: closed forms against enumeration, the exact finite game, payments, what is seen, who answers what, and
+at what speed."""
 
 import itertools
 import math
@@ -122,7 +123,8 @@ def test_general_forms_give_the_closed_ones(theta: Array, e: float) -> None:
 
 @pytest.mark.parametrize("kind", range(3))
 def test_reports_follow_their_table(kind: int) -> None:
-    """Chi-square over reports at three budgets at once; false alarm 1e-4 in all. eps in place of eps + 1 would be found."""
+    """Chi-square over reports at three budgets at once; false alarm 1e-4 in all. eps in place of eps + 1 would be
+    found."""
     reporting, draws = reportings(3)[kind], 30_000
     budgets, values = np.repeat([0.0, 0.7, 4.0], draws), np.tile([0, 1, 2], draws)
     rng, m = sources_of(5, "", ("reports",), np.arange(1))[0], reporting.num_values
@@ -148,7 +150,8 @@ def test_reports_follow_their_table(kind: int) -> None:
 
 @pytest.mark.parametrize("shape", [0.05, 0.7, 1.0, 3.0, 400.0])
 def test_gamma_variates(shape: float) -> None:
-    """Kolmogorov-Smirnov over 20,000 draws; false alarm 1e-4 in all five. One percent more of the shape would be found at 400."""
+    """Kolmogorov-Smirnov over 20,000 draws; false alarm 1e-4 in all five. One percent more of the shape would be found
+    at 400."""
     rng = sources_of(1, "", ("beliefs",), np.arange(1))[0]
     drawn = [replica.gamma(shape, rng, 0) for _ in range(20_000)]
     assert stats.kstest(drawn, stats.gamma(shape).cdf).pvalue > FALSE_ALARM / 5
@@ -156,7 +159,8 @@ def test_gamma_variates(shape: float) -> None:
 
 
 def test_beliefs_and_theta_follow_dirichlet_laws() -> None:
-    """Each entry is a beta variate, and entries have the covariance of the law; Kolmogorov-Smirnov, false alarm 1e-4 in all.
+    """Each entry is a beta variate, and entries have the covariance of the law; Kolmogorov-Smirnov, false alarm 1e-4 in
+    all.
 
     A concentration that is off by a tenth would be found; and where no number holds any mass, the mean is what remains.
     """
@@ -223,7 +227,8 @@ def test_the_cheapest_budget_in_closed_form(theta: Array, e: float, kind: int) -
 
 @pytest.mark.parametrize("kind", range(3))
 def test_the_bound_is_what_a_genie_needs(kind: int) -> None:
-    """Among payments by report that make the target optimal to first order, none is cheaper: the linear program of section 2.4."""
+    """Among payments by report that make the target optimal to first order, none is cheaper: the linear program of
+    section 2.4."""
     from scipy.optimize import linprog
 
     reporting, theta, cost = reportings(3)[kind], np.array([0.5, 0.3, 0.2]), QuadraticCost(1.0)
@@ -299,7 +304,8 @@ def test_who_wins_against_a_mixed_crowd() -> None:
 
 @pytest.mark.parametrize("size", [7, 100, 1000])
 def test_who_wins_in_a_crowd(size: int) -> None:
-    """Against 200,000 tallies; each of M chances is off by more than 4.5 standard errors with probability below 1e-5."""
+    """Against 200,000 tallies; each of M chances is off by more than 4.5 standard errors with probability below
+    1e-5."""
     law, draws = KaryReport(4).law(np.array(THETA), 1.0), 200_000
     counts = np.random.default_rng(3).multinomial(size - 1, law, draws)
     chance = wins(law, [size - 1]).sum(1)
@@ -408,7 +414,8 @@ def test_finite_best_response_to_a_thousand() -> None:
 @pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("theta", [(0.7, 0.3), THETA, (0.5, 0.1, 0.1, 0.1, 0.1, 0.1)])
 def test_the_claimed_equilibrium_is_asymptotic(cost: Cost, theta: tuple[float, ...]) -> None:
-    """What a deviation from the target gains, over the bound: much among few, nothing in the end. Everyone at 0 gains nothing at any N."""
+    """What a deviation from the target gains, over the bound: much among few, nothing in the end. Everyone at 0 gains
+    nothing at any N."""
     bound = elicitation_v0.payment_lower_bound(theta, 1.0, cost)
     announced = Announcement("wintall", 1.0, float(cost.marginal(1.0)))
 
@@ -461,7 +468,8 @@ def test_theorem_2_for_the_confident() -> None:
 def test_payments_are_sound(
     theta: Array, size: int, e: float, rule: str, reporting: str, cap: float, seed: int
 ) -> None:
-    """Never negative, infinite or NaN, never above the cap; degenerate tallies are flagged and pay nothing; the accounts balance."""
+    """Never negative, infinite or NaN, never above the cap; degenerate tallies are flagged and pay nothing; the
+    accounts balance."""
     population = market(
         3,
         num_individuals=size,
@@ -556,7 +564,8 @@ def test_ties_are_broken_uniformly() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_payments_are_what_is_expected(rule: str) -> None:
-    """Mean payment by own report against `Announcement.prizes`; four values, each off by 4.5 standard errors with chance below 1e-5.
+    """Mean payment by own report against `Announcement.prizes`; four values, each off by 4.5 standard errors with
+    chance below 1e-5.
 
     The reference of the serum is uniform in the first campaign, so each replica plays one.
     """
@@ -603,7 +612,8 @@ def seen_by(population: Elicitation, state: Any) -> dict[str, Array]:
 
 @pytest.mark.parametrize("show", [False, True])
 def test_hidden_truth_is_in_no_observation(show: bool) -> None:
-    """Observations do not change with theta or budgets, of beliefs and costs each sees its own, and values are kept nowhere."""
+    """Observations do not change with theta or budgets, of beliefs and costs each sees its own, and values are kept
+    nowhere."""
     population = market(
         2, num_individuals=20, theta=4, cost_spread=0.5, belief_concentration=5.0, show_reports=show, horizon=4
     )
@@ -616,9 +626,13 @@ def test_hidden_truth_is_in_no_observation(show: bool) -> None:
         data = population.step({"individual": budgets}).info["data"]["individual"]
         state = population.state
         other = replace(
-            state, theta=state.theta[:, ::-1], budget=state.budget[:, ::-1], bound=state.bound + 1, sums=state.sums + 1,
+            state,
+            theta=state.theta[:, ::-1],
+            budget=state.budget[:, ::-1],
+            bound=state.bound + 1,
+            sums=state.sums + 1,
             winner=state.winner + 1,
-        )  # fmt: skip
+        )
         np.testing.assert_equal(seen_by(population, other), seen_by(population, state))
         public = replace(state, belief=state.belief[:, ::-1], factor=state.factor[:, ::-1])
         mine, others = seen_by(population, state)["individual"], seen_by(population, public)["individual"]
@@ -661,7 +675,8 @@ def test_the_platform_sees_what_was_reported() -> None:
 
 
 def test_the_ledger_shows_chosen_levels() -> None:
-    """log(1+eps) of each report, added up over campaigns; the largest where an event is one value, which enters one report."""
+    """log(1+eps) of each report, added up over campaigns; the largest where an event is one value, which enters one
+    report."""
     population = market(num_individuals=3, horizon=4, cost_spread=0.3)
     run = taciturn.simulate(
         population, {"platform": FlatRate(0.5), "individual": Mixture([(Truthful(2.0), 2), (FreeRider(), 1)])}, seed=0
@@ -690,7 +705,8 @@ def test_who_stays_away_spends_nothing() -> None:
 
 
 def test_a_budget_stops_reports() -> None:
-    """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid and has stayed away."""
+    """Levels of log 3 under a budget of log 10: a third does not fit; who is stopped is not paid and has stayed
+    away."""
     population = market(num_individuals=3, horizon=4)
     population.reset(seed=0, options={"channels": {"report": ChannelConfig(budget=Budget(math.log(10.0)))}})
     for campaign in range(4):
@@ -729,8 +745,8 @@ def test_lies_that_no_individual_could_tell_do_not_count(reporting: str) -> None
 
 
 def test_all_at_once_is_as_one_by_one() -> None:
-    """Campaigns by the law of their tally against campaigns of messages: payments (Kolmogorov-Smirnov), means of all metrics (4.5 standard
-    errors); false alarm below 1e-4 in all. A law of eps where eps + 1 belongs would be found."""
+    """Campaigns by the law of their tally against campaigns of messages: payments (Kolmogorov-Smirnov), means of all
+    metrics (4.5 standard errors); false alarm below 1e-4 in all. A law of eps where eps + 1 belongs would be found."""
 
     def play(by_law: bool, population: Elicitation) -> dict[str, Array]:
         policies = {"platform": PostedPrice(0, 0.3), "individual": Truthful(1.5)}
@@ -764,7 +780,8 @@ def test_all_at_once_is_as_one_by_one() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_tallies_are_paid_as_reports_are(rule: str) -> None:
-    """Means over 4,000 replicas of what two campaigns cost, with the references that the first leaves; 4.5 standard errors."""
+    """Means over 4,000 replicas of what two campaigns cost, with the references that the first leaves; 4.5 standard
+    errors."""
 
     class Announces(Random):
         def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -817,7 +834,8 @@ DECIMAL_COSTS: dict[type[Cost], tuple[Any, Any]] = {
 
 
 def best_by_bisection(kind: type[Cost], ratio: float, m: int, at_most: float) -> float:
-    """The maximum of ratio eps / (eps + M) - g(eps), c = 1, to 60 digits: the best among the ends and the roots of the derivative."""
+    """The maximum of ratio eps / (eps + M) - g(eps), c = 1, to 60 digits: the best among the ends and the roots of the
+    derivative."""
     g, marginal = DECIMAL_COSTS[kind]
     with localcontext(prec=60):
         exact, top = Decimal(ratio), min(Decimal(at_most), Decimal(10) ** 30)
@@ -837,7 +855,8 @@ def best_by_bisection(kind: type[Cost], ratio: float, m: int, at_most: float) ->
 
 @pytest.mark.parametrize("kind", DECIMAL_COSTS)
 def test_best_budgets_in_closed_form(kind: Any) -> None:
-    """From payments that are worth nothing to enormous ones, and about the thresholds at which a best response jumps or leaves 0."""
+    """From payments that are worth nothing to enormous ones, and about the thresholds at which a best response jumps or
+    leaves 0."""
     rng = np.random.default_rng(7)
     cases = [(0.0, 4, 10.0), (2.0, 2, INF), (np.nextafter(2.0, 3.0), 2, INF), (4.0, 4, INF), (4.0, 4, 1e-6)]
     for _ in range(150):
@@ -945,7 +964,8 @@ def test_finite_best_response_as_a_policy() -> None:
 
 @pytest.mark.parametrize("platform", [Genie(), OutputAgreement(), PostedPrice(0)])
 def test_platforms_elicit_what_they_aim_at(platform: Any) -> None:
-    """The genie pays the bound; agreement makes the target an equilibrium; a posted price elicits something, here less."""
+    """The genie pays the bound; agreement makes the target an equilibrium; a posted price elicits something, here
+    less."""
     announced = platform.announcement(np.array(THETA), QuadraticCost(0.01), 1.0)
     gain = elicitation_v0.exploitability(platform, np.ones(50), theta=THETA, cost=QuadraticCost(0.01), target=1.0)
     law = KaryReport(4).law(np.array(THETA), 1.0)
@@ -1071,7 +1091,8 @@ def test_the_task_is_the_same_run_as_arrays(individuals: str) -> None:
 
 
 def test_paying_the_marginal_cost_is_worth_it() -> None:
-    """Against best responders the platform does best near WINTALL's own scale: less buys less than the target, more costs more."""
+    """Against best responders the platform does best near WINTALL's own scale: less buys less than the target, more
+    costs more."""
     side = platform_side(200, num_individuals=1_000, horizon=1, **FIXED)
 
     def worth(scale: float) -> float:
@@ -1138,7 +1159,8 @@ def test_the_contract() -> None:
 
 @pytest.mark.slow
 def test_ppo_learns_what_wintall_pays() -> None:
-    """From twice WINTALL's scale, against best responders: payment within 10% of WINTALL's at the same error of the estimate."""
+    """From twice WINTALL's scale, against best responders: payment within 10% of WINTALL's at the same error of the
+    estimate."""
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     torch = pytest.importorskip("torch")
     from stable_baselines3.common.vec_env import VecNormalize
@@ -1148,9 +1170,18 @@ def test_ppo_learns_what_wintall_pays() -> None:
     shape: dict[str, Any] = {"num_individuals": 500, "payment_cap": 3.0, "penalty": 0.6, "horizon": 1, **FIXED}
     rows = VecNormalize(RowsVecEnv(platform_side(48, **shape), seed=0), gamma=0.0)
     learner = stable_baselines3.PPO(
-        "MlpPolicy", rows, n_steps=16, batch_size=256, n_epochs=8, gamma=0.0, gae_lambda=0.0, seed=0, device="cpu",
-        learning_rate=lambda left: 3e-3 * left, policy_kwargs={"net_arch": [16], "log_std_init": -1.3},
-    )  # fmt: skip
+        "MlpPolicy",
+        rows,
+        n_steps=16,
+        batch_size=256,
+        n_epochs=8,
+        gamma=0.0,
+        gae_lambda=0.0,
+        seed=0,
+        device="cpu",
+        learning_rate=lambda left: 3e-3 * left,
+        policy_kwargs={"net_arch": [16], "log_std_init": -1.3},
+    )
     with torch.no_grad():
         learner.policy.action_net.bias[:] = 0.1
 
@@ -1172,7 +1203,8 @@ def test_ppo_learns_what_wintall_pays() -> None:
 
 
 def test_a_platform_can_mislead_those_who_trust_it() -> None:
-    """A low target and a high scale promise the confident what the tally will not pay: the same budgets for less than the bound."""
+    """A low target and a high scale promise the confident what the tally will not pay: the same budgets for less than
+    the bound."""
     side: Any = platform_side(50, num_individuals=2_000, horizon=1, fixed_target=False, **FIXED)
     paid, chosen = [], []
     for target, scale in ((1.0, 1.0), (0.2, 25 / 4.2**2)):

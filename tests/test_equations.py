@@ -1,4 +1,5 @@
-"""Equations are tagged `[Author number]` in the docstring of the one function that computes them, so that a search finds them."""
+"""Equations are tagged `[Author number]` in the docstring of the one function that computes them, so that a search
+finds them."""
 
 import re
 from collections import Counter
@@ -14,12 +15,13 @@ TAG = re.compile(r"\[(Chen|Tao|Li|Jiang|Zhou) ([\w.]+)\]")
 EQUATIONS: dict[str, tuple[str, ...]] = {
     # 2 defines local differential privacy; 9 follows from 8.
     "Chen": ("1", "3", "4", "5", "6", "7", "8"),
-    # 3 defines local differential privacy; 13 and 34 belong to the algorithm and to its limit, although they stand in the proofs.
+    # 3 defines local differential privacy; 13 and 34 belong to the algorithm and to its limit, although they stand in
+    # the proofs.
     "Tao": ("1", "2", "6", "7", "8", "9", "13", "34"),
     "Li": ("1", "2", "4", "5", "6"),  # 3 defines differential privacy; 7 to 11 are bounds of theorems
     "Zhou": ("2",),  # 1, 3 and 4 are bounds of theorems
-    # Not listed: 2.1, which repeats 2.22; the statements of optimisation problems, 2.3 to 2.5 and 2.7 to 2.12; and 3.5 to 3.7, which are
-    # 3.3 and 3.4 in three states.
+    # Not listed: 2.1, which repeats 2.22; the statements of optimisation problems, 2.3 to 2.5 and 2.7 to 2.12; and 3.5
+    # to 3.7, which are 3.3 and 3.4 in three states.
     "Jiang": (
         *("2.2", "2.6", "2.13", "2.14", "2.15", "2.16", "2.17", "2.18", "2.19", "2.20", "2.21", "2.22"),
         *("3.1", "3.2", "3.3", "3.4"),

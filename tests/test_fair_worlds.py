@@ -62,7 +62,8 @@ def z_score(values: Array) -> float:
 
 
 class ByHeart(Policy):
-    """A table over the numbers of the options: the agent tries each in many runs, and then plays the one that earned most."""
+    """A table over the numbers of the options: the agent tries each in many runs, and then plays the one that earned
+    most."""
 
     def __init__(self) -> None:
         self.option = 0
@@ -87,7 +88,8 @@ class ByHeart(Policy):
 
 
 def gain_by_heart(name: str, **instance: Any) -> Array:
-    """How much less a memoriser loses than Random, in runs that it has not seen; it trains in 100 runs with each option."""
+    """How much less a memoriser loses than Random, in runs that it has not seen; it trains in 100 runs with each
+    option."""
     world, params, loss = WORLDS[name]
     memoriser = ByHeart()
     memoriser.learn(world.population(100, **params, **instance), 4)
@@ -207,7 +209,8 @@ def test_learners_practise_on_permuted_instances() -> None:
 
 
 class Posted(Policy):
-    """A platform that posts one price for the reports of one value: the number of that value is all that it can learn by heart."""
+    """A platform that posts one price for the reports of one value: the number of that value is all that it can learn
+    by heart."""
 
     def __init__(self, value: int | None) -> None:
         self.value = value
@@ -347,11 +350,19 @@ GOSSIP: dict[str, Any] = {"num_agents": 5, "horizon": 2.0}
 @pytest.mark.parametrize(
     ("world", "policy", "message"),
     [
-        (gossip_bandit_v0.population(2, **GOSSIP), PPCL(2.0), r"PPCL\(epsilon=2.0.* 'preference' .*Response\(epsilon=2.0"),
-        (federated_bandit_v0.population(1, num_agents=2, num_arms=2, horizon=9), CDPMAB(), "CDPMAB.* 'means' .*Laplace"),
+        (
+            gossip_bandit_v0.population(2, **GOSSIP),
+            PPCL(2.0),
+            r"PPCL\(epsilon=2.0.* 'preference' .*Response\(epsilon=2.0",
+        ),
+        (
+            federated_bandit_v0.population(1, num_agents=2, num_arms=2, horizon=9),
+            CDPMAB(),
+            "CDPMAB.* 'means' .*Laplace",
+        ),
     ],
     ids=["gossip", "federated"],
-)  # fmt: skip
+)
 def test_who_carries_an_epsilon_is_told_once_that_no_noise_is_added(world: Any, policy: Any, message: str) -> None:
     with pytest.warns(NotPrivate, match=message) as told:
         taciturn.simulate(world, policy, seed=0)

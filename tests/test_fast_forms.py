@@ -1,4 +1,5 @@
-"""Fast forms have the law of `act`: every policy that declares one, in every world that can use it, and none that was overridden.
+"""Fast forms have the law of `act`: every policy that declares one, in every world that can use it, and none that was
+overridden.
 
 All comparisons together reject with probability at most 1e-4 if the laws agree (Bonferroni).
 """
@@ -37,7 +38,10 @@ MARKET: dict[str, Any] = {
 
 # (world, its parameters, who acts beside the policy, privacy) for each policy, by name.
 PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
-    "PPCL": [("gossip_bandit_v0", GOSSIP, {}, None), ("gossip_bandit_v0", GOSSIP | ZEROS | {"flat_actions": True}, {}, BITS)],
+    "PPCL": [
+        ("gossip_bandit_v0", GOSSIP, {}, None),
+        ("gossip_bandit_v0", GOSSIP | ZEROS | {"flat_actions": True}, {}, BITS),
+    ],
     "CBL": [("gossip_bandit_v0", GOSSIP | {"asks": "one", "initial_preferences": "none"}, {}, p) for p in (None, BITS)]
     + [("gossip_bandit_v0", GOSSIP | ZEROS | {"asks": "one"}, {}, BITS)],
     "Voter": [("gossip_bandit_v0", GOSSIP, {}, BITS)],
@@ -45,24 +49,59 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     "PrivateSocialLearning": [("social_bandit_v0", SOCIAL, {}, None), ("social_bandit_v0", SOCIAL, {}, BITS)]
     + [("social_bandit_v0", SOCIAL | ZEROS | {"perturbation": form}, {}, BITS) for form in ("per_round", "per_token")],
     "Replicator": [("social_bandit_v0", SOCIAL | {"dissemination": "stationary"}, {}, None)],
-    **{name: [("federated_bandit_v0", ARMS, {}, None)] for name in (
-        "UCB1", "KLUCB", "MOSS", "ThompsonSampling", "SuccessiveElimination", "DPSuccessiveElimination", "CentralisedOracle", "Fed2UCB",
-        "SingleAgent",
-    )},
+    **{
+        name: [("federated_bandit_v0", ARMS, {}, None)]
+        for name in (
+            "UCB1",
+            "KLUCB",
+            "MOSS",
+            "ThompsonSampling",
+            "SuccessiveElimination",
+            "DPSuccessiveElimination",
+            "CentralisedOracle",
+            "Fed2UCB",
+            "SingleAgent",
+        )
+    },
     **{name: [("federated_bandit_v0", GRAPH, {}, None)] for name in ("CoopUCB2", "DDUCB", "GossipUCB")},
     "CDPMAB": [("federated_bandit_v0", ARMS, {}, None), ("federated_bandit_v0", ARMS, {}, "paper")],
     "CommunicationEfficientCDPMAB": [("federated_bandit_v0", ARMS, {}, "paper")],
     "DDPMAB": [("federated_bandit_v0", GRAPH, {}, "paper")],
     "HDPMAB": [("federated_bandit_v0", HYBRID, {}, "paper")],
-    **{name: [("recommender_v0", SHOP, {}, None)] for name in (
-        "TPriDO", "DTPriDO", "DSC", "ACR", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming",
-        "NeuralBandit", "OracleItem",
-    )},
-    **{name: [("elicitation_v0", MARKET, {"individual": "TargetQuality"}, None)] for name in (
-        "Wintall", "FlatRate", "PostedPrice", "Genie", "OutputAgreement", "PeerTruthSerum",
-    )},
-    **{name: [("elicitation_v0", MARKET, {"platform": "Wintall"}, None)] for name in ("TargetQuality", "Truthful", "FreeRider")},
-}  # fmt: skip
+    **{
+        name: [("recommender_v0", SHOP, {}, None)]
+        for name in (
+            "TPriDO",
+            "DTPriDO",
+            "DSC",
+            "ACR",
+            "ItemUCB1",
+            "DUCB",
+            "HOO",
+            "HCT",
+            "LinUCB",
+            "GaussLinUCB",
+            "ContextualZooming",
+            "NeuralBandit",
+            "OracleItem",
+        )
+    },
+    **{
+        name: [("elicitation_v0", MARKET, {"individual": "TargetQuality"}, None)]
+        for name in (
+            "Wintall",
+            "FlatRate",
+            "PostedPrice",
+            "Genie",
+            "OutputAgreement",
+            "PeerTruthSerum",
+        )
+    },
+    **{
+        name: [("elicitation_v0", MARKET, {"platform": "Wintall"}, None)]
+        for name in ("TargetQuality", "Truthful", "FreeRider")
+    },
+}
 PARAMETERS: dict[str, dict[str, Any]] = {
     "CommunicationEfficientCDPMAB": {"participation": 0.7, "rounds": 3},
     "CDPMAB": {"participation": 0.7},
@@ -74,10 +113,18 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 
 RECORD = {"elicitation_v0": ["payment"], "gossip_bandit_v0": ["best", "messages"]}
 PLAYED = [
-    Play(name, world, params, given=PARAMETERS.get(name), beside=beside, privacy=privacy, record=RECORD.get(world, ["regret", "messages"]))
+    Play(
+        name,
+        world,
+        params,
+        given=PARAMETERS.get(name),
+        beside=beside,
+        privacy=privacy,
+        record=RECORD.get(world, ["regret", "messages"]),
+    )
     for name, settings in PLAYS.items()
     for world, params, beside, privacy in settings
-]  # fmt: skip
+]
 every_play = pytest.mark.parametrize("play", PLAYED, ids=repr)
 
 

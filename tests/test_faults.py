@@ -1,4 +1,5 @@
-"""`Faulty`: each fault has its law, in one order however wrappers nest, and costs what was sent; worlds read only what arrives."""
+"""`Faulty`: each fault has its law, in one order however wrappers nest, and costs what was sent; worlds read only what
+arrives."""
 
 import copy
 import itertools
@@ -133,7 +134,8 @@ def test_delays_have_their_law() -> None:
 
 
 def test_the_last_word_is_heard() -> None:
-    """Of two messages due together the one sent last is read: of an even chance of no delay or one, 1/4 reads the older one."""
+    """Of two messages due together the one sent last is read: of an even chance of no delay or one, 1/4 reads the older
+    one."""
     shape = (200, 100)
     late = channel(Stragglers((0.5, 0.5)), shape=shape)
     late.send(np.full(shape, 1.0))

@@ -1,6 +1,7 @@
 """Federated arm elimination: equations, the three topologies, agreement of slots and epochs, faults and invalid input.
 
-Statistical tests are seeded. Each states its false-alarm rate, and mistakes that it must notice are made on purpose beside it.
+Statistical tests are seeded. Each states its false-alarm rate, and mistakes that it must notice are made on purpose
+beside it.
 """
 
 from collections.abc import Callable
@@ -73,8 +74,8 @@ def begun(env: FederatedBandit, policy: Any, seed: int = 0) -> FederatedBandit:
 
 # The schedule.
 
-# (K, N, T, epsilon, R, Delta), then for each epoch |I|, S_int, n and C, computed by hand from the formulas of Algorithm 1. The sampling
-# term is the larger one in the first and third settings, the privacy term in the second.
+# (K, N, T, epsilon, R, Delta), then for each epoch |I|, S_int, n and C, computed by hand from the formulas of Algorithm
+# 1. The sampling term is the larger one in the first and third settings, the privacy term in the second.
 TABLE: list[tuple[tuple[Any, ...], list[tuple[int, int, int, float]]]] = [
     (
         (100, 50, 100_000, 1.0, None, 1.0),
@@ -218,7 +219,8 @@ class Increments(CDPMAB):
 
 
 def epochs_as_planned(policy: CDPMAB) -> bool:
-    """True if agents have uploaded S_int(r) pulls of each arm by round r, which ends in slot |I| S_int(r) if no arm is eliminated."""
+    """True if agents have uploaded S_int(r) pulls of each arm by round r, which ends in slot |I| S_int(r) if no arm is
+    eliminated."""
     env = world(qualities=[0.5, 0.5, 0.5], num_arms=3, horizon=10_000)
     totals = expected_pulls(env.params, policy, [3, 3])
     begun(env, policy)
@@ -315,7 +317,8 @@ def test_history_is_not_given_new_noise(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_noise_of_missed_epochs_is_kept() -> None:
-    """After r epochs, an agent's mean contains r noise terms, whichever rounds it missed. Moments within 5 standard errors: about 1e-5."""
+    """After r epochs, an agent's mean contains r noise terms, whichever rounds it missed. Moments within 5 standard
+    errors: about 1e-5."""
     policy = CDPMAB(0.5, participation=0.4)
     env = world(3000, qualities=[1.0, 1.0], num_arms=2, horizon=20_000)
     taciturn.simulate(env, policy, seed=3, privacy="paper")
@@ -579,15 +582,21 @@ def test_sinks_minimise_eccentricity_and_pay_the_server() -> None:
 
 
 def test_unweighted_components_can_choose_a_wrong_arm() -> None:
-    """Arm 0 is better for nine agents, arm 1 much better for one: arm 0 has the higher mean over agents, arm 1 that over components."""
+    """Arm 0 is better for nine agents, arm 1 much better for one: arm 0 has the higher mean over agents, arm 1 that
+    over components."""
     quality = np.tile([0.6, 0.4], (10, 1))
     quality[9] = [0.0, 1.0]
     found = {}
     for weighting in ("agents", "components"):
         env = world(
-            20, topology=[("complete", 9), ("ring", 1)], num_agents=10, qualities=quality, num_arms=2,
-            weighting=weighting, horizon=20_000,
-        )  # fmt: skip
+            20,
+            topology=[("complete", 9), ("ring", 1)],
+            num_agents=10,
+            qualities=quality,
+            num_arms=2,
+            weighting=weighting,
+            horizon=20_000,
+        )
         found[weighting] = taciturn.simulate(env, HDPMAB(1.0), seed=0, privacy="paper").metrics
     assert found["agents"]["identified"].all()
     assert not found["components"]["identified"].any()
@@ -706,9 +715,10 @@ def test_no_epoch_fits() -> None:
 def test_an_epoch_runs_only_if_its_round_fits_too() -> None:
     for delay, rounds in (("diameter-1", 1), ("diameter", 0)):
         horizon = next(
-            t for t in range(100, 999)
+            t
+            for t in range(100, 999)
             if 4 * expected_pulls(world(horizon=t, topology="ring").params, DDPMAB(100.0), [4])[0] + 1 == t
-        )  # fmt: skip
+        )
         env = world(topology="ring", horizon=horizon, delay=delay)
         assert taciturn.simulate(env, DDPMAB(100.0), seed=0).metrics["rounds"] == rounds
 
@@ -848,8 +858,10 @@ def test_a_policy_begins_anew_where_its_replica_does() -> None:
 )
 def test_runs_go_on_whatever_goes_wrong(fault: Any) -> None:
     for topology, policy in (
-        ("server", CDPMAB(0.5, 0.6)), ("ring", DDPMAB(0.5)), ([("ring", 3), ("star", 2)], HDPMAB(0.5)),
-    ):  # fmt: skip
+        ("server", CDPMAB(0.5, 0.6)),
+        ("ring", DDPMAB(0.5)),
+        ([("ring", 3), ("star", 2)], HDPMAB(0.5)),
+    ):
         env = Faulty(world(20, topology=topology, horizon=3000), "means", fault)
         run = taciturn.simulate(env, policy, seed=0, privacy="paper")
         np.testing.assert_array_equal(env.clock(), 3000)
@@ -893,9 +905,15 @@ def test_what_a_graph_aggregates(aggregate: str) -> None:
 
 def test_the_whole_job() -> None:
     env = federated_bandit_v0.population(
-        num_envs=4, num_agents=50, qualities="grid", num_arms=100, horizon=100_000, topology="server",
-        server_link_cost=25.0, agent_link_cost=1.0,
-    )  # fmt: skip
+        num_envs=4,
+        num_agents=50,
+        qualities="grid",
+        num_arms=100,
+        horizon=100_000,
+        topology="server",
+        server_link_cost=25.0,
+        agent_link_cost=1.0,
+    )
     run = taciturn.simulate(env, CDPMAB(epsilon=1.0, participation=1.0, rounds=None), privacy="paper", seed=0)
     assert run.metrics.keys() >= METRICS
     assert all(value.shape == (4,) for value in run.metrics.values())
@@ -907,7 +925,8 @@ def test_the_whole_job() -> None:
 
 
 def test_communication_pays() -> None:
-    """Section VII-A3: each of M agents that communicate has about 1/M of the regret of a single agent; Random has far more."""
+    """Section VII-A3: each of M agents that communicate has about 1/M of the regret of a single agent; Random has far
+    more."""
     env = world(40, num_agents=5, num_arms=10, qualities="grid", horizon=100_000)
     together = taciturn.simulate(env, CDPMAB(1.0), seed=0, privacy="paper").metrics["regret_per_agent"]
     alone = taciturn.simulate(env, SingleAgent(), seed=0).metrics["regret_per_agent"]
@@ -917,7 +936,8 @@ def test_communication_pays() -> None:
 
 
 def test_alone_agents_follow_their_own_best_arm() -> None:
-    """Section VII-A3: with heterogeneous rewards, regret keeps growing without communication, and stops growing with it."""
+    """Section VII-A3: with heterogeneous rewards, regret keeps growing without communication, and stops growing with
+    it."""
     quality = np.array([[0.9, 0.2, 0.6], [0.1, 0.9, 0.6], [0.3, 0.2, 0.9]])
     env = world(10, num_agents=3, num_arms=3, qualities=quality, horizon=60_000)
     times = [30_000.0, 60_000.0]

@@ -39,7 +39,8 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Grid:
-    """A grid whose clients add their number to the model; on the real clock their replies can be pulled when the time has come."""
+    """A grid whose clients add their number to the model; on the real clock their replies can be pulled when the time
+    has come."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply, self.rounds, self.ids = reply, 0, itertools.count()

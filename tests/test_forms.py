@@ -1,4 +1,5 @@
-"""What the PettingZoo forms of phased and of gossiping worlds do; `taciturn.testing.forms` compares all forms of every world."""
+"""What the PettingZoo forms of phased and of gossiping worlds do; `taciturn.testing.forms` compares all forms of every
+world."""
 
 from typing import Any
 from unittest.mock import Mock

@@ -1,4 +1,5 @@
-"""Short seeded runs as text, compared with what they were: `pytest tests/test_golden.py --regenerate-golden` accepts a change."""
+"""Short seeded runs as text, compared with what they were: `pytest tests/test_golden.py --regenerate-golden` accepts a
+change."""
 
 from pathlib import Path
 from typing import Any

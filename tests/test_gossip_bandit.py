@@ -1,7 +1,8 @@
-"""Gossip: the model of Chen et al. 2021, its closed law against messages, its fast form against steps, and common mistakes.
+"""Gossip: the model of Chen et al. 2021, its closed law against messages, its fast form against steps, and common
+mistakes.
 
-Statistical tests are seeded and reject the truth with probability at most 1e-4 each, by a chi-square or z statistic, or a bound of 4 or
-more standard errors. That they have power is shown on the mistaken versions.
+Statistical tests are seeded and reject the truth with probability at most 1e-4 each, by a chi-square or z statistic, or
+a bound of 4 or more standard errors. That they have power is shown on the mistaken versions.
 """
 
 import dataclasses
@@ -205,7 +206,8 @@ def test_tables_draw_the_law(gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shared_tables_as_made_have_the_law() -> None:
-    """For every count of ones among 700, whose tables are made for anchors, with unlike bits: against two binomial laws convolved."""
+    """For every count of ones among 700, whose tables are made for anchors, with unlike bits: against two binomial laws
+    convolved."""
     n, p, q = 700, 0.5, 0.1
     sums = ReplySums(n, p, q)
     assert (sums.levels, len(sums.anchors) < n / 10) == (2, True)
@@ -219,7 +221,8 @@ def test_shared_tables_as_made_have_the_law() -> None:
 
 @pytest.mark.parametrize(("n", "x"), [(12, 0), (12, 5), (40, 40), (40, 13)])
 def test_tables_turn_uniform_numbers_into_the_law(n: int, x: int) -> None:
-    """Midpoints of 2^16 cells through `draw`: each table cell has two parts, so a frequency errs by at most 2 width / 2^16."""
+    """Midpoints of 2^16 cells through `draw`: each table cell has two parts, so a frequency errs by at most 2 width /
+    2^16."""
     sums, cells = ReplySums(n, 0.5, 0.1), 2**16
     uniform = (np.arange(cells) + 0.5) / cells
     drawn = sums.draw(np.full(cells, x), uniform[:, None])
@@ -305,7 +308,8 @@ def test_replies_are_fresh_at_every_request() -> None:
 
 
 def test_clocks_are_independent() -> None:
-    """Ticks of the agents are Poisson and so is their sum; gaps are exponential. Agents that take turns are found out."""
+    """Ticks of the agents are Poisson and so is their sum; gaps are exponential. Agents that take turns are found
+    out."""
     n, size = 8, 400
     run = started(Random(), size, num_agents=n, rate=2.0, horizon=10.0, seed=8)
     gaps = []
@@ -434,10 +438,14 @@ def test_a_run_that_is_recorded_often_is_compiled_once_it_is_long(monkeypatch: p
     assert 3 <= sum(seen) <= 8
 
 
-@pytest.mark.parametrize("rule", [
-    GossipRule(np.maximum(np.arange(10.0) - 2, 0), 0.6), GossipRule(np.arange(10.0), explore=0.3),
-    GossipRule(np.arange(10.0) ** 2, 0.5, explore=1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rule",
+    [
+        GossipRule(np.maximum(np.arange(10.0) - 2, 0), 0.6),
+        GossipRule(np.arange(10.0), explore=0.3),
+        GossipRule(np.arange(10.0) ** 2, 0.5, explore=1.0),
+    ],
+)
 def test_one_agent_chooses_as_many_do(rule: GossipRule) -> None:
     """What leaps choose is what `act` chooses, for the same number."""
     rng = np.random.default_rng(0)
@@ -536,7 +544,8 @@ def test_leaps_refuse_what_they_have_no_law_for() -> None:
 
 
 def holder_chain(n: int, qualities: tuple[float, float], mechanism: Any, alpha: float = 0.75) -> Array:
-    """P(x, y) that a tick takes the number of agents who prefer the first of two options from x to y; float64[n + 1, n + 1]."""
+    """P(x, y) that a tick takes the number of agents who prefer the first of two options from x to y; float64[n + 1, n
+    + 1]."""
     p, q = (1.0, 0.0) if mechanism is None else (mechanism.p, mechanism.q)
     estimate = np.clip((np.arange(n + 1) / n - q) / (p - q), 0, 1)
     chain = np.zeros((n + 1, n + 1))
@@ -782,7 +791,8 @@ def test_infos() -> None:
 
 
 def test_consensus_by_hand() -> None:
-    """Of three agents that pull at random: first consensus and first departure, each counted from the preferences before and after."""
+    """Of three agents that pull at random: first consensus and first departure, each counted from the preferences
+    before and after."""
     env = started(Random(), 30, num_agents=3, qualities=(0.8, 0.6), horizon=25.0, seed=2)
     policy, size = Random(), 30
     policy.reset(env, np.random.default_rng(5))

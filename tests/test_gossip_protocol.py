@@ -129,7 +129,8 @@ def test_who_all_know_each_other_need_one_slot(agents: int, slots: int) -> None:
 
 
 def test_the_papers_bound_for_its_graphs() -> None:
-    # Theorem 3's d_G sum_i d_i / 2 with M = 50, whose order is in Table I; then cases 1 and 3 of Table II for one round.
+    # Theorem 3's d_G sum_i d_i / 2 with M = 50, whose order is in Table I; then cases 1 and 3 of Table II for one
+    # round.
     bound = {
         kind: link_cost(information_sharing(Graph.of(kind, 50)), 1.0, "edges") for kind in ("star", "ring", "complete")
     }

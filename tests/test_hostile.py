@@ -1,4 +1,5 @@
-"""Hostile input: whatever a world, a view or a reset is given, it works, or one clear ValueError says why not, and nothing has changed."""
+"""Hostile input: whatever a world, a view or a reset is given, it works, or one clear ValueError says why not, and
+nothing has changed."""
 
 import math
 from collections.abc import Callable
@@ -17,16 +18,60 @@ from taciturn.wrappers import BitwiseRandomizedResponse, Gaussian, Ledger, Priva
 from taciturn.wrappers.channels import population_of
 
 HOSTILE: list[Any] = [
-    3, -1, 0, 10**12, 2**63, 10**400, 10**5000, 1e300, 1e-300, math.nan, math.inf, True, None, "x", "", b"x", "a" * 10_000, [], [1], (),
-    {}, {"a": 1}, {1}, [[1, 2], [3]], [None], ["x"], [True, False], [-1], [1e300, 1e300], [0.5, math.nan], [10**400], [2**63], [[]],
-    [[0.5, 0.5], [0.5]], np.array([]), np.array(3), np.array([[1, 2], [3, 4]]), np.array(["even"]), np.array([1, 2], object),
-    np.float32(2.0), np.int64(3), np.bool_(True), np.str_("even"), object(), int, 1j, range(3),
-]  # fmt: skip
+    3,
+    -1,
+    0,
+    10**12,
+    2**63,
+    10**400,
+    10**5000,
+    1e300,
+    1e-300,
+    math.nan,
+    math.inf,
+    True,
+    None,
+    "x",
+    "",
+    b"x",
+    "a" * 10_000,
+    [],
+    [1],
+    (),
+    {},
+    {"a": 1},
+    {1},
+    [[1, 2], [3]],
+    [None],
+    ["x"],
+    [True, False],
+    [-1],
+    [1e300, 1e300],
+    [0.5, math.nan],
+    [10**400],
+    [2**63],
+    [[]],
+    [[0.5, 0.5], [0.5]],
+    np.array([]),
+    np.array(3),
+    np.array([[1, 2], [3, 4]]),
+    np.array(["even"]),
+    np.array([1, 2], object),
+    np.float32(2.0),
+    np.int64(3),
+    np.bool_(True),
+    np.str_("even"),
+    object(),
+    int,
+    1j,
+    range(3),
+]
 FIELDS = [(name, parameter) for name, world in registry.worlds().items() for parameter in world.parameters]
 
 
 def refused(call: Callable[[], Any]) -> str | None:
-    """What the ValueError says, in one line that can be read; None if there is none. Any other exception is a failure."""
+    """What the ValueError says, in one line that can be read; None if there is none. Any other exception is a
+    failure."""
     try:
         call()
     except ValueError as error:
@@ -64,7 +109,10 @@ def untyped(**parameters: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: elicitation_v0.population(**untyped(rules=3)), "rules must be a list of one or more distinct rules of payment"),
+        (
+            lambda: elicitation_v0.population(**untyped(rules=3)),
+            "rules must be a list of one or more distinct rules of payment",
+        ),
         (lambda: elicitation_v0.population(**untyped(rules=np.array([]))), r"\), not array\(\[\], dtype=float64\)"),
         (lambda: elicitation_v0.population(rules=["wintall", "wintall"]), "distinct rules of payment"),
         (lambda: elicitation_v0.population(rules=["win"]), "rules must be one of 'wintall'"),
@@ -72,9 +120,15 @@ def untyped(**parameters: Any) -> dict[str, Any]:
             lambda: elicitation_v0.population(max_epsilon=np.float64(0.001)),
             "max_epsilon must be a finite number > 0.01 and <= 1e[+]30, not 0.001",
         ),
-        (lambda: gossip_bandit_v0.population(num_agents=10**12), "num_agents must be an integer >= 2 and <= 1000000000, not 10{12}"),
+        (
+            lambda: gossip_bandit_v0.population(num_agents=10**12),
+            "num_agents must be an integer >= 2 and <= 1000000000, not 10{12}",
+        ),
         (lambda: gossip_bandit_v0.population(10**12), "num_envs must be at most 2500000 with 400 agents, not 10{12}"),
-        (lambda: gossip_bandit_v0.population(rate=1e300, horizon=1e300), "num_agents [*] rate [*] horizon, the ticks of a run, must"),
+        (
+            lambda: gossip_bandit_v0.population(rate=1e300, horizon=1e300),
+            "num_agents [*] rate [*] horizon, the ticks of a run, must",
+        ),
         (
             lambda: social_bandit_v0.population(**untyped(num_agents=3, initial_preferences=[[0, 1], [2]])),
             r"initial_preferences must be 'even', .* not \[\[0, 1\], \[2\]\]",
@@ -87,10 +141,16 @@ def untyped(**parameters: Any) -> dict[str, Any]:
             lambda: social_bandit_v0.population(copies=2**53, perturbation="per_token", num_agents=10, horizon=10**3),
             f"copies must be an integer >= 1 and <= {2**62 // 10**4}",
         ),
-        (lambda: federated_bandit_v0.population(num_agents=10**5, num_arms=10**5), "num_agents [*] num_arms must be an integer"),
-        (lambda: round_stopping_v0.population(horizon=1e300, slot_time=1e-9), "horizon / slot_time must be a finite number"),
+        (
+            lambda: federated_bandit_v0.population(num_agents=10**5, num_arms=10**5),
+            "num_agents [*] num_arms must be an integer",
+        ),
+        (
+            lambda: round_stopping_v0.population(horizon=1e300, slot_time=1e-9),
+            "horizon / slot_time must be a finite number",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_was_seen(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
@@ -114,12 +174,29 @@ def views() -> dict[str, Any]:
 RESETS: list[tuple[Any, Any]] = [
     (0, options)
     for options in (
-        [1], 0, "x", (), {1}, np.array([]),
-        {"channels": 5}, {"channels": [1]}, {"channels": ""}, {"channels": {"update": 5}}, {"horizon": "x"}, {"horizon": math.nan},
-        {"channels": {"nowhere": None}}, {"channels": {1: 2}}, {"horizon": -1}, {"horizon": [1]}, {"horizon": 10**400},
-        {"horizon": np.array([1.0, 2.0])}, {"reset_mask": [[1], [1, 2]]}, {"reset_mask": "x"}, {"reset_mask": 7},
+        [1],
+        0,
+        "x",
+        (),
+        {1},
+        np.array([]),
+        {"channels": 5},
+        {"channels": [1]},
+        {"channels": ""},
+        {"channels": {"update": 5}},
+        {"horizon": "x"},
+        {"horizon": math.nan},
+        {"channels": {"nowhere": None}},
+        {"channels": {1: 2}},
+        {"horizon": -1},
+        {"horizon": [1]},
+        {"horizon": 10**400},
+        {"horizon": np.array([1.0, 2.0])},
+        {"reset_mask": [[1], [1, 2]]},
+        {"reset_mask": "x"},
+        {"reset_mask": 7},
     )
-] + [(seed, None) for seed in (-1, "x", 1.5, [1, 2], 1j, object())]  # fmt: skip
+] + [(seed, None) for seed in (-1, "x", 1.5, [1, 2], 1j, object())]
 
 
 def state_of(env: Any) -> bytes:
@@ -195,10 +272,16 @@ def test_views_need_what_they_say() -> None:
     aec: Any = AECView
     single.reset(seed=0)
     for call in (
-        lambda: SingleEnv(single), lambda: vector(single, "x"), lambda: vector(single, 3), lambda: vector(single, [1]),
-        lambda: vector(single, render_mode="x"), lambda: ParallelView(single), lambda: aec(round_stopping_v0.population(), [1]),
-        lambda: single.measure(["rate"]), lambda: single.measure(None),
-    ):  # fmt: skip
+        lambda: SingleEnv(single),
+        lambda: vector(single, "x"),
+        lambda: vector(single, 3),
+        lambda: vector(single, [1]),
+        lambda: vector(single, render_mode="x"),
+        lambda: ParallelView(single),
+        lambda: aec(round_stopping_v0.population(), [1]),
+        lambda: single.measure(["rate"]),
+        lambda: single.measure(None),
+    ):
         assert refused(call) is not None
 
 

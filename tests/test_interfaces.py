@@ -1,4 +1,5 @@
-"""What the interfaces do beyond what `taciturn.testing.interfaces` checks of every world: info, seats, parameters, masks."""
+"""What the interfaces do beyond what `taciturn.testing.interfaces` checks of every world: info, seats, parameters,
+masks."""
 
 import inspect
 import json
@@ -93,11 +94,22 @@ def test_everything_that_can_stand_on_a_channel_has_a_plain_form() -> None:
         pass
 
     everything = [
-        BitwiseRandomizedResponse(1.0), KaryRandomizedResponse(1.0, 4), UnaryEncoding(1.0, "symmetric"), Laplace(1.0, sensitivity=2.0),
-        Gaussian(1.0, 1e-5), Exponential(0.5), TreeAggregation(1.0, 8), NoPrivacy(), Memoized(BitwiseRandomizedResponse(1.0)),
-        Byzantine(0.2, "constant", (0.0, 2.0)), Churn(0.1, 0.2), LossyChannel(0.1), MessageLimit(2), Stragglers((0.5, 0.2)),
+        BitwiseRandomizedResponse(1.0),
+        KaryRandomizedResponse(1.0, 4),
+        UnaryEncoding(1.0, "symmetric"),
+        Laplace(1.0, sensitivity=2.0),
+        Gaussian(1.0, 1e-5),
+        Exponential(0.5),
+        TreeAggregation(1.0, 8),
+        NoPrivacy(),
+        Memoized(BitwiseRandomizedResponse(1.0)),
+        Byzantine(0.2, "constant", (0.0, 2.0)),
+        Churn(0.1, 0.2),
+        LossyChannel(0.1),
+        MessageLimit(2),
+        Stragglers((0.5, 0.2)),
         Budget(3.0, 1e-6, method="zcdp"),
-    ]  # fmt: skip
+    ]
     for one in everything:
         assert as_described(json.loads(json.dumps(described(one), allow_nan=False))) == one
     assert described(Own(0.1))["name"].endswith("_has_a_plain_form.<locals>.Own")
@@ -108,7 +120,8 @@ def test_everything_that_can_stand_on_a_channel_has_a_plain_form() -> None:
 
 
 def test_a_seat_waits_for_its_turn_in_every_replica() -> None:
-    """Replicas tick at different times: at each step it is the agent's turn in all of them, and who waits is not charged."""
+    """Replicas tick at different times: at each step it is the agent's turn in all of them, and who waits is not
+    charged."""
     env: Any = gymnasium.make_vec(
         "taciturn/GossipBandit-v0", num_envs=20, others="PPCL", agent=3, **SMALL["gossip_bandit_v0"]
     )
@@ -158,9 +171,12 @@ def test_an_unknown_parameter_is_a_type_error_and_names_the_nearest() -> None:
         wrong: dict[str, Any] = {f"{first}x": 3}
         said = f"unexpected keyword argument '{first}x': did you mean '{first}'"
         ways: list[Callable[..., Any]] = [
-            world.population, world.parallel_env, world.env, partial(gymnasium.make, entry.id, **policy),
+            world.population,
+            world.parallel_env,
+            world.env,
+            partial(gymnasium.make, entry.id, **policy),
             partial(gymnasium.make_vec, entry.id, num_envs=2, **policy),
-        ]  # fmt: skip
+        ]
         if hasattr(pettingzoo, "make"):
             ways += [partial(pettingzoo.make, kind, entry.id) for kind in ("parallel", "aec")]
         for way in ways:
@@ -194,7 +210,8 @@ def test_gymnasium_makes_a_world_without_import() -> None:
 
 
 def test_masks_are_claimed_where_actions_are_finite() -> None:
-    """Of MultiDiscrete actions those of all dimensions one after another; for Box actions sb3-contrib must not find any."""
+    """Of MultiDiscrete actions those of all dimensions one after another; for Box actions sb3-contrib must not find
+    any."""
     supported = pytest.importorskip("sb3_contrib.common.maskable.utils").is_masking_supported
     vec = pytest.importorskip("stable_baselines3.common.vec_env").DummyVecEnv
     rows = pytest.importorskip("taciturn.wrappers.sb3").RowsVecEnv
@@ -261,9 +278,11 @@ def test_max_cycles_names_a_horizon_with_as_many_cycles() -> None:
     waits = {"server_0": 1}
     once = {"coordinator_0": arm_elimination.action(0.0, 1.0, 1.0)}
     for name, given, actions in (
-        ("gossip_bandit_v0", {"num_agents": 7, "rate": 2.0}, None), ("round_stopping_v0", {"slot_time": 0.5}, waits),
-        ("federated_training_v0", {}, waits), ("arm_elimination_v0", {"num_arms": 4}, once),
-    ):  # fmt: skip
+        ("gossip_bandit_v0", {"num_agents": 7, "rate": 2.0}, None),
+        ("round_stopping_v0", {"slot_time": 0.5}, waits),
+        ("federated_training_v0", {}, waits),
+        ("arm_elimination_v0", {"num_arms": 4}, once),
+    ):
         world = registry.make_world(name)
         with pytest.raises(ValueError, match=r"give its horizon, .*; horizon=\S+ has about 300 cycles") as error:
             world.population(max_cycles=300, **given)

@@ -89,7 +89,8 @@ def gossip(num_agents: int = 400, rate: float = 1.0, until: float = 50.0, epsilo
 
 
 def social(rounds: int = 10_000) -> Iterator[Row]:
-    """Tao et al. 2023: an adopter perturbs its option once a round, and who sends is seen; with zeros everyone sends."""
+    """Tao et al. 2023: an adopter perturbs its option once a round, and who sends is seen; with zeros everyone
+    sends."""
     for form in ("as published", "with zeros"):
         for epsilon in (1.0,) if form == "as published" else (0.5, 1.0, 2.0):
             ledger = ledger_of([(BitwiseRandomizedResponse(epsilon).loss(), rounds, None)])
@@ -110,7 +111,8 @@ def pulls(num_agents: int, epsilon: float, num_arms: int, horizon: int) -> list[
 
 
 def elimination(num_agents: int = 50, epsilon: float = 1.0, num_arms: int = 2, horizon: int = 100_000) -> Iterator[Row]:
-    """Li & Song 2022: an upload has means of n rewards per arm and noise Lap(1 / (N epsilon n)), so it costs N epsilon, not epsilon."""
+    """Li & Song 2022: an upload has means of n rewards per arm and noise Lap(1 / (N epsilon n)), so it costs N epsilon,
+    not epsilon."""
     epochs = pulls(num_agents, epsilon, num_arms, horizon)
     ledger = ledger_of([(Laplace(num_agents * epsilon).loss(), 1, num_arms * n) for n in epochs], disjoint=True)
     setting = (
@@ -122,7 +124,8 @@ def elimination(num_agents: int = 50, epsilon: float = 1.0, num_arms: int = 2, h
 
 
 def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
-    """Zhou et al.: the sums of a cluster are one stream, charged once; counts are not perturbed; a cluster is selected each round."""
+    """Zhou et al.: the sums of a cluster are one stream, charged once; counts are not perturbed; a cluster is selected
+    each round."""
     setting = f"recommender (Zhou et al.): ε = {epsilon:g}, {rounds:,} rounds"
     stream = TreeAggregation(epsilon, horizon=rounds).loss()
     yield spent(setting, "sums of rewards, neighbours", "event: one feedback", ledger_of([(stream, 1, 1)]))
@@ -200,8 +203,8 @@ def test_the_table_by_hand() -> None:
 def bits_at(epsilon: float, messages: int, level: float) -> float:
     """delta at `level` of so many messages under bitwise randomised response, exactly, from its definition.
 
-    Every message has two bits that differ, each of which is answered truly with probability p = 1 / (1 + e^(-epsilon / 2)), so if n of the
-    2 m bits are answered truly the loss is (2 n - 2 m) epsilon / 2.
+    Every message has two bits that differ, each of which is answered truly with probability p = 1 / (1 + e^(-epsilon /
+    2)), so if n of the 2 m bits are answered truly the loss is (2 n - 2 m) epsilon / 2.
     """
     n = np.arange(2 * messages + 1)
     loss = (2 * n - 2 * messages) * epsilon / 2

@@ -1,4 +1,5 @@
-"""Learners of the federated bandit: they beat UCB1 without communication, do not depend on arm numbers, and are reproducible."""
+"""Learners of the federated bandit: they beat UCB1 without communication, do not depend on arm numbers, and are
+reproducible."""
 
 from typing import Any
 
@@ -25,7 +26,8 @@ def regret(world: Any, policy: Any, **instance: Any) -> np.ndarray:
 
 
 def advantage(learner: Any, world: Any, **instance: Any) -> tuple[float, float]:
-    """Confidence interval for the reduction in regret relative to UCB1 without communication, with error 3.2e-5 on either side."""
+    """Confidence interval for the reduction in regret relative to UCB1 without communication, with error 3.2e-5 on
+    either side."""
     learner.train(world.population(**INSTANCE, **instance))
     less = regret(federated_bandit_v0, UCB1(), **instance) - regret(world, learner, **instance)
     error = Z * less.std(ddof=1) / np.sqrt(RUNS)

@@ -1,4 +1,5 @@
-"""The learners of the recommender: the neural bandit, options by rank with requests and masks, the study, and what pictures show."""
+"""The learners of the recommender: the neural bandit, options by rank with requests and masks, the study, and what
+pictures show."""
 
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ def test_online_it_is_bayesian_linear_regression_on_the_last_layer() -> None:
 
 
 def test_it_draws_from_the_posterior() -> None:
-    """Scores of one item over 2,000 replicas of the same state: their mean and variance, by z and chi-square at 1e-4."""
+    """Scores of one item over 2,000 replicas of the same state: their mean and variance, by z and chi-square at
+    1e-4."""
     policy = NeuralBandit(0, explore=2.0, features=4, hidden=8)
     env = recommender_v0.population(2000, num_agents=1, num_items=2, repository=2, horizon=5, graph="none")
     env.reset(seed=0)
@@ -123,7 +125,8 @@ def regrets(policy: Any, **how: Any) -> Array:
 
 
 def test_what_it_learns_in_practice_and_online_helps(trained: NeuralBandit) -> None:
-    """In practice errors fall, always on worlds that it has not met; online regret is smaller over 40 paired runs, by t-tests at 1e-4."""
+    """In practice errors fall, always on worlds that it has not met; online regret is smaller over 40 paired runs, by
+    t-tests at 1e-4."""
     assert np.mean(trained.history[1:]) < 0.9 * trained.history[0]
     online = regrets(trained)
     forgets = Forgets()
@@ -149,8 +152,17 @@ def test_a_trained_bandit_is_kept_and_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"steps": -1}, {"hidden": 0}, {"features": 0}, {"num_envs": 0}, {"rounds": 1}, {"learning_rate": 0.0}, {"explore": -0.1}]
-)  # fmt: skip
+    "bad",
+    [
+        {"steps": -1},
+        {"hidden": 0},
+        {"features": 0},
+        {"num_envs": 0},
+        {"rounds": 1},
+        {"learning_rate": 0.0},
+        {"explore": -0.1},
+    ],
+)
 def test_bad_parameters(bad: dict[str, float]) -> None:
     (name,) = bad
     with pytest.raises(ValueError, match=f"^{name} must be"):
@@ -244,7 +256,8 @@ def test_epsilons_of_the_study_are_totals_of_runs() -> None:
 
 @pytest.mark.parametrize("bisect", [False, True])
 def test_a_sketch_shows_the_model_of_the_agent(bisect: bool) -> None:
-    """Leaves partition the items, cells the contexts, and means are those of the closed neighbourhood's records, counted again."""
+    """Leaves partition the items, cells the contexts, and means are those of the closed neighbourhood's records,
+    counted again."""
     env = shop(2, num_agents=3, graph="complete", num_items=200, repository=200, context_dim=6, horizon=100)
     policy = TPriDO(2.0, rate=2.0, bisect=bisect)
     taciturn.simulate(env, policy, seed=1)

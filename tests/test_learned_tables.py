@@ -50,7 +50,8 @@ def seen(q: Any, counts: list[list[float]], own: list[int]) -> Array:
 
 
 def test_social_q_learns_of_the_state_that_it_acted_in() -> None:
-    """Shares .3 and .6 of 4 bins are bins 1 and 2; without an option the extra bin; a replica that ended has no value after it."""
+    """Shares .3 and .6 of 4 bins are bins 1 and 2; without an option the extra bin; a replica that ended has no value
+    after it."""
     q = table(gamma=0.5)
     q._values[...] = 0.0
     q._values[1, 2, 3] = 1.0
@@ -82,7 +83,8 @@ def test_social_q_learns_from_every_step_but_the_last_of_all() -> None:
     [(0, {3}, (0, 1)), (1, {0, 1}, (0, 1)), (2, {1}, (0, 1)), (3, {0, 1, 2}, (0, 1)), (4, {1}, (1, 1))],
 )
 def test_moves_of_social_q(move: int, option: set[int], adopts: tuple[int, int]) -> None:
-    """In 300 rows: nothing, an option in proportion to its share, the most popular, any; only the last move adopts whatever the signal."""
+    """In 300 rows: nothing, an option in proportion to its share, the most popular, any; only the last move adopts
+    whatever the signal."""
     q = table()
     q._flat = False
     plans = q._plan(np.full((300, 1), move), np.tile([0.4, 0.6, 0.0], (300, 1, 1)))[:, 0]

@@ -1,4 +1,5 @@
-"""Studies with learners: enough trainings, fresh runs that training never saw, and tables that tell how single runs end."""
+"""Studies with learners: enough trainings, fresh runs that training never saw, and tables that tell how single runs
+end."""
 
 import re
 from dataclasses import replace
@@ -110,8 +111,10 @@ def test_who_plays_one_step_and_not_the_next_does_not_fit(monkeypatch: pytest.Mo
 def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPatch) -> None:
     """With all arguments of PPO at their defaults, in the streams of training."""
     (cell, *_) = (
-        c for c in load_studies()["agents"].cells(quick=True) if c.config["policy"] == kinds.PPO and c.config["env"] == "gossip_bandit_v0"
-    )  # fmt: skip
+        c
+        for c in load_studies()["agents"].cells(quick=True)
+        if c.config["policy"] == kinds.PPO and c.config["env"] == "gossip_bandit_v0"
+    )
     seen = []
 
     ppo = sb3.PPO
@@ -130,7 +133,8 @@ def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_best_of_each_kind() -> None:
-    """By hand: in round stopping more is better, in gossip less; a learner is better only if the interval of the difference says so."""
+    """By hand: in round stopping more is better, in gossip less; a learner is better only if the interval of the
+    difference says so."""
 
     def group(env: str, kind: str, policy: str, measure: str, *values: float) -> Group:
         scores = np.array(values)
@@ -179,8 +183,13 @@ def test_the_best_of_each_kind() -> None:
     assert [row[1] for row in board.rows] == ["1", "2", "3", "4", "5", "6", "1", "2", "3", "4"]
     scores = {policy: row["score"] for (world, policy), row in found.items() if world == "round_stopping_v0"}
     assert scores == {
-        "LearnedStopping": "1.37", kinds.PPO: "1.03", "OptimalStopping": "1.00", "FixedCount": "0.67", "Fraction": "0.33", "Random": "0.00",
-    }  # fmt: skip
+        "LearnedStopping": "1.37",
+        kinds.PPO: "1.03",
+        "OptimalStopping": "1.00",
+        "FixedCount": "0.67",
+        "Fraction": "0.33",
+        "Random": "0.00",
+    }
     assert found["gossip_bandit_v0", kinds.PPO]["score"] == "-0.55"
 
 
@@ -226,7 +235,8 @@ def test_agents_that_cannot_take_part_are_refused() -> None:
 
 
 def test_evaluation_sees_no_run_that_the_same_seed_gives_elsewhere() -> None:
-    """Qualities drawn in the runs of evaluation are not those of `simulate` or `play` with the same seed; both repeat themselves."""
+    """Qualities drawn in the runs of evaluation are not those of `simulate` or `play` with the same seed; both repeat
+    themselves."""
     one = config("federated_bandit_v0", "UCB1", num_agents=2, num_arms=3, qualities="uniform", horizon=20)
     cell = Cell("a", one, 3)
     judged, again = (evaluate(cell, "regret", replicas=4).curves["runs"][1] for _ in range(2))
@@ -258,12 +268,16 @@ class Judged(Study):
 
 
 def test_table_of_single_runs() -> None:
-    """By hand: means 2, 3 and 7 of three trainings, the median of all nine runs, and a third and nothing on a wrong option."""
+    """By hand: means 2, 3 and 7 of three trainings, the median of all nine runs, and a third and nothing on a wrong
+    option."""
     runs = [[1.0, 1.0, 4.0], [2.0, 3.0, 4.0], [0.0, 1.0, 20.0]]
     group = Group(
-        {"policy": "SharedPPO"}, np.arange(3), {"loss": np.mean(runs, 1), "wrong_option": np.array([1 / 3, 0.0, 1 / 3])},
-        {"runs": [(np.arange(3.0), np.array(values)) for values in runs]}, np.ones(3),
-    )  # fmt: skip
+        {"policy": "SharedPPO"},
+        np.arange(3),
+        {"loss": np.mean(runs, 1), "wrong_option": np.array([1 / 3, 0.0, 1 / 3])},
+        {"runs": [(np.arange(3.0), np.array(values)) for values in runs]},
+        np.ones(3),
+    )
     plain = replace(group, config={"policy": "UCB1"}, curves={})
     (table,) = (t for t in standard_tables(Judged(), Results([group, plain])) if t.title == "Single runs")
     (row,) = table.rows
@@ -292,7 +306,8 @@ def test_wrong_options_by_hand() -> None:
 
 
 def test_wrong_arms_by_hand() -> None:
-    """The pulls since the last round decide, of all agents together; without any, all pulls do. The best arm is so by the mean agent."""
+    """The pulls since the last round decide, of all agents together; without any, all pulls do. The best arm is so by
+    the mean agent."""
     env = federated_bandit_v0.population(3, num_agents=2, qualities=((0.9, 0.3, 0.1), (0.5, 0.6, 0.1)), horizon=50)
     env.reset(seed=0)
     counts = np.array([[[9, 1, 0], [2, 4, 0]], [[9, 3, 0], [1, 4, 0]], [[1, 4, 0], [1, 1, 0]]])

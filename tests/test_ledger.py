@@ -1,4 +1,5 @@
-"""The ledger: what it counts, that no total is less than the truth where the truth is known, and budgets that nobody overspends."""
+"""The ledger: what it counts, that no total is less than the truth where the truth is known, and budgets that nobody
+overspends."""
 
 import copy
 import csv
@@ -110,7 +111,8 @@ def lattice(messages: Sent) -> tuple[Array, Array]:
 
 
 def true_epsilon(messages: Sent, delta: float = DELTA) -> float:
-    """Of randomised responses and Gaussians: delta(epsilon) = E[delta of the Gaussians at epsilon - loss of the responses]."""
+    """Of randomised responses and Gaussians: delta(epsilon) = E[delta of the Gaussians at epsilon - loss of the
+    responses]."""
     losses, probabilities = lattice([pair for pair in messages if pair[0].kind != "gaussian"])
     mu = math.sqrt(sum(2 * loss.rho * count for loss, count in messages if loss.kind == "gaussian"))
 
@@ -275,7 +277,8 @@ def test_pld_agrees_with_dp_accounting(messages: Sent) -> None:
 
 @pytest.mark.parametrize("messages", CASES, ids=map(str, range(len(CASES))))
 def test_rdp_agrees_with_dp_accounting(messages: Sent) -> None:
-    """Curves to 1e-6; epsilon at the same orders to 1e-6, and at our own no worse than at their finer choice by 0.1%."""
+    """Curves to 1e-6; epsilon at the same orders to 1e-6, and at our own no worse than at their finer choice by
+    0.1%."""
     import dp_accounting  # type: ignore[import-untyped]
     from dp_accounting.rdp import rdp_privacy_accountant as rdp  # type: ignore[import-untyped]
 
@@ -335,7 +338,8 @@ def test_mechanisms_without_a_law_count_as_the_response_that_dominates_them() ->
 
 
 def test_millions_of_messages() -> None:
-    """An interval of the law of large numbers: the mean loss, and its standard deviation times what the normal law says."""
+    """An interval of the law of large numbers: the mean loss, and its standard deviation times what the normal law
+    says."""
     k, epsilon = 4_000_000, 0.1
     mean, spread = k * epsilon * math.tanh(epsilon / 4), math.sqrt(k * epsilon**2 / 2) / math.cosh(epsilon / 4)
     total = totals([(bitwise(epsilon), k)])
@@ -556,7 +560,8 @@ def test_at_event_level_disjoint_messages_compose_in_parallel() -> None:
 
 
 def test_a_channel_says_which_messages_are_disjoint_and_how_many_events_each_is_about() -> None:
-    """Means of ever more rewards, each reward in one of them: the most at risk is one of the dearest; a whole history is in all of them."""
+    """Means of ever more rewards, each reward in one of them: the most at risk is one of the dearest; a whole history
+    is in all of them."""
     channel, sizes = Channel("mean", "bounded", observer="server", unit="event", disjoint=True), (4, 10, 50)
     ledger = Ledger(1, 2, [channel])
     channel.install(ChannelConfig(Laplace(0.5)), ledger)
@@ -979,7 +984,8 @@ def test_hostile_budgets(options: dict[str, Any], message: str) -> None:
 
 
 def realised_losses(epsilon: float, at: Array, runs: int, seed: int) -> Array:
-    """Privacy losses of the first `at` binary randomised responses of a sender, [runs, times]: a sum of +-epsilon, drawn here."""
+    """Privacy losses of the first `at` binary randomised responses of a sender, [runs, times]: a sum of +-epsilon,
+    drawn here."""
     honest = np.random.default_rng(seed).binomial(np.diff(at, prepend=0), 1 / (1 + math.exp(-epsilon)), (runs, at.size))
     return np.asarray(epsilon * (2 * np.cumsum(honest, 1) - at))
 
@@ -992,7 +998,8 @@ def after(loss: PrivacyLoss, at: Array) -> Ledger:
 
 
 def test_a_sender_who_stops_at_its_worst_beats_totals_but_no_odometer() -> None:
-    """It stops once its realised loss exceeds the bound. 20,000 runs, delta = 0.05: four standard errors are 0.006 (a false alarm 3e-5)."""
+    """It stops once its realised loss exceeds the bound. 20,000 runs, delta = 0.05: four standard errors are 0.006 (a
+    false alarm 3e-5)."""
     at = np.unique(np.geomspace(50, 3_000, 24).astype(np.int64))
     losses, delta = realised_losses(0.2, at, 20_000, 0), 0.05
     ledger = after(kary(0.2, 2), at)
@@ -1019,7 +1026,8 @@ def test_a_sender_who_chooses_its_levels_beats_no_odometer() -> None:
 @pytest.mark.parametrize("delta", [0.1, 1e-3, DELTA])
 @pytest.mark.parametrize("tightest_at", [0.2, 1.0, 20.0])
 def test_the_odometer_by_hand(delta: float, tightest_at: float) -> None:
-    """Where the mixture of supermartingales, integrated here, reaches 1 / delta at a loss that is not greater; r minimises by search."""
+    """Where the mixture of supermartingales, integrated here, reaches 1 / delta at a loss that is not greater; r
+    minimises by search."""
     from scipy.integrate import quad
     from scipy.optimize import minimize_scalar
 
@@ -1091,7 +1099,8 @@ def test_the_odometer_against_opendp() -> None:
 
 
 def test_a_budget_holds_whenever_a_sender_stops() -> None:
-    """Delta, E[max(0, 1 - e^(epsilon - L))], of a sender who stops where its loss exceeds a level: 20,000 runs at 0.1, as above."""
+    """Delta, E[max(0, 1 - e^(epsilon - L))], of a sender who stops where its loss exceeds a level: 20,000 runs at 0.1,
+    as above."""
     epsilon, delta = 2.0, 0.05
     methods: tuple[Any, ...] = ("zcdp", "rdp")
     for method in methods:

@@ -48,7 +48,8 @@ def test_the_formulas_alone_give_the_regret(own: Config) -> None:
 
 @pytest.mark.parametrize("qualities", ["grid", "heterogeneous"])
 def test_waiting_costs_what_agents_own_choices_lose(qualities: str) -> None:
-    """Regret made while a ring's rounds are under way, within 15%: of 20 runs of instances and of 100 drawn ones, 5% each."""
+    """Regret made while a ring's rounds are under way, within 15%: of 20 runs of instances and of 100 drawn ones, 5%
+    each."""
     config = setting("DDPMAB", {"epsilon": 1.0}, "paper", qualities, num_agents=100, num_arms=10, topology="ring")
     formula = expected(config, 100)
     assert formula["waited"] > 1
@@ -56,7 +57,8 @@ def test_waiting_costs_what_agents_own_choices_lose(qualities: str) -> None:
 
 
 def test_a_round_that_would_end_after_the_horizon_eliminates_nothing() -> None:
-    """Two arms, a gap of .6; the first epoch ends long before the horizon, and waiting for its round lasts longer than the horizon."""
+    """Two arms, a gap of .6; the first epoch ends long before the horizon, and waiting for its round lasts longer than
+    the horizon."""
     cut = course(np.array([0.8, 0.2]), 10, math.inf, delay=100_000, horizon=100_000)
     assert (cut.rounds, cut.left, cut.waited) == (0, 2, 0)
     assert cut.regret == pytest.approx(100_000 * 0.6 / 2)
@@ -138,7 +140,8 @@ def test_playing_ones_own_best_arm_loses_by_one_agent_nothing() -> None:
 
 
 def test_verdicts_are_found_in_little(tmp_path: Any) -> None:
-    """Two seeds of one run of each case of Table II, to the verdicts: case 3 is the cheapest by the proof's own count."""
+    """Two seeds of one run of each case of Table II, to the verdicts: case 3 is the cheapest by the proof's own
+    count."""
     from taciturn.bench.runner import run_study
     from taciturn.bench.store import Store
 

@@ -1,4 +1,5 @@
-"""Logged data: the simulator fitted to ratings against its definition, and off-policy estimators against worlds whose values are known."""
+"""Logged data: the simulator fitted to ratings against its definition, and off-policy estimators against worlds whose
+values are known."""
 
 import csv
 import hashlib
@@ -153,7 +154,7 @@ GOOD = "user,item,rating,timestamp\na,x,5,1\na,y,1,2\nb,x,4,3\nb,y,2,4\nb,x,5,5\
         (re.sub(r",\d\n", ",0\n", GOOD), ["timestamps", "equal"]),
         (GOOD.replace("5,", "4,").replace("1,2", "4,2").replace("2,4", "4,4"), ["like", "100%"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_ratings_is_told(tmp_path: Path, text: str, named: list[str]) -> None:
     (tmp_path / "bad.csv").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the parts of the message are checked below
@@ -223,8 +224,8 @@ def obp_stream() -> tuple[Array, ...]:
     return contexts, action, click, logging, target, rng.random((n, k))
 
 
-# What Open Bandit Pipeline 0.4.1 computes from that stream: `ReplayMethod` for the most probable action, `InverseProbabilityWeighting`,
-# `SelfNormalizedInverseProbabilityWeighting` and `DoublyRobust` for the probabilities.
+# What Open Bandit Pipeline 0.4.1 computes from that stream: `ReplayMethod` for the most probable action,
+# `InverseProbabilityWeighting`, `SelfNormalizedInverseProbabilityWeighting` and `DoublyRobust` for the probabilities.
 OBP = {
     "replay": 0.42352941176470593,
     "ips": 0.5609455763018686,
@@ -246,8 +247,8 @@ def test_estimators_are_those_of_open_bandit_pipeline() -> None:
     assert {name: one.value for name, one in terms.items()} == pytest.approx(OBP, rel=1e-12)
 
 
-# The choices of `LinUCB(dim=4, n_actions=5, epsilon=0.7)` of Open Bandit Pipeline 0.4.1 in rows 60 to 399 of the same stream, where it
-# learned from every row.
+# The choices of `LinUCB(dim=4, n_actions=5, epsilon=0.7)` of Open Bandit Pipeline 0.4.1 in rows 60 to 399 of the same
+# stream, where it learned from every row.
 OBP_LINUCB = "f7e57ba6dc9b38762e1022279a5158bd90ceca2497f649a47da77857cf8aa179"
 
 
@@ -290,7 +291,8 @@ def test_linucb_believes_what_rivers_believes() -> None:
 
 
 class World:
-    """Logs drawn from a recommender with one agent and 5 items, by a policy whose propensities are known, and the value of another."""
+    """Logs drawn from a recommender with one agent and 5 items, by a policy whose propensities are known, and the value
+    of another."""
 
     def __init__(self, uniform: bool = False) -> None:
         self.env: Any = recommender_v0.population(
@@ -559,9 +561,12 @@ def test_policies_of_the_recommender_play_on_logs(uniform_log: BanditLog, policy
 def test_a_policy_that_takes_what_the_log_never_does_is_seen(softmax_log: BanditLog) -> None:
     kept = (softmax_log.action != 1) | (np.arange(600) < 10)
     log = BanditLog(
-        Catalogue(softmax_log.catalogue.items, softmax_log.catalogue.contexts[kept], "cut"), softmax_log.names,
-        softmax_log.action[kept], softmax_log.click[kept], softmax_log.propensity[kept],
-    )  # fmt: skip
+        Catalogue(softmax_log.catalogue.items, softmax_log.catalogue.contexts[kept], "cut"),
+        softmax_log.names,
+        softmax_log.action[kept],
+        softmax_log.click[kept],
+        softmax_log.propensity[kept],
+    )
     whole, cut = (evaluate(one, Watcher(), estimator="snips")[0].mean_weight for one in (softmax_log, log))
     assert cut < 0.8 < 0.9 < whole
 
@@ -573,8 +578,11 @@ def test_what_cannot_be_estimated_is_refused(uniform_log: BanditLog, softmax_log
 
     six = BanditLog(
         Catalogue(np.random.default_rng(0).random((6, 5)), softmax_log.catalogue.contexts, "six.csv"),
-        [*softmax_log.names, "never"], softmax_log.action, softmax_log.click, softmax_log.propensity,
-    )  # fmt: skip
+        [*softmax_log.names, "never"],
+        softmax_log.action,
+        softmax_log.click,
+        softmax_log.propensity,
+    )
     with pytest.raises(ValueError, match=r"logged action in none of 300 rows of six\.csv"):
         evaluate(six, Never())
     with pytest.raises(ValueError, match="estimator must be 'ips', 'snips' or 'dr'"):
@@ -679,8 +687,10 @@ def test_what_is_wrong_with_a_log_is_told(tmp_path: Path, text: str, named: list
 def test_wrong_wishes_about_a_log_are_told(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(LOG, encoding="utf-8")
     for wish, said in [
-        ({"context": ["age"]}, "'age'"), ({"position": "7"}, "position must be one of 1, 2"), ({"context_dim": 10}, "context_dim"),
-    ]:  # fmt: skip
+        ({"context": ["age"]}, "'age'"),
+        ({"position": "7"}, "position must be one of 1, 2"),
+        ({"context_dim": 10}, "context_dim"),
+    ]:
         with pytest.raises(ValueError, match=said):
             read_bandit(tmp_path / "log.csv", **wish)  # type: ignore[arg-type]
 

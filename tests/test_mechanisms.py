@@ -1,7 +1,8 @@
 """The privacy mechanisms, against laws written here by hand.
 
-Statistical checks are seeded. Fewer than 100 p-values are held against `ALPHA`, some 300 standard scores against 5.5 or more (4e-8 each):
-a false alarm in the whole file has probability below 1e-4. Where it says "power", a typical mistake is put in and must be caught.
+Statistical checks are seeded. Fewer than 100 p-values are held against `ALPHA`, some 300 standard scores against 5.5 or
+more (4e-8 each): a false alarm in the whole file has probability below 1e-4. Where it says "power", a typical mistake
+is put in and must be caught.
 """
 
 import math
@@ -306,8 +307,8 @@ def test_ties_are_rounded_alike_so_that_inputs_stay_as_close() -> None:
 
 
 def test_low_bits_of_fast_laplace_tell_inputs_apart_and_those_of_exact_do_not() -> None:
-    """Mironov 2012: some answers can be reached from one input only. Near 0, x1 = 1 gives 1 + a double near -1: a multiple of 2^-53.
-    x0 = 0 gives doubles near 0, whose last bit is worth 2^-59 or less."""
+    """Mironov 2012: some answers can be reached from one input only. Near 0, x1 = 1 gives 1 + a double near -1: a
+    multiple of 2^-53. x0 = 0 gives doubles near 0, whose last bit is worth 2^-59 or less."""
 
     def lattice(mechanism: Laplace, x: float) -> tuple[Array, Array]:
         y = mechanism.perturb(np.full(10**6, x), generator())
@@ -612,7 +613,8 @@ def test_the_scale_ln_costs_what_its_levels_make_of_it() -> None:
 
 
 class BruteForceTree:
-    """Every node of the binary tree over the stream, noised when it is complete; an answer adds the fewest nodes that cover its prefix."""
+    """Every node of the binary tree over the stream, noised when it is complete; an answer adds the fewest nodes that
+    cover its prefix."""
 
     def __init__(self, stream: Array, scale: float, rng: np.random.Generator) -> None:
         noise = iter(rng.laplace(0.0, scale, len(stream)))
@@ -676,7 +678,8 @@ def test_tree_error_grows_as_a_power_of_the_logarithm() -> None:
 
 
 def test_exponent_of_the_trees_error() -> None:
-    """Over horizons 2^4 - 1 to 2^12 - 1 the last error grows as log T to the power 1.5; the tolerance is 7 standard errors."""
+    """Over horizons 2^4 - 1 to 2^12 - 1 the last error grows as log T to the power 1.5; the tolerance is 7 standard
+    errors."""
     levels = np.arange(4, 13, 2)
     last = [
         TreeAggregation(1.0, sensitivity=1.0).perturb(np.zeros((4000, 2**n - 1)), generator())[:, -1] for n in levels
@@ -928,7 +931,8 @@ def spoil(data: st.DataObject, mechanism: Any, *, answer: bool = False) -> Any:
 
 
 def refuses(method: Callable[..., Any], *args: Any, **named: Any) -> None:
-    """It raises a sentence that says what must be, and leaves generator, state and whatever else it was given as they were."""
+    """It raises a sentence that says what must be, and leaves generator, state and whatever else it was given as they
+    were."""
     before = pickle.dumps((args, named))
     with pytest.raises(ValueError, match=r"^[\w, ]+ must "):
         method(*args, **named)

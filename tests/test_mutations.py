@@ -1,4 +1,5 @@
-"""The list of mistakes that `benchmarks/mutations.py` plants fits the code: a mistake that cannot be planted tests nothing."""
+"""The list of mistakes that `benchmarks/mutations.py` plants fits the code: a mistake that cannot be planted tests
+nothing."""
 
 import json
 import shlex

@@ -1,4 +1,5 @@
-"""Attacks that once beat a total of privacy: each claimed a finite epsilon for something that an observer could read off with certainty."""
+"""Attacks that once beat a total of privacy: each claimed a finite epsilon for something that an observer could read
+off with certainty."""
 
 import math
 from typing import Any
@@ -49,7 +50,8 @@ def event(run: Any, channel: str | None = None, unit: Any = "event") -> Array:
 
 @pytest.mark.parametrize("strategy", ["constant", "flip"])
 def test_a_lie_shares_no_noise_with_the_truth(strategy: Any) -> None:
-    """Followers of one model ask for the same streams, some of them for lies, whose noise was that of the true answers."""
+    """Followers of one model ask for the same streams, some of them for lies, whose noise was that of the true
+    answers."""
     honest, lying, requests = list[Array](), list[Array](), list[Request]()
     answer = ThirdParty.answer
 
@@ -248,7 +250,8 @@ def test_the_answer_under_a_budget_stays_when_the_value_changes() -> None:
 
 
 def test_the_askers_own_records_are_in_its_answers() -> None:
-    """On a complete graph of W agents each record is in the streams of all W, the one who made it among them, until cells are split."""
+    """On a complete graph of W agents each record is in the streams of all W, the one who made it among them, until
+    cells are split."""
     env = recommender_v0.population(2, **SMALL | {"horizon": 6}, graph="complete")
     run = taciturn.simulate(
         Privatize(env, "statistics", TreeAggregation(0.5)), TPriDO(ALWAYS, xi=50.0, rate=1e6), seed=0
@@ -275,9 +278,9 @@ def test_learners_practise_on_nobodys_private_images() -> None:
 
 DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
-    "ACR", "CDPMAB", "CommunicationEfficientCDPMAB", "ContextualZooming", "DDPMAB", "DPSuccessiveElimination", "DSC", "Fed2UCB",
-    "GaussLinUCB", "HCT", "HDPMAB", "HOO", "ItemUCB1", "KLUCB", "LinUCB", "MOSS", "NeuralBandit", "OracleItem", "SingleAgent",
-    "SuccessiveElimination", "ThompsonSampling", "UCB1",
+    "ACR", "CDPMAB", "CommunicationEfficientCDPMAB", "ContextualZooming", "DDPMAB", "DPSuccessiveElimination", "DSC",
+    "Fed2UCB", "GaussLinUCB", "HCT", "HDPMAB", "HOO", "ItemUCB1", "KLUCB", "LinUCB", "MOSS", "NeuralBandit",
+    "OracleItem", "SingleAgent", "SuccessiveElimination", "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
 PLAYS = [play(name) for name in sorted(PUBLIC)] + [

@@ -1,4 +1,5 @@
-"""The solver and the exact evaluation, against the Bellman and renewal equations written here from section 3.1, with no code shared."""
+"""The solver and the exact evaluation, against the Bellman and renewal equations written here from section 3.1, with no
+code shared."""
 
 from typing import Any
 
@@ -40,9 +41,11 @@ def states(clients: int) -> list[tuple[int, int]]:
 
 
 def chain(model: dict[str, Any]) -> Array:
-    """I - P over the full grid, self-loops left in: row (k, beta) waits a slot, and rows k = M have nothing to wait for.
+    """I - P over the full grid, self-loops left in: row (k, beta) waits a slot, and rows k = M have nothing to wait
+    for.
 
-    The diagonal is the sum of the probabilities of going elsewhere, which keeps it exact where a slot changes next to nothing.
+    The diagonal is the sum of the probabilities of going elsewhere, which keeps it exact where a slot changes next to
+    nothing.
     """
     clients, mu = model["num_clients"], model["upload_probability"]
     computing = np.arange(clients + 1)
@@ -62,7 +65,8 @@ def chain(model: dict[str, Any]) -> Array:
 
 
 def follow(system: Array, wait: Array, each_slot: Array, at_stop: Array) -> Array:
-    """The value of rules in chains, [n, S, c]: `each_slot` [n, c] for every slot of waiting, `at_stop` [n, S, c] at the end."""
+    """The value of rules in chains, [n, S, c]: `each_slot` [n, c] for every slot of waiting, `at_stop` [n, S, c] at the
+    end."""
     identity = np.eye(system.shape[-1])
     return np.linalg.solve(
         np.where(wait[:, :, None], system, identity), np.where(wait[:, :, None], each_slot[:, None], at_stop)
@@ -195,7 +199,8 @@ class TestSolver:
 
     @pytest.mark.parametrize("p", [1e-6, 1e-9, 1e-12, 1e-15])
     def test_clients_that_hardly_ever_finish(self, p: float) -> None:
-        """Waiting for one update: E[N_1] = 1 / (1 - (1-p)^M) + 1/mu to full precision; nothing can do better by more than p."""
+        """Waiting for one update: E[N_1] = 1 / (1 - (1-p)^M) + 1/mu to full precision; nothing can do better by more
+        than p."""
         model: dict[str, Any] = {"num_clients": 3, "compute_probability": p, "reward": [0, 1, 1.5, 1.6]}
         slots = -1 / np.expm1(3 * np.log1p(-p)) + 1.6
         assert round_stopping_v0.evaluate(FixedCount(1).table(3), **model).expected_slots == pytest.approx(

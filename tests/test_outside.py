@@ -1,4 +1,5 @@
-"""What comes from outside: malformed submissions, settings, data and models get one clear line, and none is taken for a sound one."""
+"""What comes from outside: malformed submissions, settings, data and models get one clear line, and none is taken for a
+sound one."""
 
 import base64
 import io

@@ -181,5 +181,9 @@ def test_the_citation_names_this_version() -> None:
     assert released
     assert released[1] == taciturn.__version__
     assert [(one["authors"][0]["family-names"], one["year"]) for one in citation["references"]] == [
-        ("Chen", 2021), ("Li", 2022), ("Zhou", 2021), ("Tao", 2023), ("Jiang", 2020),
-    ]  # fmt: skip
+        ("Chen", 2021),
+        ("Li", 2022),
+        ("Zhou", 2021),
+        ("Tao", 2023),
+        ("Jiang", 2020),
+    ]

@@ -1,4 +1,5 @@
-"""Worlds, policies, mechanisms and studies of other packages: by entry point, by import path, and what is said of broken ones."""
+"""Worlds, policies, mechanisms and studies of other packages: by entry point, by import path, and what is said of
+broken ones."""
 
 import json
 import os
@@ -147,12 +148,18 @@ def test_what_is_broken_is_told_when_it_is_asked_for_and_breaks_nothing_else() -
 
 def test_the_list_has_a_line_for_each_that_is_broken_and_all_the_others(site: Path) -> None:
     """Nor does `import taciturn` import what packages declare."""
-    code = "import sys, taciturn; assert not {'rumour', 'nowhere'} & set(sys.modules); from taciturn.cli import main; main()"
+    code = (
+        "import sys, taciturn; assert not {'rumour', 'nowhere'} & set(sys.modules); from taciturn.cli import main; "
+        "main()"
+    )
     path = os.pathsep.join([str(site), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-c", code, "list", "--json"], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code, "list", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
         env=os.environ | {"PYTHONPATH": path},
-    )  # fmt: skip
+    )
     found = json.loads(done.stdout)
     assert found["environments"]["taciturn/Rumour-v0"] == "rumour_v0"
     assert "Sceptic" in found["policies"]

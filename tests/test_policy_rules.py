@@ -68,7 +68,8 @@ def test_the_majority_is_the_largest_share_alone() -> None:
 
 
 def test_winners_stay_and_losers_need_support() -> None:
-    """Plans (option, kept after a 0, kept after a 1): own option, kept after a 0 if nothing is more popular; without one the favourite."""
+    """Plans (option, kept after a 0, kept after a 1): own option, kept after a 0 if nothing is more popular; without
+    one the favourite."""
     policy = ready(WinStay())
 
     def plans(counts: list[float], received: int, own: int) -> set[tuple[int, ...]]:
@@ -127,7 +128,8 @@ def test_signals_of_the_gossip_world_belong_to_the_agent_who_acted() -> None:
 
 
 def test_phases_of_gosine_end_on_time_and_replace_the_worse_option() -> None:
-    """With growth 1 phase j ends at round (1 + j)^2; pulls count from the phase before; a recommendation replaces the less pulled."""
+    """With growth 1 phase j ends at round (1 + j)^2; pulls count from the phase before; a recommendation replaces the
+    less pulled."""
     policy = ready(GosInE(growth=1.0), num_agents=ROWS, qualities=(0.9, 0.8, 0.7, 0.6, 0.5))
     ended, exchange = [], policy.exchange
     policy.exchange = lambda obs: ended.append(policy._round)
@@ -198,7 +200,8 @@ def test_phases_begin_anew_at_time_0() -> None:
 
 
 def test_the_first_stage_of_dducb_starts_from_the_agents_own_pulls() -> None:
-    """After each of three arms was pulled once, nothing has been mixed yet: every agent knows its own pulls, divided by M."""
+    """After each of three arms was pulled once, nothing has been mixed yet: every agent knows its own pulls, divided by
+    M."""
     env = federated_bandit_v0.population(2, num_agents=4, num_arms=3, horizon=50, topology="complete")
     obs, _ = env.reset(seed=0)
     policy: Any = DDUCB()
@@ -210,7 +213,8 @@ def test_the_first_stage_of_dducb_starts_from_the_agents_own_pulls() -> None:
 
 
 def test_gossip_ucb_lags_only_beyond_m_pulls() -> None:
-    """M behind the largest known count is not behind; one more is. Indices by the formula: mean + sqrt(2 M ln t / n)."""
+    """M behind the largest known count is not behind; one more is. Indices by the formula: mean + sqrt(2 M ln t /
+    n)."""
     policy = bandit(GossipUCB(), agents=2, topology="complete")
     counts = np.tile([4.0, 5.0, 6.0], (2, 2, 1))
     policy._estimates[...] = 0.25

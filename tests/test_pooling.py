@@ -1,7 +1,9 @@
-"""Agents that share a mind are found, whatever way they take, and are marked everywhere; those with minds of their own pass.
+"""Agents that share a mind are found, whatever way they take, and are marked everywhere; those with minds of their own
+pass.
 
-An agent that passes by equal numbers is never marked by chance. Where laws are compared (`LAWS_COMPARED`), a check finds a difference that
-is not there with a probability of at most 1e-4; all here together with one below 1e-3, and their seeds are fixed.
+An agent that passes by equal numbers is never marked by chance. Where laws are compared (`LAWS_COMPARED`), a check
+finds a difference that is not there with a probability of at most 1e-4; all here together with one below 1e-3, and
+their seeds are fixed.
 """
 
 import json
@@ -53,7 +55,8 @@ POOLED = {"CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge"}
 
 
 def own_play(name: str) -> Play:
-    """Where a policy of the package is checked: with something on each channel of the recommender, so that answers come through it."""
+    """Where a policy of the package is checked: with something on each channel of the recommender, so that answers come
+    through it."""
     one = play(name)
     if one.world == "recommender_v0" and name != "DUCB":
         one.privacy = dict.fromkeys(("statistics", "counts", "selection"), NoPrivacy())
@@ -163,7 +166,8 @@ class OneBrain(UCB1):
 
 
 class DrawsForSome(Counting):
-    """Draws for those that explore come first, so that the numbers of a row depend on the others; still, nobody knows more."""
+    """Draws for those that explore come first, so that the numbers of a row depend on the others; still, nobody knows
+    more."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         explores = self.own.random(self.good.shape[:2]) < 0.1 + 0.1 * (self.good.sum(-1) > 8)
@@ -290,7 +294,8 @@ def test_a_check_draws_nothing_that_others_draw() -> None:
 
 @pytest.mark.parametrize("world", ["federated_bandit_v0", "gossip_bandit_v0"])
 def test_a_recurrent_model_has_a_memory_for_each_agent(world: str) -> None:
-    """In the gossip bandit rows are other agents' at every tick, and the state follows its agent; a state by row is found."""
+    """In the gossip bandit rows are other agents' at every tick, and the state follows its agent; a state by row is
+    found."""
     population = (federated_bandit_v0 if world == "federated_bandit_v0" else gossip_bandit_v0).population(
         2, **WORLDS[world]
     )
@@ -434,9 +439,17 @@ def test_a_task_is_played_and_marked(
     if policy == "CentralisedOracle":
         for other in ("federated_bandit", f"taciturn/{task}"):
             code, out, _ = call(
-                capsys, monkeypatch, "run", other, "--policy", policy, "--runs", "1", "--json",
+                capsys,
+                monkeypatch,
+                "run",
+                other,
+                "--policy",
+                policy,
+                "--runs",
+                "1",
+                "--json",
                 *(() if "/" in other else ("--set", "horizon=20")),
-            )  # fmt: skip
+            )
             assert json.loads(out)["pooled"] is True
         _, out, _ = call(capsys, monkeypatch, "list", "policies")
         assert re.search(r"CentralisedOracle .*Its agents share a mind\.", out)
@@ -485,7 +498,8 @@ def test_what_pools_only_where_there_is_a_crowd_is_pooled(monkeypatch: pytest.Mo
 
 
 def test_who_pools_is_never_ranked() -> None:
-    """Among kept results, submissions with the highest score: one that pooled, one with one seed that did, and one without an outcome."""
+    """Among kept results, submissions with the highest score: one that pooled, one with one seed that did, and one
+    without an outcome."""
     seeds = list(range(10))
     found = {
         name: submission(seeds, 0.5, policy=name, pooled=outcome)
@@ -533,9 +547,13 @@ def test_submissions_carry_the_outcome(
     assert code == 0
     assert re.search(r"– +Mine \(pooled\)", out)
     monkeypatch.setattr(
-        Store, "manifest", lambda self: dict.fromkeys(("commit", "taciturn", "python", "libraries", "platform", "finished"), "")
-        | {"command": "taciturn bench", "quick": False},
-    )  # fmt: skip
+        Store,
+        "manifest",
+        lambda self: (
+            dict.fromkeys(("commit", "taciturn", "python", "libraries", "platform", "finished"), "")
+            | {"command": "taciturn bench", "quick": False}
+        ),
+    )
     monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, pooled=None).results)
     code, _, err = call(capsys, monkeypatch, "submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
     assert code == 1

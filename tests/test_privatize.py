@@ -1,4 +1,5 @@
-"""`Privatize` over all interfaces: nothing leaks into the bare environment, luck is shared, and the ledger tells what passed."""
+"""`Privatize` over all interfaces: nothing leaks into the bare environment, luck is shared, and the ledger tells what
+passed."""
 
 import copy
 import pickle
@@ -116,7 +117,8 @@ def test_simulate_installs_for_one_run() -> None:
 
 
 def test_gaussian_noise_has_its_size() -> None:
-    """The variance of a perturbed zero update is that of the mechanism; 10 x 650 x rounds draws, 6 standard errors (1e-8)."""
+    """The variance of a perturbed zero update is that of the mechanism; 10 x 650 x rounds draws, 6 standard errors
+    (1e-8)."""
     env = federated_training_v0.population(1, **CLIENTS)
     env.reset(seed=0, options={"channels": {"update": ChannelConfig(NOISE)}})
     y, delivered = env.channels["update"].send(np.zeros((1, 10, 650)), None, 2.0, norm=2)
@@ -126,7 +128,8 @@ def test_gaussian_noise_has_its_size() -> None:
 
 
 def test_laplace_takes_the_sum_of_changes() -> None:
-    """A Euclidean sensitivity of 2 over 650 numbers is up to 2 sqrt(650) in sum, which is what Laplace noise must hide."""
+    """A Euclidean sensitivity of 2 over 650 numbers is up to 2 sqrt(650) in sum, which is what Laplace noise must
+    hide."""
     env, law = federated_training_v0.population(1, **CLIENTS), Laplace(1.0)
     env.reset(seed=0, options={"channels": {"update": ChannelConfig(law)}})
     y, _ = env.channels["update"].send(np.zeros((1, 10, 650)), None, 2.0, norm=2)
@@ -136,7 +139,8 @@ def test_laplace_takes_the_sum_of_changes() -> None:
 
 
 def test_one_role_of_several() -> None:
-    """What stands on a channel of a world that is seen by one of its roles stands there for everyone, and is paid for."""
+    """What stands on a channel of a world that is seen by one of its roles stands there for everyone, and is paid
+    for."""
     law = KaryRandomizedResponse(1.0, num_values=2)
     bare = Controlled(tiny.auction_v0.population(2), "platform", {"individual": Random()})
     before = taciturn.simulate(bare, Random(), seed=0)
@@ -176,7 +180,8 @@ def test_a_budget_stops_an_agent_before_it_overspends(when_spent: Any) -> None:
 @pytest.mark.parametrize("form", forms())
 @pytest.mark.parametrize("when_spent", ["silent", "truncate", "raise"])
 def test_a_spent_budget_in_every_interface(form: str, when_spent: Any) -> None:
-    """One update a client, in rounds of twelve slots: then a client is not heard, or the run is over, or somebody is told."""
+    """One update a client, in rounds of twelve slots: then a client is not heard, or the run is over, or somebody is
+    told."""
     env = Privatize(forms()[form], "update", NOISE, Budget(1.5, 1e-5, when_spent, "zcdp"))
     if when_spent == "silent":
         rewards(env)
@@ -320,7 +325,8 @@ MECHANISMS = (
 @pytest.mark.parametrize("payload", get_args(Payload))
 @pytest.mark.parametrize("unit", get_args(Unit))
 def test_what_does_not_fit_a_channel_is_refused(payload: Any, unit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At installation, by `Privatize` and by a reset, which then changes nothing; a tree also where the unit is a whole history."""
+    """At installation, by `Privatize` and by a reset, which then changes nothing; a tree also where the unit is a whole
+    history."""
     channel = Channel("vote", payload, observer="server", unit=unit)
     monkeypatch.setattr(tiny.Consensus, "make_channels", lambda self: (channel,))
     env = tiny.Consensus(tiny.Params())
@@ -362,7 +368,8 @@ def test_a_stream_charged_once_is_not_covered_at_user_level() -> None:
 
 @pytest.mark.parametrize("law", [Laplace(1.0), Memoized(Laplace(1.0)), TreeAggregation(1.0, horizon=1)])
 def test_all_noise_for_sums_of_changes_is_wider_where_distances_are_euclidean(law: Any) -> None:
-    """A Euclidean sensitivity of 2 over 49 numbers is 14 in sum; 20,000 draws of variance 2 x 14^2, 6 standard errors."""
+    """A Euclidean sensitivity of 2 over 49 numbers is 14 in sum; 20,000 draws of variance 2 x 14^2, 6 standard
+    errors."""
     channel = Channel("sums", "stream", observer="server", unit="event", num_senders=400)
     channel.install(ChannelConfig(law), Ledger(1, 400, [channel]))
     channel.draw_from(Streams(0))

@@ -1,4 +1,5 @@
-"""Policies are told what they may know: every one that declares nothing is played with a world that raises on whatever is hidden."""
+"""Policies are told what they may know: every one that declares nothing is played with a world that raises on whatever
+is hidden."""
 
 import gc
 from collections.abc import Callable
@@ -179,7 +180,8 @@ def test_one_role_practises_beside_copies_of_the_others() -> None:
 
 
 def test_practice_is_in_worlds_of_their_own() -> None:
-    """The same setting, the same privacy and other instances: what is learned there cannot be which option is best here."""
+    """The same setting, the same privacy and other instances: what is learned there cannot be which option is best
+    here."""
     bits = BitwiseRandomizedResponse(2.0)
     world = registry.make_world("gossip_bandit").population(1, **GOSSIP)
     world.reset(seed=0, options={"channels": {"preference": ChannelConfig(bits)}})

@@ -1,4 +1,5 @@
-"""On a Ray cluster of two nodes no cell is lost and none is finished twice, whatever dies; run where ray is installed."""
+"""On a Ray cluster of two nodes no cell is lost and none is finished twice, whatever dies; run where ray is
+installed."""
 
 import importlib
 import os

@@ -293,7 +293,8 @@ def test_noise_follows_from_its_address() -> None:
 
 
 def test_the_law_of_the_noise() -> None:
-    """Blocks are Laplace and uncorrelated; sums have the law of the mechanism's own streams. Each test fails by chance once in 1e5."""
+    """Blocks are Laplace and uncorrelated; sums have the law of the mechanism's own streams. Each test fails by chance
+    once in 1e5."""
     streams, key = np.arange(40_000, dtype=np.uint64), np.uint64(12345)
     blocks = [address_laplace(key, streams, np.uint64(end)) for end in (1, 2, 3, 64)]
     for block in blocks:
@@ -491,7 +492,8 @@ def test_blocks_of_items_give_the_bits_of_steps(name: str) -> None:
         np.testing.assert_array_equal(*(getattr(state, field) for _, _, state in found))
 
 
-# What sharing and noise do, on replicas that share all luck. Each comparison errs with probability 1e-4 if there is no difference.
+# What sharing and noise do, on replicas that share all luck. Each comparison errs with probability 1e-4 if there is no
+# difference.
 
 
 def regret(policy: Policy, rounds: int = 500, privacy: Any = None, num_envs: int = 10, **params: Any) -> Array:
@@ -521,7 +523,8 @@ def test_noise_hurts() -> None:
     strong, weak = (regret(TPriDO(2.0), 300, {"statistics": TreeAggregation(level)}, **few) for level in (2.0, 1000.0))
     exact, chance = regret(TPriDO(2.0), 300, **few), regret(Random(), 300, **few)
     gain = (chance - exact).mean()
-    # The smallest noise sends runs on other ways: their means differ by a twentieth of the gain, as two samples of 20 do.
+    # The smallest noise sends runs on other ways: their means differ by a twentieth of the gain, as two samples of 20
+    # do.
     assert abs((weak - exact).mean()) < 0.2 * gain, "epsilon = 1,000 is as good as no noise"
     assert (chance - strong).mean() < 0.35 * gain, "epsilon = 2 takes most of what can be learned"
 
@@ -565,8 +568,9 @@ def test_linucb_is_one_ridge_regression(kind: str) -> None:
         assert variance[each] == pytest.approx(row @ inverse @ row, rel=1e-9)
 
 
-# The cells, in units of 2^-13, that PyXAB 0.3.0 (T_HOO and HCT with nu 1, rho 0.75, 300 rounds, c 0.3, delta 0.1, on [0, 1]) tried with the
-# rewards below. Its HCT expands clusters again that have children, and forgets what it knew of them; it was kept from doing so.
+# The cells, in units of 2^-13, that PyXAB 0.3.0 (T_HOO and HCT with nu 1, rho 0.75, 300 rounds, c 0.3, delta 0.1, on
+# [0, 1]) tried with the rewards below. Its HCT expands clusters again that have children, and forgets what it knew of
+# them; it was kept from doing so.
 PYXAB = {
     "HOO": "b304036dd4b9cd076fbae136daae543fceb7ce53da44bf22dea0fb3ac13921f6",
     "HCT": "37561086e79bd39f5d6ae199548f7c2068c617dab8e6c7e8d5e348facccc5c64",

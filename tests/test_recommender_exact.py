@@ -1,4 +1,5 @@
-"""T-PriDO and DT-PriDO equal a twin that keeps nothing but the raw history and counts it afresh for every number that it needs."""
+"""T-PriDO and DT-PriDO equal a twin that keeps nothing but the raw history and counts it afresh for every number that
+it needs."""
 
 import itertools
 import math
@@ -41,7 +42,8 @@ def inside(box: Box, point: Array) -> bool:
 
 
 class Recount(Policy):
-    """T-PriDO by its description. One replica. Leaves are (depth, box, number) and cells (level, box, number), in the order of the paper.
+    """T-PriDO by its description. One replica. Leaves are (depth, box, number) and cells (level, box, number), in the
+    order of the paper.
 
     It shares with `TPriDO` the random numbers, the names of streams and the third party, and nothing else.
     """

@@ -49,7 +49,8 @@ def test_memory_is_linear_in_records() -> None:
 
 
 def test_an_agent_takes_less_than_ten_kilobytes() -> None:
-    """With the 4,000 items of the default: a byte for each, and no numbers of all agents for all items, neither to draw nor to score."""
+    """With the 4,000 items of the default: a byte for each, and no numbers of all agents for all items, neither to draw
+    nor to score."""
     agents = 1_000
     recommender_v0.population(num_agents=2).reset(seed=0)  # imports
     tracemalloc.start()

@@ -10,7 +10,8 @@ from cases import CASES
 from taciturn.envs.core import Array, World
 from taciturn.testing import Check, world_checks
 
-# Gymnasium resets the other role's policy at every episode, and ours goes on; and bound methods have no JSON and no metadata.
+# Gymnasium resets the other role's policy at every episode, and ours goes on; and bound methods have no JSON and no
+# metadata.
 NOT_OF_ROLES = (
     "vector_env_is_gymnasiums_of_one_replica", "a_spec_in_json_makes_the_same_environment", "frames_are_collected",
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""Checkpoints of RLlib, trained for a moment in the worlds, act as RLlib's own inference does; run where ray is installed."""
+"""Checkpoints of RLlib, trained for a moment in the worlds, act as RLlib's own inference does; run where ray is
+installed."""
 
 import os
 from collections.abc import Iterator

@@ -140,7 +140,8 @@ def deviations(rule: StoppingRule, replicas: int, **params: Any) -> tuple[float,
 
 @pytest.mark.parametrize("name", RULES)
 def test_mean_round_time_and_rate(name: str) -> None:
-    """At the paper's setting, one round a session, within 3 standard errors (false alarm 0.3% for each of ten, were it not seeded)."""
+    """At the paper's setting, one round a session, within 3 standard errors (false alarm 0.3% for each of ten, were it
+    not seeded)."""
     assert max(map(abs, deviations(RULES[name], 4000 if name == "all" else 20_000, **ONE_ROUND))) < 3
 
 
@@ -225,7 +226,8 @@ def test_a_deadline() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
 def test_lagrangian_returns(share: float) -> None:
-    """The best threshold rule at a price is worth `value(price)`, 0 at the optimal rate, and its returns average to it (3 errors)."""
+    """The best threshold rule at a price is worth `value(price)`, 0 at the optimal rate, and its returns average to it
+    (3 errors)."""
     model: dict[str, Any] = {**FEW, "reward": Hyperbolic(0.04, 0.04)}
     solution = OptimalStopping.solve(**model)
     price = share * solution.rate
@@ -323,8 +325,9 @@ def pareto_path() -> tuple[Array, Array]:
 
 
 def test_pareto_channel(pareto_path: tuple[Array, Array]) -> None:
-    """One at a time, first come first served, never idle while somebody queues: then the i-th upload begins at the later of the
-    i-th completion and the upload before, and what it takes is Pareto. Kolmogorov-Smirnov, false alarm 1e-5 each."""
+    """One at a time, first come first served, never idle while somebody queues: then the i-th upload begins at the
+    later of the i-th completion and the upload before, and what it takes is Pareto. Kolmogorov-Smirnov, false alarm
+    1e-5 each."""
     finish, arrivals = pareto_path
     begun = np.maximum(finish, np.concatenate([np.zeros((1000, 1)), arrivals[:, :-1]], axis=1))
     took = arrivals - begun
@@ -358,8 +361,8 @@ def test_pareto_round_times(k: int, pareto_arrivals: Array) -> None:
 
 
 def test_the_papers_pareto_means() -> None:
-    """5.7 s for the rule (10, 8), 5.71 s for ten updates; all 100 have no variance to speak of, but a median, that of the last to compute
-    and its upload."""
+    """5.7 s for the rule (10, 8), 5.71 s for ten updates; all 100 have no variance to speak of, but a median, that of
+    the last to compute and its upload."""
     for rule, reported in ((OptimalStopping((10, 8)), 5.7), (FixedCount(10), 5.71)):
         population = round_stopping_v0.population(10_000, time_law="pareto", horizon=1e6, **ONE_ROUND)
         times = taciturn.simulate(population, rule, seed=0).metrics["mean_duration"]
@@ -564,7 +567,8 @@ def test_rules_check_their_parameters(make: Callable[[], Any], message: str) -> 
 
 
 def test_one_step_look_ahead() -> None:
-    """At the paper's setting it is the optimal rule; where looking ahead is not enough, it keeps the best rate it found."""
+    """At the paper's setting it is the optimal rule; where looking ahead is not enough, it keeps the best rate it
+    found."""
     assert exact(OneStepLookAhead(), Model()).rate == pytest.approx(OptimalStopping.solve().rate, rel=1e-9)
     # At the rate of its first two updates, already the first would not be worth its time.
     steep = Model(

@@ -1,4 +1,5 @@
-"""Audits of whole runs (`audit(..., change=...)`). Certificates have confidence 0.9999: a true total is refuted with probability 1e-4."""
+"""Audits of whole runs (`audit(..., change=...)`). Certificates have confidence 0.9999: a true total is refuted with
+probability 1e-4."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,5 @@
-"""The core owns run length: by parameter, by reset option and by `until` it is the same run, and a refused reset changes nothing."""
+"""The core owns run length: by parameter, by reset option and by `until` it is the same run, and a refused reset
+changes nothing."""
 
 import numpy as np
 import pytest

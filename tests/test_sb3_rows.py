@@ -1,6 +1,8 @@
-"""Rows for Stable-Baselines3: what each row is told belongs to it, also where replicas end at different times, and seeds are used once.
+"""Rows for Stable-Baselines3: what each row is told belongs to it, also where replicas end at different times, and
+seeds are used once.
 
-The world here is deterministic: every number that a row sees says which replica, which agent and which step it belongs to.
+The world here is deterministic: every number that a row sees says which replica, which agent and which step it belongs
+to.
 """
 
 from dataclasses import dataclass
@@ -68,9 +70,11 @@ class Tags(Population[Tagged]):
         replica, agent = np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None]
         fill = np.broadcast_to
         return self.roles[role].layout.pack(
-            replica=fill(replica, (*shape, 1)), agent=fill(agent, (*shape, 1)),
-            time=fill(state.time[:, None, None], (*shape, 1)), luck=state.luck[..., None],
-        )  # fmt: skip
+            replica=fill(replica, (*shape, 1)),
+            agent=fill(agent, (*shape, 1)),
+            time=fill(state.time[:, None, None], (*shape, 1)),
+            luck=state.luck[..., None],
+        )
 
     def clock(self) -> Array:
         return self.state.time.astype(np.float64)
@@ -145,7 +149,8 @@ def luck(env: RowsVecEnv) -> Array:
 
 
 def test_a_seed_holds_for_one_reset() -> None:
-    """The seed of the constructor, and that of `seed`, begin one run; the resets that follow go on, and a run can be repeated."""
+    """The seed of the constructor, and that of `seed`, begin one run; the resets that follow go on, and a run can be
+    repeated."""
     env, again = rows(), rows()
     runs = [luck(env) for _ in range(3)]
     assert len(np.unique(runs)) == 36
@@ -167,7 +172,8 @@ def test_options_of_a_reset_hold_for_one_reset() -> None:
 
 
 def test_a_team_shares_its_own_reward_and_ends_without_being_cut() -> None:
-    """Each replica's mean reward goes to all its rows, and to no others; the end of a run is shown, so it is no truncation."""
+    """Each replica's mean reward goes to all its rows, and to no others; the end of a run is shown, so it is no
+    truncation."""
     env = TeamRows(
         tags_v0.population(REPLICAS), 5, lambda obs: obs[:, :2] * 2, lambda obs, mask: mask & (obs[:, 1:2] < 2)
     )

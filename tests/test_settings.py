@@ -1,4 +1,5 @@
-"""Tuned settings: the files of this package say how they were found and are read, and so is a user's own, or a line says what is wrong."""
+"""Tuned settings: the files of this package say how they were found and are read, and so is a user's own, or a line
+says what is wrong."""
 
 import inspect
 import json
@@ -43,7 +44,8 @@ def test_every_file_is_of_a_world_and_every_entry_of_a_learner_that_takes_it() -
 
 
 def test_settings_that_were_tuned_are_those_that_won() -> None:
-    """As `benchmarks/tune.py` recorded them, with command, seeds and budget; those of the recommender were tried by hand."""
+    """As `benchmarks/tune.py` recorded them, with command, seeds and budget; those of the recommender were tried by
+    hand."""
     import yaml
 
     tuning = json.loads(TUNING.read_text(encoding="utf-8"))["entries"]

@@ -1,4 +1,5 @@
-"""One network for all agents: it learns in worlds of every kind, repeats itself, and acts under the privacy it learned under."""
+"""One network for all agents: it learns in worlds of every kind, repeats itself, and acts under the privacy it learned
+under."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Who speaks, and when, tells something too: agents without a preference, and every other way by which protocols answer to private data."""
+"""Who speaks, and when, tells something too: agents without a preference, and every other way by which protocols answer
+to private data."""
 
 import math
 from typing import Any
@@ -127,7 +128,8 @@ def test_agents_that_hold_nothing_reply() -> None:
 
 
 def reply_law(holders: Any, num_agents: int, epsilon: float) -> Any:
-    """P(c replies of N have the bit set), [K, N + 1]: c of `holders` ones and N - holders zeros, by the mechanism's definition."""
+    """P(c replies of N have the bit set), [K, N + 1]: c of `holders` ones and N - holders zeros, by the mechanism's
+    definition."""
     flip = 1 / (math.exp(epsilon / 2) + 1)
     laws = []
     for ones in holders:
@@ -141,7 +143,8 @@ def reply_law(holders: Any, num_agents: int, epsilon: float) -> Any:
 @pytest.mark.parametrize("faults", [(), (LossyChannel(0.3),)], ids=["none", "lossy"])
 @pytest.mark.parametrize("single", [False, True])
 def test_the_counts_of_zeros_have_the_law_of_messages(single: bool, faults: Any) -> None:
-    """Counts in closed form and by single messages against the convolution of their bits (chi-squared, false alarms below 1e-4)."""
+    """Counts in closed form and by single messages against the convolution of their bits (chi-squared, false alarms
+    below 1e-4)."""
     size, holders = 20_000, [2, 1, 0]
     start = [0, 0, 1, 3, 3]
     env = gossip_bandit_v0.population(
@@ -205,7 +208,8 @@ def test_mechanisms_that_cannot_answer_zeros_are_refused(world: Any) -> None:
 
 @pytest.mark.parametrize("noise", [None, BITS], ids=["bare", "bits"])
 def test_one_peer_by_the_fast_form_and_by_steps(noise: Any) -> None:
-    """CBL among agents that mostly prefer nothing (joint chi-squared on what they prefer at the end, false alarms below 1e-4)."""
+    """CBL among agents that mostly prefer nothing (joint chi-squared on what they prefer at the end, false alarms below
+    1e-4)."""
     env = gossip_bandit_v0.population(
         3000,
         num_agents=4,
@@ -245,7 +249,8 @@ class UploadsWhatItLikes(Random):
 
 
 def test_who_uploads_reveals_rewards_and_the_total_says_so() -> None:
-    """Noise of epsilon 0.01 on each mean, and agents that upload by their own rewards; the audit's false-alarm rate is 1e-4."""
+    """Noise of epsilon 0.01 on each mean, and agents that upload by their own rewards; the audit's false-alarm rate is
+    1e-4."""
     env = federated_bandit_v0.population(1, num_agents=3, qualities=(0.5, 0.5), horizon=10)
     private = Privatize(env, "means", Laplace(0.01))
     found = audit(private, policy=UploadsWhatItLikes(), change=(0, 1), trials=1000, confidence=0.9999, seed=0)

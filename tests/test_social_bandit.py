@@ -1,7 +1,8 @@
-"""The social bandit: what is spread in a round, what agents do with what they hear, what comes of it, and what it costs them.
+"""The social bandit: what is spread in a round, what agents do with what they hear, what comes of it, and what it costs
+them.
 
-Every statistical check has a fixed seed and a false-alarm rate of at most 1e-4 by itself (ALARM); where a mistake is easily made, the same
-check is shown to find it.
+Every statistical check has a fixed seed and a false-alarm rate of at most 1e-4 by itself (ALARM); where a mistake is
+easily made, the same check is shown to find it.
 """
 
 import itertools
@@ -57,9 +58,15 @@ def plans(option: Any, zero: Any, one: Any, shape: tuple[int, int]) -> Array:
 def test_contract() -> None:
     for ends_of_copies in ("walk", "stationary", "aggregated"):
         env = social_bandit_v0.population(
-            num_envs=2, graph="complete", num_agents=200, qualities=(0.9, 0.5, 0.1), copies=40, walk_length=20,
-            dissemination=ends_of_copies, perturbation="per_round",
-        )  # fmt: skip
+            num_envs=2,
+            graph="complete",
+            num_agents=200,
+            qualities=(0.9, 0.5, 0.1),
+            copies=40,
+            walk_length=20,
+            dissemination=ends_of_copies,
+            perturbation="per_round",
+        )
         noise = {"preference": BitwiseRandomizedResponse(2.0)}
         run = taciturn.simulate(env, PrivateSocialLearning(beta=0.65, mu=0.05), privacy=noise, seed=0, until=50)
         assert run.metrics["regret"].shape == run.metrics["pseudo_regret"].shape == (2,)
@@ -180,7 +187,8 @@ def test_bits_flip_with_half_of_epsilon(epsilon: float) -> None:
 
 
 def test_per_token_noise_of_each_copy_is_its_own() -> None:
-    """Given what an agent received, option j is Binomial(copies for j, 1 - q) + Binomial(other copies, q); options are independent."""
+    """Given what an agent received, option j is Binomial(copies for j, 1 - q) + Binomial(other copies, q); options are
+    independent."""
     law = BitwiseRandomizedResponse(1.0)
     env = population(
         1, num_agents=3, copies=1000, perturbation="per_token", qualities=(0.5, 0.5), initial_preferences=[0, 0, 1]
@@ -414,7 +422,8 @@ FAST: dict[str, Any] = {
 
 
 def test_agents_learn_in_the_fast_setting() -> None:
-    """beta = .65, 2,000 agents, 5 options: far better than acting at random, with and without noise; noise taken at its word ruins it."""
+    """beta = .65, 2,000 agents, 5 options: far better than acting at random, with and without noise; noise taken at its
+    word ruins it."""
     runs = {}
     for name, policy, epsilon in (
         ("private", PrivateSocialLearning(beta=0.65, mu=0.05), 2.0),
@@ -575,7 +584,8 @@ def test_walks_on_graphs(graph: Any, congestion: bool) -> None:
 def final(
     num_envs: int, seed: int, policy: Any, epsilon: float | None, jumps: bool, rounds: int = 6, **params: Any
 ) -> Array:
-    """What B societies come to after some rounds, [B, K + 3]: popularity, adopters, regret, and how often agent 0 spoke."""
+    """What B societies come to after some rounds, [B, K + 3]: popularity, adopters, regret, and how often agent 0
+    spoke."""
     env = population(num_envs, **params)
     if epsilon is not None:
         env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon))

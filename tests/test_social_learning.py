@@ -1,7 +1,8 @@
-"""Learning to learn from others: one network, and one table, beat chance and agents that learn alone, in both worlds of social learning.
+"""Learning to learn from others: one network, and one table, beat chance and agents that learn alone, in both worlds of
+social learning.
 
-Learners are trained afresh in every comparison, with fixed seeds; what is compared is the regret of replicas that training never saw, by
-one-sided Welch tests at 1e-4 (ALARM).
+Learners are trained afresh in every comparison, with fixed seeds; what is compared is the regret of replicas that
+training never saw, by one-sided Welch tests at 1e-4 (ALARM).
 """
 
 from collections.abc import Callable
@@ -55,8 +56,9 @@ def test_learners_beat_chance_and_learning_alone(name: str) -> None:
         for policy in (Uniform(), IsolatedUCB(), IsolatedThompson(), IsolatedEpsilonGreedy())
     }
     makes: tuple[tuple[int, Callable[[int], Any]], ...] = (
-        (2, lambda seed: SocialQ(seed=seed)), (1, lambda seed: SharedPPO(steps, seed=seed)),
-    )  # fmt: skip
+        (2, lambda seed: SocialQ(seed=seed)),
+        (1, lambda seed: SharedPPO(steps, seed=seed)),
+    )
     for count, make in makes:
         learned = np.concatenate([regrets(name, make(seed), seed) for seed in range(10, 10 + count)])
         for other, theirs in alone.items():
@@ -92,7 +94,8 @@ def test_options_by_rank_and_back(flat: bool) -> None:
 
 
 def test_ties_are_broken_at_random() -> None:
-    """Each of three equal options comes first in a third of 3,000 rows, by chi-square at 1e-4; an order by number would not."""
+    """Each of three equal options comes first in a third of 3,000 rows, by chi-square at 1e-4; an order by number would
+    not."""
     ranking = Ranking(Layout(counts=(3, 0, 9)), ("counts",))
     ranking.observation(np.ones((3000, 3), np.float32), np.random.Generator(np.random.PCG64(2)))
     first = ranking.action(np.zeros((3000, 1), np.int64))[:, 0]
@@ -101,7 +104,8 @@ def test_ties_are_broken_at_random() -> None:
 
 
 def test_told_at_once_what_all_hold() -> None:
-    """Who holds the best option is paid its signals, who holds none the mean of the others; means at 4 standard errors."""
+    """Who holds the best option is paid its signals, who holds none the mean of the others; means at 4 standard
+    errors."""
     env = practice(social_bandit_v0.population(1, num_agents=60, qualities=(0.9, 0.1)).view(), 200, {})
     assert isinstance(env, ImmediateReward)
     env.reset(seed=0)

@@ -107,7 +107,8 @@ LOSSES = [bitwise(0.25), bitwise(0.75), Laplace(0.4).loss(), Exponential(1.5).lo
     "impure", [[], [Gaussian.from_rho(0.02).loss()]], ids=["pure messages", "and some that are not"]
 )
 def test_against_every_message_by_itself(seed: int, impure: list[PrivacyLoss]) -> None:
-    """Two channels, some charges of everybody and some of few, resets of single replicas, one replica that stays silent."""
+    """Two channels, some charges of everybody and some of few, resets of single replicas, one replica that stays
+    silent."""
     rng, (num_envs, num_agents) = np.random.default_rng(seed), (3, 5)
     channels = [counted(name, num_envs, num_agents) for name in ("vote", "mean")]
     ledger, brute = Ledger(num_envs, num_agents, channels), Brute(num_envs, num_agents)

@@ -62,7 +62,8 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
             declared = getattr(STUDIES[name], "seeds", (5, 20))[1]
             trained = learns(policy) or policy == PPO
             assert found == set(range(1 if policy == LIMIT else 10 if trained else declared))
-            # The cells of two studies of Tao et al. take minutes, and their seeds differ by far less than what is claimed.
+            # The cells of two studies of Tao et al. take minutes, and their seeds differ by far less than what is
+            # claimed.
             assert declared >= (3 if name in ("tao2023-4", "tao2023-variants") else 5)
 
 
@@ -95,7 +96,8 @@ def test_a_cell_gives_its_score_and_the_same_one_again(cell: Cell) -> None:
 
 
 def test_verdicts_on_wintall() -> None:
-    """The payments that the paper reports follow from its own counts; what a deviation gains and where it does not vanish."""
+    """The payments that the paper reports follow from its own counts; what a deviation gains and where it does not
+    vanish."""
     crowd = {v.quantity: v for v in STUDIES["jiang2020-2-crowd"].verdicts(Results([]))}
     for name, cut in (("WINTALL-20", 30.0), ("WINTALL-40", 24.4)):
         (ours,) = crowd[f"Figure 2.4: payment below Flat, {name} (%), from the paper's own counts"].numbers
@@ -120,11 +122,17 @@ def test_verdicts_on_wintall() -> None:
         for pairs in groups.values()
     )
     verdicts = {v.quantity: v for v in study.verdicts(found)}
-    target = "Theorem 2: the target is a Nash equilibrium (gain of the best deviation over the bound, four values, quadratic cost, "
+    target = (
+        "Theorem 2: the target is a Nash equilibrium (gain of the best deviation over the bound, four values, "
+        "quadratic cost, "
+    )
     equilibrium = verdicts[f"{target}the largest N)"]
     assert equilibrium.verdict == AGREES
     assert "if everyone is at eps = 0, no deviation gains more than" in equilibrium.reason
-    pays = "Theorem 2: WINTALL pays the bound of Theorem 1, corrected (payment over bound, four values, linear cost, the largest N)"
+    pays = (
+        "Theorem 2: WINTALL pays the bound of Theorem 1, corrected (payment over bound, four values, linear cost, the "
+        "largest N)"
+    )
     assert verdicts[pays].verdict == IN_KIND
     assert not any("logarithmic" in name for name in verdicts)
 

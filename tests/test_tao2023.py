@@ -1,4 +1,5 @@
-"""The noisy share dynamics of Tao et al. 2023. Each statistical test's false-alarm rate is below 1e-4, at fixed seeds."""
+"""The noisy share dynamics of Tao et al. 2023. Each statistical test's false-alarm rate is below 1e-4, at fixed
+seeds."""
 
 import math
 from typing import Any

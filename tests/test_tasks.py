@@ -1,4 +1,5 @@
-"""Tasks: held-out variants are played after training, by the same agent, and differ from the world of training as they say."""
+"""Tasks: held-out variants are played after training, by the same agent, and differ from the world of training as they
+say."""
 
 import json
 from pathlib import Path
@@ -95,7 +96,8 @@ def test_the_fault_of_a_task_stands_on_its_channel_alone() -> None:
 
 
 def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the standard world, before anything is judged; the same agent plays every task, in fewer runs where it is held out."""
+    """In the standard world, before anything is judged; the same agent plays every task, in fewer runs where it is held
+    out."""
     events: list[tuple[Any, ...]] = []
 
     class Student(Learner):
@@ -147,7 +149,8 @@ def test_a_learner_trains_in_the_standard_task_and_not_in_the_one_it_plays() -> 
 
 
 def test_results_count_messages() -> None:
-    """In the social bandit each of 20 voters copies in each of 50 slots; UCB1 plays alone, and where there is no channel there is none."""
+    """In the social bandit each of 20 voters copies in each of 50 slots; UCB1 plays alone, and where there is no
+    channel there is none."""
     counts = {}
     for env, policy in (
         ("social_bandit_v0", "Voter"),
@@ -173,13 +176,16 @@ def group(kind: str, policy: str, standard: list[float], liars: list[float]) -> 
 
 
 def test_scores_by_hand() -> None:
-    """Regret: less is better. Random 1 and the best designed 0.5 in the standard task (PPCL), 2 and 1 among liars, where Voter is best."""
-    panel = Results([
-        group("random", "Random", [1.0, 1.0, 1.0], [2.0, 2.0, 2.0]),
-        group("classic", "Voter", [0.75, 0.75, 0.75], [0.5, 0.5, 0.5]),
-        group("paper", "PPCL", [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]),
-        group("plain PPO", "SharedPPO", [0.25, 0.25, 0.25], [1.5, 1.5, 1.5]),
-    ])  # fmt: skip
+    """Regret: less is better. Random 1 and the best designed 0.5 in the standard task (PPCL), 2 and 1 among liars,
+    where Voter is best."""
+    panel = Results(
+        [
+            group("random", "Random", [1.0, 1.0, 1.0], [2.0, 2.0, 2.0]),
+            group("classic", "Voter", [0.75, 0.75, 0.75], [0.5, 0.5, 0.5]),
+            group("paper", "PPCL", [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]),
+            group("plain PPO", "SharedPPO", [0.25, 0.25, 0.25], [1.5, 1.5, 1.5]),
+        ]
+    )
     panels = [("gossip_bandit_v0", panel)]
     (row,) = held_out(panels, lambda group: str(group.config["policy"])).rows
     assert row[0] == "GossipBandit-v0/liars"
@@ -231,11 +237,13 @@ def test_runs_that_were_cut_off_are_compared_at_the_seeds_that_both_have() -> No
 
 def test_tasks_without_a_scale_have_no_score() -> None:
     """Where what was designed is no better than random play."""
-    panel = Results([
-        group("random", "Random", [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
-        group("paper", "PPCL", [0.5, 0.5, 0.5], [1.5, 1.5, 1.5]),
-        group("plain PPO", "SharedPPO", [0.25, 0.25, 0.25], [0.75, 0.75, 0.75]),
-    ])  # fmt: skip
+    panel = Results(
+        [
+            group("random", "Random", [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
+            group("paper", "PPCL", [0.5, 0.5, 0.5], [1.5, 1.5, 1.5]),
+            group("plain PPO", "SharedPPO", [0.25, 0.25, 0.25], [0.75, 0.75, 0.75]),
+        ]
+    )
     panels = [("gossip_bandit_v0", panel)]
     (row,) = held_out(panels, lambda group: str(group.config["policy"])).rows
     assert row[2].startswith("yes: 0.7500")
@@ -250,7 +258,8 @@ def test_tasks_name_the_seeds_that_the_study_has() -> None:
 
 
 def test_tasks_do_not_change_once_they_are_published() -> None:
-    """Results under the same name must be of the same task: what differs from `golden/tasks.json` needs a new name, and a line there."""
+    """Results under the same name must be of the same task: what differs from `golden/tasks.json` needs a new name, and
+    a line there."""
     published = json.loads((Path(__file__).parent / "golden/tasks.json").read_text(encoding="utf-8"))
     assert {id_: definition(task) for id_, task in TASKS.items()} == published
 

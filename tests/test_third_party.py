@@ -1,4 +1,5 @@
-"""Privacy on environments of Gymnasium, mpe2 and pettingzoo.classic: they still are what their interface says, and tell no more."""
+"""Privacy on environments of Gymnasium, mpe2 and pettingzoo.classic: they still are what their interface says, and tell
+no more."""
 
 import itertools
 import math

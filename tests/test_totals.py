@@ -1,4 +1,5 @@
-"""Totals of epsilon: what fits into one, that no agent overspends, and that the choice of a level sees no run of the evaluation."""
+"""Totals of epsilon: what fits into one, that no agent overspends, and that the choice of a level sees no run of the
+evaluation."""
 
 import math
 from typing import Any
@@ -38,7 +39,8 @@ def test_pure_messages_share_a_total_equally(total: float, messages: int) -> Non
 
 @pytest.mark.parametrize("messages", [1, 30, 1000])
 def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
-    """Renyi composition of so many equal messages, computed by another library, is within the total, and 5% more noisy ones would do."""
+    """Renyi composition of so many equal messages, computed by another library, is within the total, and 5% more noisy
+    ones would do."""
     accounting = pytest.importorskip("dp_accounting")
     level = level_of("Gaussian:{},delta=1e-6", Budget(3.0, DELTA, method="rdp"), messages)
 
@@ -54,10 +56,15 @@ def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
 @pytest.mark.parametrize(
     ("env", "policy"),
     [
-        ("gossip_bandit_v0", "PPCL"), ("federated_bandit_v0", "CDPMAB"), ("arm_elimination_v0", "EliminationSchedule"),
-        ("gossip_bandit_v0", "SharedPPO"), ("recommender_v0", "DTPriDO"), ("elicitation_v0", "Wintall"), ("elicitation_v0", PPO),
+        ("gossip_bandit_v0", "PPCL"),
+        ("federated_bandit_v0", "CDPMAB"),
+        ("arm_elimination_v0", "EliminationSchedule"),
+        ("gossip_bandit_v0", "SharedPPO"),
+        ("recommender_v0", "DTPriDO"),
+        ("elicitation_v0", "Wintall"),
+        ("elicitation_v0", PPO),
     ],
-)  # fmt: skip
+)
 def test_no_agent_overspends(env: str, policy: str) -> None:
     found = STUDY.run(cell(env, policy, 3.0)).metrics
     assert 0 < found["epsilon"] <= 3.0 * (1 + 1e-6)
@@ -74,7 +81,8 @@ def test_where_each_value_enters_one_message_all_may_have_the_whole() -> None:
 
 
 def test_individuals_with_a_total_stay_away_once_it_is_spent() -> None:
-    """Ten campaigns with a desired budget of 1 to 2, so levels of log 2 to log 3: a total of 3 pays for two to four of them."""
+    """Ten campaigns with a desired budget of 1 to 2, so levels of log 2 to log 3: a total of 3 pays for two to four of
+    them."""
     one = cell("elicitation_v0", "Wintall", 3.0)
     fixed = one.config | {"env_params": one.config["env_params"] | {"target": (1.0, 2.0)}}
     found = STUDY.run(Cell(one.study, fixed, one.seed))
@@ -93,7 +101,8 @@ def test_streams_share_a_total_by_channel_and_by_release() -> None:
 
 
 def test_a_level_with_which_an_agent_of_streams_overspends_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One release a feedback is better than many, and is not what happens: the numbers of releases follow from the run."""
+    """One release a feedback is better than many, and is not what happens: the numbers of releases follow from the
+    run."""
     one = cell("recommender_v0", "TPriDO", 3.0)
     monkeypatch.setitem(PROTECTED, "recommender_v0", PROTECTED["recommender_v0"]._replace(messages=1))
     spent = [
@@ -163,22 +172,32 @@ def group(policy: str, kind: str, total: Any, regret: float, messages: float = 1
 
 
 def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
-    results = Results([
-        group("Random", "random", "no privacy", 0.5), group("PPCL", "paper", "no privacy", 0.1),
-        group("Voter", "classic", "no privacy", 0.3),
-        group("Random", "random", 1.0, 0.5), group("PPCL", "paper", 1.0, 0.6), group("Voter", "classic", 1.0, 0.4),
-    ])  # fmt: skip
+    results = Results(
+        [
+            group("Random", "random", "no privacy", 0.5),
+            group("PPCL", "paper", "no privacy", 0.1),
+            group("Voter", "classic", "no privacy", 0.3),
+            group("Random", "random", 1.0, 0.5),
+            group("PPCL", "paper", 1.0, 0.6),
+            group("Voter", "classic", 1.0, 0.4),
+        ]
+    )
     best, everyone = STUDY.tables(results)
     assert [row[1:4] for row in best.rows] == [("no privacy", "PPCL", "1.00"), ("1", "Voter", "0.25")]
     assert [row[1:4] for row in everyone.rows] == [
-        ("no privacy", "PPCL", "1.00"), ("no privacy", "Voter", "0.50"), ("no privacy", "Random", "0.00"),
-        ("1", "Voter", "0.25"), ("1", "Random", "0.00"), ("1", "PPCL", "-0.25"),
-    ]  # fmt: skip
+        ("no privacy", "PPCL", "1.00"),
+        ("no privacy", "Voter", "0.50"),
+        ("no privacy", "Random", "0.00"),
+        ("1", "Voter", "0.25"),
+        ("1", "Random", "0.00"),
+        ("1", "PPCL", "-0.25"),
+    ]
     who, cheap = STUDY.answers(results)
     assert who.startswith("Who is best if an agent may spend a total epsilon of 1? ")
     assert who.endswith(": Voter in gossip bandit (score 0.25, 1 messages).")
     assert cheap.endswith(
-        "with fewer messages? Nobody: in each of these worlds the best is also the cheapest of those that come so close."
+        "with fewer messages? Nobody: in each of these worlds the best is also the cheapest of those that come so "
+        "close."
     )
     assert STUDY.answers(results.select(total="no privacy")) == []
     attack = group("PPCL", "paper", 1.0, 0.0)
@@ -208,10 +227,14 @@ def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
 
 
 def test_the_front_shows_who_is_better_than_the_best_design_and_names_nobody_off_the_scale() -> None:
-    results = Results([
-        group("Random", "random", "no privacy", 0.5), group("PPCL", "paper", "no privacy", 0.1),
-        group("SharedPPO", "tuned learner", "no privacy", 0.02), group("Voter", "classic", "no privacy", 1.0),
-    ])  # fmt: skip
+    results = Results(
+        [
+            group("Random", "random", "no privacy", 0.5),
+            group("PPCL", "paper", "no privacy", 0.1),
+            group("SharedPPO", "tuned learner", "no privacy", 0.02),
+            group("Voter", "classic", "no privacy", 1.0),
+        ]
+    )
     (plot,) = STUDY.plots(results)
     (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
     assert ax.get_ylim()[0] == -1.0

@@ -1,4 +1,5 @@
-"""Agents are trained into a folder, which resumes, and from which they act as they did; learners are saved and loaded."""
+"""Agents are trained into a folder, which resumes, and from which they act as they did; learners are saved and
+loaded."""
 
 import csv
 import json
@@ -138,8 +139,9 @@ def test_what_was_seen_is_kept_for_the_rest_of_the_training(tmp_path: Path, monk
     monkeypatch.setattr(training, "evaluated", stops)
     monkeypatch.setattr(round_stopping_v0._population, "_restart", listening)
     kinds: dict[str, dict[str, Any]] = {
-        "PPO": {**ROLLOUT["settings"], "normalize": True}, "DQN": {"learning_starts": 10, "buffer_size": 1000},
-    }  # fmt: skip
+        "PPO": {**ROLLOUT["settings"], "normalize": True},
+        "DQN": {"learning_starts": 10, "buffer_size": 1000},
+    }
     for algorithm, settings in kinds.items():
         for resume in (False, True):
             with pytest.raises(KeyboardInterrupt):
@@ -164,9 +166,15 @@ def test_training_evaluation_and_play_draw_apart(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(social_bandit_v0._population, "initial", initial)
     params: dict[str, Any] = {"num_agents": 4, "qualities": (0.8, 0.2), "copies": 4, "horizon": 4}
     folder = train(
-        "social_bandit", steps=64, out=tmp_path / "agent", seed=5, params=params, num_envs=2, evaluations=1,
+        "social_bandit",
+        steps=64,
+        out=tmp_path / "agent",
+        seed=5,
+        params=params,
+        num_envs=2,
+        evaluations=1,
         settings={"n_steps": 8, "batch_size": 64},
-    )  # fmt: skip
+    )
     taciturn.simulate(social_bandit_v0.population(2, **params), folder, seed=5)
     assert set(first) == {"training", "selection", ""}
     assert len(set.union(*first.values())) == sum(map(len, first.values()))
@@ -183,9 +191,15 @@ def test_privacy_holds_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(gossip_bandit_v0._population, "between", between)
     mechanism = BitwiseRandomizedResponse(2.0)
     train(
-        "gossip_bandit", steps=64, out=tmp_path / "agent", params={"num_agents": 4, "horizon": 2.0}, num_envs=2, evaluations=1,
-        privacy={"preference": mechanism}, settings={"n_steps": 16, "batch_size": 32},
-    )  # fmt: skip
+        "gossip_bandit",
+        steps=64,
+        out=tmp_path / "agent",
+        params={"num_agents": 4, "horizon": 2.0},
+        num_envs=2,
+        evaluations=1,
+        privacy={"preference": mechanism},
+        settings={"n_steps": 16, "batch_size": 32},
+    )
     assert seen == {("training", repr(mechanism)), ("selection", repr(mechanism))}
 
 
@@ -225,8 +239,8 @@ LEARNERS: dict[str, Any] = {
     "SocialQ": (SocialQ, gossip_bandit_v0, {"steps": 2000}, {"num_agents": 10, "horizon": 3.0}),
     "LearnedStopping": (LearnedStopping, round_stopping_v0, {"steps": 2000, "stages": 1, "rows": 16}, STOPPING),
     "TabularQ": (TabularQ, round_stopping_v0, {"sessions": 1}, STOPPING),
-    "LearnedPulls": (LearnedPulls, federated_bandit_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 30}),
-    "LearnedElimination": (
+    "LearnedPulls": (LearnedPulls, federated_bandit_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4,
+    "horizon": 30}), "LearnedElimination": (
         LearnedElimination, arm_elimination_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 1000},
     ),
     "NeuralBandit": (
@@ -263,10 +277,12 @@ def test_learners_are_saved_and_loaded(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "world", "said"),
     [
-        ({}, {"num_agents": 30}, "num_agents=100, horizon=50"), ({}, {"num_agents": 30, "horizon": 50}, "num_agents=100"),
-        ({}, {"num_agents": 100, "horizon": 50}, ""), ({"overrides": {}}, {"num_agents": 30}, ""),
+        ({}, {"num_agents": 30}, "num_agents=100, horizon=50"),
+        ({}, {"num_agents": 30, "horizon": 50}, "num_agents=100"),
+        ({}, {"num_agents": 100, "horizon": 50}, ""),
+        ({"overrides": {}}, {"num_agents": 30}, ""),
     ],
-)  # fmt: skip
+)
 def test_it_is_said_where_a_learner_trains_in_another_world(
     settings: dict[str, Any], world: dict[str, Any], said: str
 ) -> None:

@@ -1,6 +1,8 @@
-"""Training, the choice of a stage and evaluation draw from separate streams, whatever the seeds, and see other instances.
+"""Training, the choice of a stage and evaluation draw from separate streams, whatever the seeds, and see other
+instances.
 
-Nothing here knows how streams are made: the first numbers of every generator that a world hands out are recorded and compared.
+Nothing here knows how streams are made: the first numbers of every generator that a world hands out are recorded and
+compared.
 """
 
 from typing import Any
@@ -31,9 +33,17 @@ SOCIAL: dict[str, Any] = {"num_agents": 8, "qualities": (0.9, 0.5, 0.1), "horizo
 # The learner, its settings and its worlds.
 CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("LearnedStopping", {"stages": 2, "steps": 64, "rows": 4}, round_stopping_v0.population(2, **STOPPING)),
-    ("LearnedStopping", {"algorithm": "DQN", "stages": 2, "steps": 64, "rows": 4}, round_stopping_v0.population(2, **STOPPING)),
+    (
+        "LearnedStopping",
+        {"algorithm": "DQN", "stages": 2, "steps": 64, "rows": 4},
+        round_stopping_v0.population(2, **STOPPING),
+    ),
     ("TabularQ", {"sessions": 2}, round_stopping_v0.population(2, **STOPPING)),
-    ("LearnedElimination", {"steps": 200, "num_envs": 2}, arm_elimination_v0.population(2, **ARMS, qualities="uniform")),
+    (
+        "LearnedElimination",
+        {"steps": 200, "num_envs": 2},
+        arm_elimination_v0.population(2, **ARMS, qualities="uniform"),
+    ),
     ("LearnedPulls", {"steps": 200, "num_envs": 2}, federated_bandit_v0.population(2, **ARMS, qualities="uniform")),
     ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, gossip_bandit_v0.population(2, **SOCIAL)),
     ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, social_bandit_v0.population(2, **SOCIAL)),
@@ -41,13 +51,13 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("SocialQ", {"steps": 400, "num_envs": 2}, gossip_bandit_v0.population(2, **SOCIAL)),
     ("SocialQ", {"steps": 400, "num_envs": 2}, social_bandit_v0.population(2, **SOCIAL)),
     ("NeuralBandit", {"steps": 2, "num_envs": 2, "rounds": 8}, recommender_v0.population(2, **SHOP)),
-]  # fmt: skip
+]
 IDS = [f"{name}-{world.name}-{i}" for i, (name, _, world) in enumerate(CASES)]
 
 
 class Recorder:
-    """Notes the first three numbers of every generator that streams hand out, and the keys of every source of a replica, by what is going
-    on (`phase`)."""
+    """Notes the first three numbers of every generator that streams hand out, and the keys of every source of a
+    replica, by what is going on (`phase`)."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.phase = "evaluation"
@@ -79,7 +89,8 @@ class Recorder:
 
 
 def record(patch: pytest.MonkeyPatch, name: str, settings: dict[str, Any], world: Any, seed: int) -> Recorder:
-    """First numbers in training and in the choice between stages, both with `seed`, and then in a run with the same seed."""
+    """First numbers in training and in the choice between stages, both with `seed`, and then in a run with the same
+    seed."""
     seen = Recorder(patch)
     learner: Any = policies()[name](**settings, seed=seed)
     reset = Population.reset

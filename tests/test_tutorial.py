@@ -1,4 +1,5 @@
-"""The tutorial, word by word: its files and commands in order in an empty folder, and what it shows beside what they print."""
+"""The tutorial, word by word: its files and commands in order in an empty folder, and what it shows beside what they
+print."""
 
 import re
 import runpy

@@ -53,7 +53,8 @@ def test_popularity_regret_by_hand() -> None:
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_popularity_regret_of_the_first_ticks(fast: bool) -> None:
-    """Everyone adopts what it first pulls, of quality 1: nobody has a preference at the first tick, one agent of two at the second."""
+    """Everyone adopts what it first pulls, of quality 1: nobody has a preference at the first tick, one agent of two at
+    the second."""
     env = gossip_bandit_v0.population(
         400, num_agents=2, qualities=(1.0, 1.0), asks="one", initial_preferences="none", horizon=1.0
     )
@@ -73,7 +74,8 @@ class Stays(PPCL):
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize(("asks", "agents"), [("all", 4), ("all", 7), ("one", 5)])
 def test_ticks_at_which_no_count_exceeds_q_n(fast: bool, asks: str, agents: int) -> None:
-    """A debiased count is at most 0 if the count is at most q N, which is no whole number and lies closer to the next one."""
+    """A debiased count is at most 0 if the count is at most q N, which is no whole number and lies closer to the next
+    one."""
     mechanism = BitwiseRandomizedResponse({4: 0.2, 7: 0.6, 5: 0.2}[agents])
     flip = 1 / (1 + math.exp(mechanism.epsilon / 2))
     replies = agents if asks == "all" else 1
@@ -187,8 +189,8 @@ def test_queues_serve_what_arrives_at_once_in_random_order() -> None:
 
 
 def test_queues_serve_first_what_came_first() -> None:
-    """Three copies x, y, z begin at one end of an edge, where a copy always moves, one at a time. In slots 1 to 4 these move:
-    x there; y there and x back; z there (it has waited longer than x) and y back; x there and z back."""
+    """Three copies x, y, z begin at one end of an edge, where a copy always moves, one at a time. In slots 1 to 4 these
+    move: x there; y there and x back; z there (it has waited longer than x) and y back; x there and z back."""
     edge, rng, bits = Graph.of([(0, 1)], 2), np.random.default_rng(0), np.eye(3, dtype=bool)
 
     def ended(steps: int, slots: int | None) -> list[list[int]]:
@@ -235,7 +237,8 @@ def played(lost: tuple[int, ...], uploads: list[tuple[bool, bool]]) -> Any:
 
 
 def test_rounds_that_are_missed_and_uploads_that_are_lost() -> None:
-    """What is behind each agent's mean (`weight`), what it has reported (`used_counts`), and the rounds it missed, slot by slot."""
+    """What is behind each agent's mean (`weight`), what it has reported (`used_counts`), and the rounds it missed, slot
+    by slot."""
     first, both, nobody = (True, False), (True, True), (False, False)
 
     def seen(*uploads: tuple[bool, bool], lost: tuple[int, ...] = ()) -> Any:
@@ -268,7 +271,8 @@ def test_a_lost_upload_leaves_the_average_to_the_others() -> None:
 
 
 def test_ties_while_waiting_are_broken_at_random() -> None:
-    """Agents on a ring whose arms all gave 0 play each of them equally often while a round is under way (chi-squared)."""
+    """Agents on a ring whose arms all gave 0 play each of them equally often while a round is under way
+    (chi-squared)."""
     env = federated_bandit_v0.population(150, num_agents=8, qualities=(0.0, 0.0, 0.0), topology="ring", horizon=4000)
     env.reset(seed=0)
     policy = DDPMAB(epsilon=100.0)

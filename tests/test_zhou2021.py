@@ -1,4 +1,5 @@
-"""Zhou et al. 2021: the tuned settings are the best of equal budgets, and whole results lead to the verdicts that they should."""
+"""Zhou et al. 2021: the tuned settings are the best of equal budgets, and whole results lead to the verdicts that they
+should."""
 
 import json
 import math
@@ -120,15 +121,19 @@ def test_regrets_as_in_figures_12_and_13_agree() -> None:
     def metrics(config: Config) -> dict[str, float]:
         ours = config["policy"] == "TPriDO"
         return alike(config) | {
-            "early_regret": 0.6 * (1.16 if ours else 1), "regret": 0.3 * (1.09 if ours else 1), "regret_before": 0.35, "regret_after": 0.4,
-        }  # fmt: skip
+            "early_regret": 0.6 * (1.16 if ours else 1),
+            "regret": 0.3 * (1.09 if ours else 1),
+            "regret_before": 0.35,
+            "regret_after": 0.4,
+        }
 
     verdicts = {name: one for name, one in fed("zhou2021-12", metrics).items() if not name.startswith("Lemma")}
     assert {name: one for name, one in verdicts.items() if one != AGREES} == {}
 
 
 def test_exponents_by_hand() -> None:
-    """p1 = sqrt(3/2) for d = 2, so that the first term's exponent is 1 + 1 / (2 + sqrt 6); that of the third is 1 for p = p1."""
+    """p1 = sqrt(3/2) for d = 2, so that the first term's exponent is 1 + 1 / (2 + sqrt 6); that of the third is 1 for p
+    = p1."""
     assert claims.first_exponent(2, 1) == pytest.approx(1 + 1 / (2 + math.sqrt(6)))
     assert claims.first_exponent(2, -1) == pytest.approx(1 - 1 / (2 + math.sqrt(6)))
     for dims in (2, 3, 9):
@@ -142,8 +147,8 @@ def test_what_the_page_says_of_the_noise() -> None:
     assert claims.noise_of_a_sum(2.0) == pytest.approx(scale * math.sqrt(6))
     assert settings.NOISY_ROUNDS == 150
     assert (
-        f"5.5, and a sum of seven records, which is made of three blocks, a standard deviation of {claims.noise_of_a_sum(2.0):.1f}"
-        in text
+        "5.5, and a sum of seven records, which is made of three blocks, a standard deviation of "
+        f"{claims.noise_of_a_sum(2.0):.1f}" in text
     )
 
 

@@ -48,7 +48,8 @@ class Opinions:
 
 
 class Consensus(Tiny):
-    """All agents vote at once and hear the mean opinion; the reward is the share of votes for the same option, plus a random number."""
+    """All agents vote at once and hear the mean opinion; the reward is the share of votes for the same option, plus a
+    random number."""
 
     name = "consensus"
 
@@ -121,7 +122,8 @@ class Rumours:
 
 
 class Gossip(Tiny):
-    """One random agent at a time lowers, raises or forgets its opinion; the episode ends when no opinion is above 1/2."""
+    """One random agent at a time lowers, raises or forgets its opinion; the episode ends when no opinion is above
+    1/2."""
 
     name = "gossip"
 
@@ -239,7 +241,8 @@ class Walk:
 
 
 class Corridor(Tiny):
-    """One walker on slippery ground goes from the middle of a corridor to its right end; moves into a wall are masked."""
+    """One walker on slippery ground goes from the middle of a corridor to its right end; moves into a wall are
+    masked."""
 
     name = "corridor"
 

@@ -23,7 +23,7 @@ from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation,
 
 __all__ = [
     "AuditResult", "BitwiseRandomizedResponse", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential", "Faulty",
-    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy", "NotPrivate",
-    "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Stragglers", "TreeAggregation",
-    "UnaryEncoding", "audit",
+    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy",
+    "NotPrivate", "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward",
+    "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
 ]  # fmt: skip

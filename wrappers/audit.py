@@ -1,9 +1,10 @@
 """The auditor: it certifies a lower bound on the epsilon of a mechanism, a function, or runs of an environment.
 
-For an environment the claim is the ledger's total after a run. Two things can differ between the two worlds. With `pair` it is what one
-agent sends: that agent is a canary, whose messages are replaced before they reach the mechanism, and the transcript is what arrives of
-them. With `change` it is what one agent privately observes: the world decides what follows, and the transcript is all that passes on the
-channels, with who sent and when. The statistics are those of `taciturn.privacy.auditing`.
+For an environment the claim is the ledger's total after a run. Two things can differ between the two worlds. With
+`pair` it is what one agent sends: that agent is a canary, whose messages are replaced before they reach the mechanism,
+and the transcript is what arrives of them. With `change` it is what one agent privately observes: the world decides
+what follows, and the transcript is all that passes on the channels, with who sent and when. The statistics are those of
+`taciturn.privacy.auditing`.
 """
 
 import math
@@ -48,62 +49,72 @@ def audit(
     bits: bool | None = None,
     composition: Method = "rdp",
 ) -> AuditResult:
-    """Certify a lower bound on the epsilon of a mechanism, of runs of an environment, or of any function that makes transcripts.
+    """Certify a lower bound on the epsilon of a mechanism, of runs of an environment, or of any function that makes
+    transcripts.
 
     Args:
-        mechanism: an object with a batch-first `perturb(x, rng)`; or an environment of this suite, in any interface, with what `Privatize`
-            and `Faulty` have put on its channels; or a function `transcript(x, rng, trials)` that makes independent transcripts
-            [trials, ...] of the world x.
-        pair: the two adjacent worlds (x0, x1). For a mechanism, two messages; for an environment, `{channel: (x0, x1)}`, two messages of
-            an agent on each channel to be audited; for a function, any two values that it accepts.
-        trials: number of transcripts, each from a world chosen by a fair coin; in `one-run`, the number of agents. Default: 200,000, so
-            that what happens once in a thousand times can refute a claim of 1; 10,000 for runs of an environment.
+        mechanism: an object with a batch-first `perturb(x, rng)`; or an environment of this suite, in any interface,
+            with what `Privatize` and `Faulty` have put on its channels; or a function `transcript(x, rng, trials)` that
+            makes independent transcripts [trials, ...] of the world x.
+        pair: the two adjacent worlds (x0, x1). For a mechanism, two messages; for an environment, `{channel: (x0,
+            x1)}`, two messages of an agent on each channel to be audited; for a function, any two values that it
+            accepts.
+        trials: number of transcripts, each from a world chosen by a fair coin; in `one-run`, the number of agents.
+            Default: 200,000, so that what happens once in a thousand times can refute a claim of 1; 10,000 for runs of
+            an environment.
         confidence: probability that the certificate holds.
         seed: of the coins, and of the Generator that the mechanism or function receives.
-        method: `white` scores a transcript by its log-likelihood ratio, `black` by the best of several attackers that learn from
-            transcripts (`taciturn.privacy.attackers`), and `both` does both to the same transcripts, with half of the error probability
-            each: the better certificate counts. `one-run` makes a single transcript in which every agent is a canary with a coin of its
-            own: a function then receives x as [trials, ...] and returns each agent's part of the transcript, [trials, ...]. One run
-            with Gaussian noise certifies by the Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default:
-            `both` if there is a log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
-        claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this delta. For an
-            environment: the ledger's total for the agent, over all channels to the observer of the audited channels (over all channels, if
-            these have several observers), in the run where it is largest.
+        method: `white` scores a transcript by its log-likelihood ratio, `black` by the best of several attackers that
+            learn from transcripts (`taciturn.privacy.attackers`), and `both` does both to the same transcripts, with
+            half of the error probability each: the better certificate counts. `one-run` makes a single transcript in
+            which every agent is a canary with a coin of its own: a function then receives x as [trials, ...] and
+            returns each agent's part of the transcript, [trials, ...]. One run with Gaussian noise certifies by the
+            Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default: `both` if there is a
+            log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
+        claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this
+            delta. For an environment: the ledger's total for the agent, over all channels to the observer of the
+            audited channels (over all channels, if these have several observers), in the run where it is largest.
         delta: certify (epsilon, delta)-DP; pure DP if 0. Default: `mechanism.delta`, or 0 if it has none.
         sensitivity: passed to a mechanism that takes it with each message.
-        log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too. Default: the mechanism's
-            own, if it has one.
+        log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too.
+            Default: the mechanism's own, if it has one.
         held_out: share of the trials that choose the threshold.
-        batch: number of transcripts made at once. Default: at most 10,000 for a function, else so few that a mechanism may change between
-            calls: 1/256 of the trials, but from 100 to 100,000 for a mechanism and from 1,000 to 10,000 for an environment.
+        batch: number of transcripts made at once. Default: at most 10,000 for a function, else so few that a mechanism
+            may change between calls: 1/256 of the trials, but from 100 to 100,000 for a mechanism and from 1,000 to
+            10,000 for an environment.
         name: the name in tables.
         progress: called with the number of trials scored so far.
         policy: who acts in an environment, a policy or `{role: policy}`.
-        change: for an environment, in place of `pair`: what the agent privately observes in the two worlds, wherever the world draws it
-            (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
+        change: for an environment, in place of `pair`: what the agent privately observes in the two worlds, wherever
+            the world draws it (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
         steps: turns of a run of an environment. Default: until it ends.
         agent: the canary in an environment, by its place among the senders; in `one-run` all senders are canaries.
-        unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in all, and the claim is
-            that for the whole run. `event`: it sends x0 or x1 in its first message and x0 afterwards, and the claim is that for one
-            message on each channel.
-        references: whether a `black` attacker may compare with messages that it knows, which give away noise that is used twice. Each
-            transcript then also holds what becomes of x0 in the next call of a mechanism or function, and in another row of the same
-            call of a mechanism; in an environment, as the message of another agent, and of the same agent in a run after a reset. None of
-            these depends on the secret, so that the claim is the same.
-        bits: whether attackers read the lowest bits of floating-point numbers. Default: unless the mechanism, or one that stands on an
-            audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, as `fast` samplers of noise do).
-        composition: the method by which the ledger totals an environment's claim (`Ledger.total`); `pld` is the tightest.
+        unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in
+            all, and the claim is that for the whole run. `event`: it sends x0 or x1 in its first message and x0
+            afterwards, and the claim is that for one message on each channel.
+        references: whether a `black` attacker may compare with messages that it knows, which give away noise that is
+            used twice. Each transcript then also holds what becomes of x0 in the next call of a mechanism or function,
+            and in another row of the same call of a mechanism; in an environment, as the message of another agent, and
+            of the same agent in a run after a reset. None of these depends on the secret, so that the claim is the
+            same.
+        bits: whether attackers read the lowest bits of floating-point numbers. Default: unless the mechanism, or one
+            that stands on an audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, as
+            `fast` samplers of noise do).
+        composition: the method by which the ledger totals an environment's claim (`Ledger.total`); `pld` is the
+            tightest.
 
     Returns:
         An `AuditResult`.
 
     Raises:
-        ValueError: a parameter is out of bounds, `white` has no log-likelihood ratio, or transcripts have a wrong shape or are not finite.
+        ValueError: a parameter is out of bounds, `white` has no log-likelihood ratio, or transcripts have a wrong shape
+            or are not finite.
 
-    With `pair` an environment is audited message by message; only `change` shows what silence and timing tell, and it certifies at user
-    level. Leaks through rewards and visible actions take a function. The caller must know that the two messages are adjacent: messages
-    further apart than the sensitivity that the world states refute nothing. `white` relies on the mechanism's own law and cannot see
-    noise that is used for two messages; `black` with `unit="event"` and `references` can.
+    With `pair` an environment is audited message by message; only `change` shows what silence and timing tell, and it
+    certifies at user level. Leaks through rewards and visible actions take a function. The caller must know that the
+    two messages are adjacent: messages further apart than the sensitivity that the world states refute nothing. `white`
+    relies on the mechanism's own law and cannot see noise that is used for two messages; `black` with `unit="event"`
+    and `references` can.
     """
     runs: CanaryRuns | ChangedRuns | None = None
     if trials is None:
@@ -111,7 +122,8 @@ def audit(
     if change is not None:
         if pair is not None or unit != "user" or method not in (None, "black") or references:
             raise ValueError(
-                f"change must be None with a pair or references, at event level or with method {method!r}, not {change!r}"
+                f"change must be None with a pair or references, at event level or with method {method!r}, not "
+                f"{change!r}"
             )
         runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta, composition)
         method, batch, name = "black", RUNS // 10 if batch is None else batch, name or f"{runs.env.name}: whole runs"
@@ -131,10 +143,23 @@ def audit(
     elif pair is None:
         raise ValueError("pair must be two adjacent worlds (x0, x1), or change be given for an environment, not None")
     found = audit_transcripts(
-        mechanism, pair, trials, confidence, seed, method, claimed=claimed, delta=delta, sensitivity=sensitivity,
-        log_likelihood_ratio=log_likelihood_ratio, held_out=held_out, batch=batch, name=name, progress=progress,
-        references=references, bits=bits,
-    )  # fmt: skip
+        mechanism,
+        pair,
+        trials,
+        confidence,
+        seed,
+        method,
+        claimed=claimed,
+        delta=delta,
+        sensitivity=sensitivity,
+        log_likelihood_ratio=log_likelihood_ratio,
+        held_out=held_out,
+        batch=batch,
+        name=name,
+        progress=progress,
+        references=references,
+        bits=bits,
+    )
     if runs is not None:
         found = replace(found, spent=runs.spent, moved=getattr(runs, "moved", math.nan))
     return found if runs is None or claimed is not None else found.against(runs.claimed)

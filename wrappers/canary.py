@@ -32,13 +32,15 @@ Policies = Mapping[str, Any]
 
 
 class Canary(Fault):
-    """Replaces what some agents send on a channel by messages of the audit, and records what arrives. It acts after all other faults.
+    """Replaces what some agents send on a channel by messages of the audit, and records what arrives. It acts after all
+    other faults.
 
     Args:
         messages: the two messages, [2, ...].
         world: which of the two an agent sends, int[B, n].
         agents: the canaries, by their places among the channel's senders, int[n].
-        unit: `user`: an agent sends that message every time. `event`: only the first time, and the first of the two messages afterwards.
+        unit: `user`: an agent sends that message every time. `event`: only the first time, and the first of the two
+            messages afterwards.
     """
 
     order: ClassVar[int] = 5
@@ -69,7 +71,8 @@ class Canary(Fault):
         return y, sent
 
     def delivered(self) -> tuple[Array, Bools]:
-        """The messages of each agent that arrived, in order and then zeros, [B n, sends, ...]; which are messages, bool[B n, sends]."""
+        """The messages of each agent that arrived, in order and then zeros, [B n, sends, ...]; which are messages,
+        bool[B n, sends]."""
         rows = self.world.size
         if not self._delivered:
             return np.zeros((rows, 0)), np.zeros((rows, 0), np.bool_)
@@ -83,7 +86,8 @@ class Canary(Fault):
 def play(
     env: Population[Any], num_envs: int, channel_configs: Configs, policies: Policies, seed: int, steps: int | None
 ) -> Population[Any]:
-    """A population like `env` with `num_envs` replicas and `channel_configs` installed, after `steps` turns (None: at its end)."""
+    """A population like `env` with `num_envs` replicas and `channel_configs` installed, after `steps` turns (None: at
+    its end)."""
     population = type(env)(env.params, num_envs)
     _run(population, channel_configs, policies, seed, steps)
     return population
@@ -100,12 +104,14 @@ def _run(
 class CanaryRuns:
     """Makes transcripts of runs of a population, and notes what its ledger claims.
 
-    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas in which `agent` sends the message of that world.
-    Called with a world for each sender, int[senders], it plays a single replica in which every sender is a canary. For each channel, a
-    transcript has room for as many messages as arrived in the first runs: a 1 and the numbers of the message, or zeros where none arrived.
+    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas in which `agent` sends the message
+    of that world. Called with a world for each sender, int[senders], it plays a single replica in which every sender is
+    a canary. For each channel, a transcript has room for as many messages as arrived in the first runs: a 1 and the
+    numbers of the message, or zeros where none arrived.
 
     Args:
-        env, pair, policy, steps, agent, unit, references, composition: those of `audit`; ValueError if they cannot be played.
+        env, pair, policy, steps, agent, unit, references, composition: those of `audit`; ValueError if they cannot be
+            played.
         delta: of the claim.
 
     Attributes:
@@ -223,7 +229,8 @@ class CanaryRuns:
         return float(np.concatenate(self.totals).mean()) if self.totals else math.nan
 
     def _claims(self, population: Population[Any], agents: Array) -> Array:
-        """The largest total of any of the agents in each run, [B]; at event level, the cost of one message on each channel."""
+        """The largest total of any of the agents in each run, [B]; at event level, the cost of one message on each
+        channel."""
         ledger = population.ledger
         if ledger is None:
             return np.full(1, math.inf)
@@ -239,7 +246,8 @@ class CanaryRuns:
         return np.asarray(once.total(self.delta, method=self.composition).max(1))
 
     def _columns(self, name: str, canary: Canary, place: int | None = None, when: str = "") -> Array:
-        """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]: that of the canary at `place`, or of all."""
+        """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]: that of the canary at
+        `place`, or of all."""
         messages, arrived = canary.delivered()
         if place is not None:
             messages, arrived = (each[place :: canary.agents.size] for each in (messages, arrived))
@@ -262,8 +270,8 @@ class CanaryRuns:
     def log_likelihood_ratio(self, transcripts: Array, first: Any = 0, second: Any = 1) -> Array:
         """log P(transcript | first world) - log P(transcript | second world), [trials], by the laws of the mechanisms.
 
-        The noise is assumed to be scaled to the distance between the two messages. That is the sensitivity a world states, if the messages
-        are as far apart as it allows.
+        The noise is assumed to be scaled to the distance between the two messages. That is the sensitivity a world
+        states, if the messages are as far apart as it allows.
         """
         total, start = np.zeros(len(transcripts)), 0
         for name, two in self.pair.items():

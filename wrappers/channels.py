@@ -25,7 +25,8 @@ L = TypeVar("L", bound="Layer")
 def described(value: Any) -> Any:
     """`value` as plain JSON values, for the `spec` of an environment; `as_described` makes it again.
 
-    A mechanism, a budget or a fault is its parameters and its `name`, which is `module:Class` if `taciturn.wrappers` does not export it.
+    A mechanism, a budget or a fault is its parameters and its `name`, which is `module:Class` if `taciturn.wrappers`
+    does not export it.
     """
     if isinstance(value, Mechanism | Budget | Fault):
         kind = type(value)
@@ -51,7 +52,8 @@ def as_described(value: Any) -> Any:
 
 
 class Layer:
-    """A base that records the arguments of a wrapper for `env.spec`. It must come before the wrapper class of the interface."""
+    """A base that records the arguments of a wrapper for `env.spec`. It must come before the wrapper class of the
+    interface."""
 
     def __init__(self, env: Any, **arguments: Any) -> None:
         super().__init__(env)  # type: ignore[call-arg]  # the interface's wrapper comes next
@@ -63,7 +65,8 @@ class Layer:
 
     @classmethod
     def around(cls, env: Any, expected: str, **arguments: Any) -> Any:
-        """`env` wrapped in the subclass for its interface; ValueError, which says what was `expected`, if there is none."""
+        """`env` wrapped in the subclass for its interface; ValueError, which says what was `expected`, if there is
+        none."""
         for kind in (gymnasium.vector.VectorEnv, gymnasium.Env, pettingzoo.ParallelEnv, pettingzoo.AECEnv):
             if isinstance(env, kind):
                 return next(one for one in cls.__subclasses__() if issubclass(one, kind))(env, **arguments)
@@ -100,12 +103,14 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
     A reset of the result installs `config`; a reset of `env` does not. Such wrappers can be nested in any order.
 
     Args:
-        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of this suite.
+        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
+            this suite.
         channel: the channel's name.
         config: what to add to what is installed there.
 
     Raises:
-        ValueError: `env` is none of these, the channel is unknown or would get a second mechanism, or the world cannot use `config`.
+        ValueError: `env` is none of these, the channel is unknown or would get a second mechanism, or the world cannot
+            use `config`.
     """
     if not isinstance(env, Population):
         arguments = {"mechanism": config.mechanism, "budget": config.budget, "faults": config.faults}
@@ -125,7 +130,8 @@ def _check(env: Any, channel: str, config: ChannelConfig) -> None:
     population = population_of(env)
     if population is None:
         raise ValueError(
-            f"env must be an environment of this suite, not {env!r}: for others there are PrivatizeObservation, -Reward and -Action"
+            f"env must be an environment of this suite, not {env!r}: for others there are PrivatizeObservation, "
+            "-Reward and -Action"
         )
     if channel not in population.channels:
         raise ValueError(f"channel must be one of {', '.join(population.channels) or '(none)'}, not {channel!r}")
@@ -147,17 +153,19 @@ def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfi
 def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = None) -> Any:
     """The environment with a mechanism on one of its channels, in the same interface; `env` itself is not changed.
 
-    A reset of the result installs the mechanism; a reset of `env` does not. Wrappers can be nested in any order, those of faults (`Faulty`)
-    included. `.ledger` holds what the run since the last reset has spent.
+    A reset of the result installs the mechanism; a reset of `env` does not. Wrappers can be nested in any order, those
+    of faults (`Faulty`) included. `.ledger` holds what the run since the last reset has spent.
 
     Args:
-        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of this suite.
+        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
+            this suite.
         channel: the channel's name.
         mechanism: perturbs each message.
         budget: what each agent may spend on the channel.
 
     Raises:
-        ValueError: `env` is none of these, the channel is unknown or has a mechanism already, or the world cannot use the mechanism.
+        ValueError: `env` is none of these, the channel is unknown or has a mechanism already, or the world cannot use
+            the mechanism.
     """
     return on_channel(env, channel, private_config(mechanism, budget))
 
@@ -186,7 +194,8 @@ class _OnChannel(Layer):
 
     @property
     def ledger(self) -> Any:
-        """The `taciturn.wrappers.Ledger` of the run since the last reset; None before the first reset, or without a mechanism."""
+        """The `taciturn.wrappers.Ledger` of the run since the last reset; None before the first reset, or without a
+        mechanism."""
         population = population_of(self)
         assert population is not None
         return population.ledger

@@ -1,12 +1,13 @@
 """Faults of a channel: agents that are absent, have used up their messages or lie, and messages that are lost or late.
 
-However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`), have sent all that it may
-(`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the ledger charges it; then it may be lost
-(`LossyChannel`) or late (`Stragglers`). Faults of the same class act in the order of their `repr`. Each fault draws from a random stream
-of its own, `fault/<channel>/<class>/<index>`, where the index counts the faults of its class before it, so that two runs with the same
-seed differ only by the fault.
+However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`), have sent all
+that it may (`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the ledger
+charges it; then it may be lost (`LossyChannel`) or late (`Stragglers`). Faults of the same class act in the order of
+their `repr`. Each fault draws from a random stream of its own, `fault/<channel>/<class>/<index>`, where the index
+counts the faults of its class before it, so that two runs with the same seed differ only by the fault.
 
-Time is counted in sends of a replica: occasions on which at least one of its agents would send a message if nothing went wrong.
+Time is counted in sends of a replica: occasions on which at least one of its agents would send a message if nothing
+went wrong.
 """
 
 from collections.abc import Sequence
@@ -27,11 +28,12 @@ Memory = dict[str, Array]
 def Faulty(env: Any, channel: str, fault: Fault) -> Any:
     """The environment with a fault on one of its channels, in the same interface; `env` itself is not changed.
 
-    A reset of the result installs the fault; a reset of `env` does not. A channel can have several faults and a mechanism; the order in
-    which wrappers are nested makes no difference.
+    A reset of the result installs the fault; a reset of `env` does not. A channel can have several faults and a
+    mechanism; the order in which wrappers are nested makes no difference.
 
     Args:
-        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of this suite.
+        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
+            this suite.
         channel: the channel's name.
         fault: what goes wrong.
 
@@ -47,8 +49,9 @@ def Faulty(env: Any, channel: str, fault: Fault) -> Any:
 class Churn(Fault):
     """Agents leave and come back. An absent agent sends nothing and is charged nothing.
 
-    At a reset all agents are present. Before each send, a present agent leaves with probability `leave` and an absent one comes back with
-    probability `join`, so that in the long run a share join / (join + leave) of the agents is present.
+    At a reset all agents are present. Before each send, a present agent leaves with probability `leave` and an absent
+    one comes back with probability `join`, so that in the long run a share join / (join + leave) of the agents is
+    present.
 
     Args:
         leave: in [0, 1].
@@ -77,8 +80,8 @@ class Churn(Fault):
 class MessageLimit(Fault):
     """Lets each agent send only so many messages in a run; it is silent after that, and charged nothing.
 
-    A message that is lost later has been used up, and one that an absent agent did not send has not. On a channel whose agents ask for
-    answers, it limits how often each may ask.
+    A message that is lost later has been used up, and one that an absent agent did not send has not. On a channel whose
+    agents ask for answers, it limits how often each may ask.
 
     Args:
         messages: of each agent, >= 0.
@@ -105,12 +108,14 @@ class Byzantine(Fault):
 
     A lie stays within the bounds of honest messages, and is perturbed and charged like them. By payload:
 
-    - `bounded`, `stream`: numbers in `bounds` = (low, high). `flip`: low + high - x; `constant`: high; `random`: uniform.
+    - `bounded`, `stream`: numbers in `bounds` = (low, high). `flip`: low + high - x; `constant`: high; `random`:
+      uniform.
     - `categorical`: integers low .. high of `bounds`. `flip`: low + high - x; `constant`: high; `random`: uniform.
-    - `one_hot`, `scores`: a number for each option. `flip`: a one-hot vector names the next option (cyclically), and scores x become
-      max + min - x; `constant`: the numbers in ascending order, in favour of the last option; `random`: the numbers in random order.
-    - `vector`: `flip`: -x; `constant`: a vector of the Euclidean norm of x in the direction (1, ..., 1); `random`: one in a uniformly
-      random direction.
+    - `one_hot`, `scores`: a number for each option. `flip`: a one-hot vector names the next option (cyclically), and
+      scores x become max + min - x; `constant`: the numbers in ascending order, in favour of the last option; `random`:
+      the numbers in random order.
+    - `vector`: `flip`: -x; `constant`: a vector of the Euclidean norm of x in the direction (1, ..., 1); `random`: one
+      in a uniformly random direction.
 
     Args:
         fraction: in [0, 1].
@@ -176,8 +181,8 @@ class Byzantine(Fault):
 class LossyChannel(Fault):
     """Loses each message independently. A lost message has been sent, counted and charged all the same.
 
-    Counts are thinned before they are perturbed. This is exact: the sum of independently perturbed messages, some of which are lost, has
-    the same law as the sum of the perturbed messages of the senders whose messages arrive.
+    Counts are thinned before they are perturbed. This is exact: the sum of independently perturbed messages, some of
+    which are lost, has the same law as the sum of the perturbed messages of the senders whose messages arrive.
 
     Args:
         probability: of losing a message, in [0, 1].
@@ -201,13 +206,14 @@ class LossyChannel(Fault):
 class Stragglers(Fault):
     """Delivers messages late, or never. Each is perturbed, counted and charged when it is sent.
 
-    `send` returns to the world, for each agent, the message of that agent that arrives now, unchanged since it was sent, and marks the
-    agent as delivered even if it does not send now. An agent whose message is still on its way is not marked. At most one message of an
-    agent arrives at a send: if two are due, the one sent later is delivered and the other is lost. A reset loses all messages on their way.
+    `send` returns to the world, for each agent, the message of that agent that arrives now, unchanged since it was
+    sent, and marks the agent as delivered even if it does not send now. An agent whose message is still on its way is
+    not marked. At most one message of an agent arrives at a send: if two are due, the one sent later is delivered and
+    the other is lost. A reset loses all messages on their way.
 
     Args:
-        delays: delays[d] is the probability that a message arrives d sends later (0: at once); with the remaining probability it never
-            arrives.
+        delays: delays[d] is the probability that a message arrives d sends later (0: at once); with the remaining
+            probability it never arrives.
     """
 
     delays: Sequence[float]

@@ -1,7 +1,9 @@
-"""Audits of whole runs: two worlds that differ in the private data of one agent, and an attacker that reads everything the observer reads.
+"""Audits of whole runs: two worlds that differ in the private data of one agent, and an attacker that reads everything
+the observer reads.
 
-The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here its data is replaced, and the world decides what follows:
-which messages are sent, when, and by whom. What is certified stands beside the ledger's total for that agent, at user level.
+The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here its data is replaced, and the world
+decides what follows: which messages are sent, when, and by whom. What is certified stands beside the ledger's total for
+that agent, at user level.
 """
 
 import math
@@ -35,7 +37,8 @@ class Noted(NoPrivacy):
         return super().perturb(x, rng, sensitivity)
 
     def share(self, distances: Array) -> Array:
-        """Distances between messages as a share of the sensitivity, at most 1; where none is stated, 1 for messages that differ."""
+        """Distances between messages as a share of the sensitivity, at most 1; where none is stated, 1 for messages
+        that differ."""
         return np.minimum(distances / max(self.stated), 1.0) if self.stated else (distances > 0).astype(np.float64)
 
 
@@ -93,7 +96,8 @@ class Transcript(Fault):
 
 @dataclass
 class ChangedRuns:
-    """Makes transcripts of runs in which the private data of `agent` is `change[0]` in one world and `change[1]` in the other.
+    """Makes transcripts of runs in which the private data of `agent` is `change[0]` in one world and `change[1]` in the
+    other.
 
     Called with a world (0 or 1), a Generator and a count, it plays `count` replicas of that world.
 
@@ -106,7 +110,8 @@ class ChangedRuns:
         agent: whose data differs, by its place among the senders.
         delta: of the claim.
         composition: how the ledger composes messages for the claim.
-        moved: by how much private data move the agent's messages, as a share of what noise is made for: see `AuditResult`.
+        moved: by how much private data move the agent's messages, as a share of what noise is made for: see
+            `AuditResult`.
     """
 
     env: Population[Any]
@@ -185,7 +190,8 @@ class ChangedRuns:
         return population, heard
 
     def _find_directions(self, rng: np.random.Generator) -> None:
-        """For long messages, the line between their means in the two worlds, which an attacker who knows the data can compute."""
+        """For long messages, the line between their means in the two worlds, which an attacker who knows the data can
+        compute."""
         seed = int(rng.integers(2**63))
         noted = {name: Noted() for name, one in self.env.channels.items() if not one.chosen}
         bare = {name: ChannelConfig(law) for name, law in noted.items()}
@@ -203,7 +209,8 @@ class ChangedRuns:
 
     @property
     def claimed(self) -> float:
-        """The largest total of the agent so far, at user level, over all channels on which its role sends; inf if one is bare."""
+        """The largest total of the agent so far, at user level, over all channels on which its role sends; inf if one
+        is bare."""
         return max((float(total.max()) for total in self._totals), default=0.0)
 
     @property

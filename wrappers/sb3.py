@@ -21,16 +21,16 @@ except ImportError as error:
 class RowsVecEnv(VecEnv):
     """A one-role population as a Stable-Baselines3 VecEnv of `num_envs x rows` environments, stepped as arrays.
 
-    All agents share the policy that is trained on it. Where agents act one at a time (gossip), a row is not the trajectory of one agent,
-    because the acting agent changes at every step.
+    All agents share the policy that is trained on it. Where agents act one at a time (gossip), a row is not the
+    trajectory of one agent, because the acting agent changes at every step.
 
     Args:
         population: replicas of a world with one role (or `Controlled`).
         seed: of the first reset.
         render_mode: None, "ansi" or "rgb_array".
 
-    Each row has an info of its own, with the values of its replica and `TimeLimit.truncated`. A replica that ends is reset at once; its
-    rows then also have their `terminal_observation`.
+    Each row has an info of its own, with the values of its replica and `TimeLimit.truncated`. A replica that ends is
+    reset at once; its rows then also have their `terminal_observation`.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class RowsVecEnv(VecEnv):
         return [drawn[row // self.rows] for row in range(self.num_envs)]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The value of an attribute for each of these rows. All rows have their population's; `render_mode` and `action_masks` they have
-        themselves."""
+        """The value of an attribute for each of these rows. All rows have their population's; `render_mode` and
+        `action_masks` they have themselves."""
         rows = self._some(indices)
         if attr_name == "action_masks":
             self._check_masks()
@@ -122,8 +122,8 @@ class RowsVecEnv(VecEnv):
             self._modes[row] = value
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """What a method returns for each of these rows: `action_masks` and `render` are of the row, others of its population, which is
-        called once. Those that would change other rows too are refused unless all rows are meant.
+        """What a method returns for each of these rows: `action_masks` and `render` are of the row, others of its
+        population, which is called once. Those that would change other rows too are refused unless all rows are meant.
 
         Raises:
             ValueError: `reset` or `step` for some of the rows only.

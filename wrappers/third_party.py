@@ -1,30 +1,33 @@
 """Privacy for third-party environments: noise on what agents observe, earn or do, at the boundary of the environment.
 
-The wrappers take Gymnasium environments and vector environments, and PettingZoo Parallel and AEC environments. A message is one whole
-observation, reward or action of one agent. Any two messages within the bounds are adjacent (local privacy), so the noise hides all of it:
+The wrappers take Gymnasium environments and vector environments, and PettingZoo Parallel and AEC environments. A
+message is one whole observation, reward or action of one agent. Any two messages within the bounds are adjacent (local
+privacy), so the noise hides all of it:
 
-- `Laplace` and `Gaussian` on Box spaces and rewards. Messages are first clipped into the bounds, those of the space intersected with
-  `bounds`. The sensitivity is the diameter of the bounds over all numbers of a message together: in L1 (the sum of the widths) for Laplace,
-  in L2 (the root of the sum of their squares) for Gaussian.
+- `Laplace` and `Gaussian` on Box spaces and rewards. Messages are first clipped into the bounds, those of the space
+  intersected with `bounds`. The sensitivity is the diameter of the bounds over all numbers of a message together: in L1
+  (the sum of the widths) for Laplace, in L2 (the root of the sum of their squares) for Gaussian.
 - `KaryRandomizedResponse` on Discrete spaces.
 - `NoPrivacy` on every space: the message leaves unchanged, clipped if `bounds` are given, and its loss is infinite.
 
-Perturbed observations and actions are rounded (integer spaces) and clipped back into their space. This costs no privacy, and biases values
-near the bounds. Perturbed rewards are not clipped and are unbiased estimates of the clipped reward. Neither the spaces nor the environment
-itself are changed. Action masks are not taken into account: a perturbed action may be illegal.
+Perturbed observations and actions are rounded (integer spaces) and clipped back into their space. This costs no
+privacy, and biases values near the bounds. Perturbed rewards are not clipped and are unbiased estimates of the clipped
+reward. Neither the spaces nor the environment itself are changed. Action masks are not taken into account: a perturbed
+action may be illegal.
 
-Everything else that an environment reveals is left unperturbed: `info` (except for the `final_obs` of vector environments), `state()`,
-`render()`, the end of an episode, and raw values that wrappers beneath copy. The raw environment is not hidden either: `unwrapped` and
-`env` lead to it.
+Everything else that an environment reveals is left unperturbed: `info` (except for the `final_obs` of vector
+environments), `state()`, `render()`, the end of an episode, and raw values that wrappers beneath copy. The raw
+environment is not hidden either: `unwrapped` and `env` lead to it.
 
-Noise comes from a generator of its own, a child stream of `reset(seed=)`, so that the wrapped environment draws the same random numbers as
-without the wrapper, and the order in which wrappers are nested makes no difference. The same seed gives the same noise again: seeds are for
-simulation.
+Noise comes from a generator of its own, a child stream of `reset(seed=)`, so that the wrapped environment draws the
+same random numbers as without the wrapper, and the order in which wrappers are nested makes no difference. The same
+seed gives the same noise again: seeds are for simulation.
 
-`.ledger` holds what has left since the wrapper was made, through it and through such wrappers beneath it. Resets do not clear it, because
-what has been released stays released; `reset_ledger` clears it for new agents. Observations are counted at each step and reset (in AEC
-environments when an agent's observation is first asked for after a step), rewards and actions at each step (in AEC environments those of
-the agent whose turn it is). In vector environments, steps that only reset a replica count too.
+`.ledger` holds what has left since the wrapper was made, through it and through such wrappers beneath it. Resets do not
+clear it, because what has been released stays released; `reset_ledger` clears it for new agents. Observations are
+counted at each step and reset (in AEC environments when an agent's observation is first asked for after a step),
+rewards and actions at each step (in AEC environments those of the agent whose turn it is). In vector environments,
+steps that only reset a replica count too.
 """
 
 import math
@@ -62,15 +65,17 @@ def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None,
 
     Args:
         env: a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment.
-        mechanism: Laplace, Gaussian (Box spaces), KaryRandomizedResponse (Discrete spaces) or NoPrivacy; the same for all agents.
-        bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them. They are required where
-            the space is unbounded, unless a sensitivity is given.
-        sensitivity: the largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. None uses the mechanism's own,
-            or else the diameter of the bounds. With a smaller one the claim holds only for messages that are no further apart.
+        mechanism: Laplace, Gaussian (Box spaces), KaryRandomizedResponse (Discrete spaces) or NoPrivacy; the same for
+            all agents.
+        bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them. They
+            are required where the space is unbounded, unless a sensitivity is given.
+        sensitivity: the largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. None uses
+            the mechanism's own, or else the diameter of the bounds. With a smaller one the claim holds only for
+            messages that are no further apart.
 
     Raises:
-        ValueError: `env` is of another kind or has a mechanism there already, the mechanism does not fit the space, or bounds or
-            sensitivity are missing, are not numbers, or do not apply to the mechanism.
+        ValueError: `env` is of another kind or has a mechanism there already, the mechanism does not fit the space, or
+            bounds or sensitivity are missing, are not numbers, or do not apply to the mechanism.
     """
     return _privatize(env, "observation", mechanism, bounds, sensitivity)
 
@@ -78,18 +83,20 @@ def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None,
 def PrivatizeReward(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
     """The environment with noise on what agents earn: see `PrivatizeObservation`.
 
-    `bounds` (or a sensitivity) are required for Laplace and Gaussian, because no space bounds rewards. In AEC environments a message is the
-    reward that `last()` reports, the sum since the agent's last turn: `bounds` apply to that sum, and `rewards` holds the message of the
-    agent whose turn it is and zeros for all others. To perturb the reward of each step, wrap the Parallel form.
+    `bounds` (or a sensitivity) are required for Laplace and Gaussian, because no space bounds rewards. In AEC
+    environments a message is the reward that `last()` reports, the sum since the agent's last turn: `bounds` apply to
+    that sum, and `rewards` holds the message of the agent whose turn it is and zeros for all others. To perturb the
+    reward of each step, wrap the Parallel form.
     """
     return _privatize(env, "reward", mechanism, bounds, sensitivity)
 
 
 def PrivatizeAction(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
-    """The environment with noise on actions, before the environment and other agents receive them: see `PrivatizeObservation`.
+    """The environment with noise on actions, before the environment and other agents receive them: see
+    `PrivatizeObservation`.
 
-    An action raises ValueError, before anything is drawn or sent, if it has a wrong shape or type, is infinite or NaN after clipping, or is
-    outside a Discrete space.
+    An action raises ValueError, before anything is drawn or sent, if it has a wrong shape or type, is infinite or NaN
+    after clipping, or is outside a Discrete space.
     """
     return _privatize(env, "action", mechanism, bounds, sensitivity)
 
@@ -130,7 +137,8 @@ class Release:
         return clipped
 
     def perturb(self, x: Any, rng: np.random.Generator) -> Any:
-        """The messages that leave, given the output of `check`; rounded if the space is one of integers, and clipped into the space."""
+        """The messages that leave, given the output of `check`; rounded if the space is one of integers, and clipped
+        into the space."""
         if isinstance(self.space, Discrete) and isinstance(self.mechanism, KaryRandomizedResponse):
             return np.asarray(self.mechanism.perturb(x, rng) + self.space.start, self.space.dtype)
         if self.bounds is None:
@@ -192,7 +200,8 @@ def release_for(
         share = low.size * mechanism.multiplier / 2**24
         if share > 0.5:
             raise ValueError(
-                f"mechanism must have a noise multiplier <= 2^23 / {low.size} for the exact sampler, not be {mechanism!r}"
+                f"mechanism must have a noise multiplier <= 2^23 / {low.size} for the exact sampler, not be "
+                f"{mechanism!r}"
             )
         own /= 1 - share
     return Release(name, replace(mechanism, sensitivity=own), space, (low, high))
@@ -320,7 +329,8 @@ class _Messages(Layer):
 
     @property
     def ledger(self) -> Ledger:
-        """A snapshot of what has left since the wrapper was made, through it and such wrappers beneath it; the observer is the public."""
+        """A snapshot of what has left since the wrapper was made, through it and such wrappers beneath it; the observer
+        is the public."""
         beneath = {layer.subject: layer for layer in layers(self, _Messages)}
         channels = []
         for subject, layer in beneath.items():

@@ -27,6 +27,6 @@ from taciturn.validation import Array, choice, integer, number, vector
 __all__ = [
     "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout",
     "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Replicas", "Role", "Rollout",
-    "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView", "World", "as_policies", "begin", "choice", "fill",
-    "integer", "join", "number", "picture", "private", "select", "shaped", "uniform", "updated", "vector",
+    "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView", "World", "as_policies", "begin", "choice",
+    "fill", "integer", "join", "number", "picture", "private", "select", "shaped", "uniform", "updated", "vector",
 ]  # fmt: skip

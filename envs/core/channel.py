@@ -1,4 +1,5 @@
-"""Channels: the named ways by which private data leaves an agent. A channel counts messages; the ledger turns counts into privacy."""
+"""Channels: the named ways by which private data leaves an agent. A channel counts messages; the ledger turns counts
+into privacy."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +29,8 @@ class Fault(metaclass=NamesUnknown):
         return {}
 
     def admit(self, who: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator) -> Array:
-        """Which of the agents `who` that want to send do send, bool[B, N]; `sending` bool[B] marks the replicas in which anyone does."""
+        """Which of the agents `who` that want to send do send, bool[B, N]; `sending` bool[B] marks the replicas in
+        which anyone does."""
         return who
 
     def corrupt(self, x: Array, payload: Payload, memory: dict[str, Array], rng: np.random.Generator) -> Array:
@@ -42,7 +44,8 @@ class Fault(metaclass=NamesUnknown):
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """What arrives of the messages `y` [B, N, ...] that the agents `sent` bool[B, N] sent, and from which of them, bool[B, N]."""
+        """What arrives of the messages `y` [B, N, ...] that the agents `sent` bool[B, N] sent, and from which of them,
+        bool[B, N]."""
         return y, sent
 
     def thin(self, histogram: Array, rng: np.random.Generator) -> Array:
@@ -104,16 +107,17 @@ class Channel:
         unit: what differs between two adjacent worlds: one `event`, or the whole local history of one `user`.
         sender: the senders' name: a role, or agents that the world plays itself; empty for the first role.
         num_senders: their number; 0: that of the role `sender`, which the population fills in.
-        chosen: the kind of mechanism with which the senders perturb their own messages, each at a level that it chooses. No other
-            mechanism can be installed on such a channel.
-        disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the mean of its own
-            epoch, and affects later ones only through what was sent.) The ledger then uses parallel composition at event level.
-        silence_tells: whether it depends on an agent's private data whether, when or to whom it sends a message, or what the message is
-            about. No mechanism hides that, so the ledger's totals are then infinite. A world that knows better may set the attribute as
-            a run begins.
+        chosen: the kind of mechanism with which the senders perturb their own messages, each at a level that it
+            chooses. No other mechanism can be installed on such a channel.
+        disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the
+            mean of its own epoch, and affects later ones only through what was sent.) The ledger then uses parallel
+            composition at event level.
+        silence_tells: whether it depends on an agent's private data whether, when or to whom it sends a message, or
+            what the message is about. No mechanism hides that, so the ledger's totals are then infinite. A world that
+            knows better may set the attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
-        agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them declares a public
-            schedule (`Population.played_by`).
+        agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them
+            declares a public schedule (`Population.played_by`).
 
     Raises:
         ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
@@ -127,9 +131,20 @@ class Channel:
     """
 
     def __init__(
-        self, name: str, payload: Payload, *, observer: Observer, unit: Unit, sender: str = "", num_senders: int = 0,
-        chosen: str = "", disjoint: bool = False, silence_tells: bool = False, agents_decide: bool = False, additive: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        payload: Payload,
+        *,
+        observer: Observer,
+        unit: Unit,
+        sender: str = "",
+        num_senders: int = 0,
+        chosen: str = "",
+        disjoint: bool = False,
+        silence_tells: bool = False,
+        agents_decide: bool = False,
+        additive: bool = False,
+    ) -> None:
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
@@ -155,12 +170,13 @@ class Channel:
 
     def __repr__(self) -> str:
         return (
-            f"<Channel {self.name!r}: {self.payload} messages of {self.num_senders} x {self.sender} to the {self.observer}, "
-            f"unit {self.unit}, {self.config}>"
+            f"<Channel {self.name!r}: {self.payload} messages of {self.num_senders} x {self.sender} to the "
+            f"{self.observer}, unit {self.unit}, {self.config}>"
         )
 
     def check(self, config: ChannelConfig) -> None:
-        """Raise ValueError if the claim of the mechanism does not hold for the messages of this channel, or the budget cannot count it."""
+        """Raise ValueError if the claim of the mechanism does not hold for the messages of this channel, or the budget
+        cannot count it."""
         mechanism, budget = config.mechanism, config.budget
         if mechanism is None:
             return
@@ -170,8 +186,8 @@ class Channel:
             )
         if budget is not None and mechanism.changes_tell and budget.messages(mechanism.loss()) >= 2:
             raise ValueError(
-                f"budget on channel {self.name!r} must be smaller than two answers of {mechanism!r}, not {budget!r}: a second answer "
-                "reveals that the value changed, which no budget bounds"
+                f"budget on channel {self.name!r} must be smaller than two answers of {mechanism!r}, not {budget!r}: a "
+                "second answer reveals that the value changed, which no budget bounds"
             )
         fits = self.payload in mechanism.payloads
         if not fits or (mechanism.per_stream and self.unit == "user"):
@@ -190,7 +206,8 @@ class Channel:
         self._fault_memory = []
 
     def draw_from(self, streams: Streams) -> None:
-        """Draw noise from the stream `channel/<name>` and faults from `fault/<name>/<class>/<index among its class>`."""
+        """Draw noise from the stream `channel/<name>` and faults from `fault/<name>/<class>/<index among its
+        class>`."""
         self.rng = streams[f"channel/{self.name}"]
         classes = [type(fault).__name__ for fault in self._faults]
         self._fault_rngs = [
@@ -216,31 +233,41 @@ class Channel:
                     memory[key][where] = fresh[key][where]
 
     def send(
-        self, x: Array, senders: Array | None = None, sensitivity: float | Array | None = None, *, norm: int = 1,
+        self,
+        x: Array,
+        senders: Array | None = None,
+        sensitivity: float | Array | None = None,
+        *,
+        norm: int = 1,
         events: int | None = None,
-    ) -> tuple[Array, Array]:  # fmt: skip
+    ) -> tuple[Array, Array]:
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
-        Faults first silence agents (`Fault.admit`) and falsify messages (`corrupt`). What is sent is then counted, charged and perturbed.
-        Faults finally decide what arrives, and when (`deliver`).
+        Faults first silence agents (`Fault.admit`) and falsify messages (`corrupt`). What is sent is then counted,
+        charged and perturbed. Faults finally decide what arrives, and when (`deliver`).
 
         Args:
             x: what the agents would send.
             senders: the agents that send.
-            sensitivity: how far one unit can move a message, as the world states it. Where messages differ it is an array that broadcasts
-                against x; its entries may also differ within a message if a unit moves only one of the parts.
+            sensitivity: how far one unit can move a message, as the world states it. Where messages differ it is an
+                array that broadcasts against x; its entries may also differ within a message if a unit moves only one
+                of the parts.
             norm: in which the sensitivity is measured, 1 (sum of absolute changes) or 2 (Euclidean).
             events: number of events that a message is about, for the ledger's totals at user level.
 
         Returns:
-            (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived, bool[B, N].
+            (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived,
+            bool[B, N].
         """
         return self._through_faults(x, senders, lambda x, who, liars: self._say(x, who, sensitivity, norm, events))
 
     def answer(
-        self, x: Array, asked: Array, reply: Callable[[Array, Array, Array | None], tuple[Array, Array, Array]],
+        self,
+        x: Array,
+        asked: Array,
+        reply: Callable[[Array, Array, Array | None], tuple[Array, Array, Array]],
         about: Array | None = None,
-    ) -> tuple[Array, Array]:  # fmt: skip
+    ) -> tuple[Array, Array]:
         """Answer agents from one another's data, which a trusted third party merges.
 
         Faults strike the answers: an absent agent does not ask, and an answer may be false, lost or late.
@@ -248,10 +275,10 @@ class Channel:
         Args:
             x: the answer that each agent would get without noise, [B, N, ...].
             asked: the agents that ask, bool[B, N].
-            reply: from x, the agents that ask, and those of all agents that lie, bool[B, N] (None: nobody), (the answers, [B, N, ...]; the
-                messages that every agent sent for them, int64[B, N]; how many of its messages are charged, int64[B, N], which is less
-                where noise that was charged earlier is used again). A lie must not share noise with an honest answer, from which
-                subtracting it would take the noise away.
+            reply: from x, the agents that ask, and those of all agents that lie, bool[B, N] (None: nobody), (the
+                answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N]; how many of its messages
+                are charged, int64[B, N], which is less where noise that was charged earlier is used again). A lie must
+                not share noise with an honest answer, from which subtracting it would take the noise away.
             about: what each answer is about, [B, N, ...], which observers see too.
 
         Returns:
@@ -293,7 +320,8 @@ class Channel:
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
 
     def send_levels(self, x: Array, levels: Array, senders: Array | None = None) -> tuple[Array, Array]:
-        """`send` on a channel whose senders choose their level: `levels` float64[B, N] holds the epsilon of each message."""
+        """`send` on a channel whose senders choose their level: `levels` float64[B, N] holds the epsilon of each
+        message."""
         self._levels = levels
         return self.send(x, senders)
 
@@ -335,7 +363,8 @@ class Channel:
     def _go_on(
         self, x: Array, senders: Array | None, loss: Any, sensitivity: float | Array | None, events: int | None
     ) -> tuple[Array, Array]:
-        """`_say` by a mechanism with memory: a repeated answer, or the next one of a stream that was charged as a whole, costs nothing.
+        """`_say` by a mechanism with memory: a repeated answer, or the next one of a stream that was charged as a
+        whole, costs nothing.
 
         Under a budget a memoised answer stays as it is when the value changes, since a new one would reveal that.
         """
@@ -375,7 +404,8 @@ class Channel:
         if needing:
             if messages is None:
                 raise ValueError(
-                    f"{type(needing[-1]).__name__} on channel {self.name!r} needs single messages, which this world cannot give"
+                    f"{type(needing[-1]).__name__} on channel {self.name!r} needs single messages, which this world "
+                    "cannot give"
                 )
             y, delivered = self.send(messages())
             return y.sum(1), delivered.sum(1)
@@ -396,7 +426,8 @@ class Channel:
 
     @property
     def sums_have_a_law(self) -> bool:
-        """Whether the sum of many messages has a closed law: no fault, no budget, no mechanism that remembers its answers."""
+        """Whether the sum of many messages has a closed law: no fault, no budget, no mechanism that remembers its
+        answers."""
         mechanism = self.config.mechanism
         return not self._faults and self.config.budget is None and (mechanism is None or not mechanism.stateful)
 
@@ -406,7 +437,8 @@ class Channel:
         Args:
             everyone: messages of every agent, int64[B].
             each: messages by agent, int64[B, N].
-            charged: how many of `each` are charged, int64[B, N], if the others repeat or go on with what was charged before.
+            charged: how many of `each` are charged, int64[B, N], if the others repeat or go on with what was charged
+                before.
         """
         if self.config.mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), everyone, each if charged is None else charged)
@@ -417,7 +449,8 @@ class Channel:
             self.each = each.copy() if self.each is None else self.each + each
 
     def expose(self, each: Array) -> None:
-        """Count messages that agents sent past the mechanism, int64[B, N]; if there is one, each is charged as infinite."""
+        """Count messages that agents sent past the mechanism, int64[B, N]; if there is one, each is charged as
+        infinite."""
         if each.any():
             if self.config.mechanism is not None:
                 self.ledger.charge(self.name, NoPrivacy().loss(), each=each)

@@ -1,7 +1,8 @@
-"""Worlds that are written for one replica: plain functions of numbers, compiled by Numba, which the core loops over replicas.
+"""Worlds that are written for one replica: plain functions of numbers, compiled by Numba, which the core loops over
+replicas.
 
-The same functions run uncompiled, with the same bits: for short runs, which are over before a compiler has started, without Numba, and with
-`TACITURN_COMPILE=0`, for debugging.
+The same functions run uncompiled, with the same bits: for short runs, which are over before a compiler has started,
+without Numba, and with `TACITURN_COMPILE=0`, for debugging.
 """
 
 import dis
@@ -68,9 +69,21 @@ def keep(rows: Any, i: int, state: Any) -> None:
 
 
 def run(
-    what: int, live: Any, rows: Any, arrays: Any, actions: Any, params: Any, rngs: Any, reward: Any, over: Any, who: Any,
-    bounds: Any, seen: Any, none: Any, told: Any,
-) -> None:  # fmt: skip
+    what: int,
+    live: Any,
+    rows: Any,
+    arrays: Any,
+    actions: Any,
+    params: Any,
+    rngs: Any,
+    reward: Any,
+    over: Any,
+    who: Any,
+    bounds: Any,
+    seen: Any,
+    none: Any,
+    told: Any,
+) -> None:
     """Do what the bits of `what` say: begin or play in the replicas that are `live`, then look and tell in all.
 
     The agents that look are those that `who` [B, r] numbers; all, if it is empty.
@@ -123,7 +136,8 @@ def rebound(function: Any, scope: dict[str, Any]) -> Any:
 
 
 def uses(function: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What a function refers to by name: a loop first of all to what is `known`, other functions only to its `private`."""
+    """What a function refers to by name: a loop first of all to what is `known`, other functions only to its
+    `private`."""
     scope, names = function.__globals__, function.__code__.co_names
     if function not in LOOPS:
         known = {"private": known["private"]} if "private" in known and scope.get("private") is private else {}
@@ -154,7 +168,8 @@ def loops(function: Any) -> bool:
 
 
 def bare(inline: str = "never", counting: bool = False) -> Any:
-    """Compiles functions that Python never calls: without what converts their arguments, which takes as long to compile as they do."""
+    """Compiles functions that Python never calls: without what converts their arguments, which takes as long to compile
+    as they do."""
     numba: Any = import_module("numba")
 
     forced = inline == "never"
@@ -192,14 +207,15 @@ MADE: dict[tuple[str, str], Any] = {}  # what was compiled, by the texts of the 
 def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], loop: str) -> Any:
     """A function that others call, compiled with all that it calls.
 
-    Each loop has functions of its own: Numba would pass the state of one world to what was compiled for the shorter state of another.
+    Each loop has functions of its own: Numba would pass the state of one world to what was compiled for the shorter
+    state of another.
     """
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
     text = loop, described(function, known, {})
     if text not in MADE:
-        # All becomes part of its callers, what has a loop only as machine code: to pass all arrays and parameters of a world takes longer
-        # than what most functions do.
+        # All becomes part of its callers, what has a loop only as machine code: to pass all arrays and parameters of a
+        # world takes longer than what most functions do.
         compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING))
         MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
     return MADE[text]
@@ -319,7 +335,8 @@ def may_compile() -> bool:
 
 
 def entry_point(loop: Any, functions: tuple[tuple[str, Any], ...], arguments: tuple[Any, ...]) -> Any:
-    """A compiled loop for arguments of these types only: to find out the types at each call takes several times as long as a turn."""
+    """A compiled loop for arguments of these types only: to find out the types at each call takes several times as long
+    as a turn."""
     dispatcher = compiled(loop, functions)
     kinds = tuple(map(dispatcher.typeof_pyval, arguments))
     try:

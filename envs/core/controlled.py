@@ -1,4 +1,5 @@
-"""A world seen by some of its agents, while policies play the others: by one role (`Controlled`), or by one agent (`Seat`)."""
+"""A world seen by some of its agents, while policies play the others: by one role (`Controlled`), or by one agent
+(`Seat`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
@@ -90,8 +91,11 @@ class Played(Population[Any]):
         """Take over the state of the inner population."""
         inner = self.inner
         self._state, self.terminated, self.truncated, self.ledger = (
-            inner._begun(), inner.terminated, inner.truncated, inner.ledger,
-        )  # fmt: skip
+            inner._begun(),
+            inner.terminated,
+            inner.truncated,
+            inner.ledger,
+        )
 
     @property
     def state(self) -> Any:
@@ -206,7 +210,8 @@ class Controlled(Played):
         return action
 
     def _follow(self, step_by: Callable[[Any], Step] | None = None) -> tuple[Any, list[Step]]:
-        """Play the other roles until it is this role's turn again; return this role's summed reward, and their steps."""
+        """Play the other roles until it is this role's turn again; return this role's summed reward, and their
+        steps."""
         inner, reward, steps = self.inner, 0.0, []
         while self.role not in inner.turn and not inner.done.all():
             step = self._rollout.play(step_by=step_by)
@@ -224,7 +229,8 @@ def _together(steps: Sequence[Step], info: Info | None = None) -> Info:
 class _Guided:
     """The policy of a role in which one agent's actions are given from outside.
 
-    The policy is asked for all agents, so that it draws what it would draw without the seat; it is told what was done in fact.
+    The policy is asked for all agents, so that it draws what it would draw without the seat; it is told what was done
+    in fact.
     """
 
     def __init__(self, policy: Acts, seat: "Seat") -> None:
@@ -249,9 +255,10 @@ class _Guided:
 class Seat(Played):
     """A world seen by one of its agents, while policies play all others, those of its own role included.
 
-    Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent and what follows.
-    Replicas in which its turn has come wait for the others, and the policies must then not remember what they did (`Acts.update` tells them
-    of waiting replicas as of ended ones). Runs that end before the agent ever acts are drawn again.
+    Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
+    and what follows. Replicas in which its turn has come wait for the others, and the policies must then not remember
+    what they did (`Acts.update` tells them of waiting replicas as of ended ones). Runs that end before the agent ever
+    acts are drawn again.
 
     Args:
         population: a world whose agents do not act in phases.
@@ -303,7 +310,8 @@ class Seat(Played):
             _, begun = inner.reset(where=again)
             _, info = self._follow(overlaid(again, begun, info))
         raise ValueError(
-            f"horizon must be long enough for {self.role}_{self.agent} to act, not {self.horizon:g}: it did not in {TRIES} runs"
+            f"horizon must be long enough for {self.role}_{self.agent} to act, not {self.horizon:g}: it did not in "
+            f"{TRIES} runs"
         )
 
     def step(self, actions: Any) -> Step:
@@ -323,7 +331,8 @@ class Seat(Played):
         return (reward * own).sum(1, keepdims=True), step.info
 
     def _follow(self, info: Info) -> tuple[Array, Info]:
-        """Play on until it is the agent's turn in all live replicas; return its reward, and `info` with what is told meanwhile."""
+        """Play on until it is the agent's turn in all live replicas; return its reward, and `info` with what is told
+        meanwhile."""
         inner, reward = self.inner, np.zeros((self.num_envs, 1))
         while not (waiting := self.own().any(1) | inner.done).all():
             frozen = waiting & ~inner.done

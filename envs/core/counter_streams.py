@@ -1,8 +1,10 @@
-"""Random numbers of one replica, counted from (seed, purpose, source, replica): the same in every interface, shard and thread.
+"""Random numbers of one replica, counted from (seed, purpose, source, replica): the same in every interface, shard and
+thread.
 
-The generator is Philox4x64-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), whose n-th block of four
-words is a function of n and a key; NumPy's `Philox` gives the same words. The functions here are compiled as part of a world, and run
-uncompiled too: all but `wide` and `plus`, which `taciturn.envs.core.compiled` replaces by machine instructions.
+The generator is Philox4x64-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), whose
+n-th block of four words is a function of n and a key; NumPy's `Philox` gives the same words. The functions here are
+compiled as part of a world, and run uncompiled too: all but `wide` and `plus`, which `taciturn.envs.core.compiled`
+replaces by machine instructions.
 """
 
 import math
@@ -88,7 +90,8 @@ def pareto(shape: float, scale: float, rng: Array, source: int) -> float:
 
 
 def invert_binomial(uniform: float, trials: int, probability: float, none: float) -> int:
-    """Where the distribution function of Binomial(trials, probability) exceeds `uniform`, searched from 0 (Devroye 1986, section X.4.3).
+    """Where the distribution function of Binomial(trials, probability) exceeds `uniform`, searched from 0 (Devroye
+    1986, section X.4.3).
 
     Args:
         none: (1 - probability)^trials, the mass at 0.
@@ -102,7 +105,8 @@ def invert_binomial(uniform: float, trials: int, probability: float, none: float
 
 
 def binomial(trials: int, probability: float, rng: Array, source: int) -> int:
-    """A binomial variate: by inversion if its mean, or that of failures, is small, otherwise by transformed rejection."""
+    """A binomial variate: by inversion if its mean, or that of failures, is small, otherwise by transformed
+    rejection."""
     rare = min(probability, 1.0 - probability)
     if rare == 0.0:
         return trials if probability > 0.5 else 0
@@ -116,8 +120,9 @@ def binomial(trials: int, probability: float, rng: Array, source: int) -> int:
 def reject_binomial(trials: int, probability: float, rng: Array, source: int) -> int:
     """A binomial variate with a mean of at least 10 and a probability of at most 1/2, by transformed rejection.
 
-    Algorithm BTRS of Hormann 1993, "The generation of binomial random variates": a uniform number, transformed by `(2 a / s + b) u + c`, is
-    proposed, and accepted with the ratio of the binomial mass to the density of the proposal; nine times in ten without computing it.
+    Algorithm BTRS of Hormann 1993, "The generation of binomial random variates": a uniform number, transformed by `(2 a
+    / s + b) u + c`, is proposed, and accepted with the ratio of the binomial mass to the density of the proposal; nine
+    times in ten without computing it.
     """
     spread = math.sqrt(trials * probability * (1.0 - probability))
     b = 1.15 + 2.53 * spread

@@ -36,7 +36,8 @@ def two_panels(axes: Any, title: str) -> tuple[Any, Any]:
 def draw_history(
     axes: Any, places: Any, times: Floats, shares: Floats, qualities: Floats, horizon: float, unit: str
 ) -> None:
-    """Draw popularity `shares` [n, K] at `times` [n] as bands on `places`, and under the `axes` around it what the colours mean.
+    """Draw popularity `shares` [n, K] at `times` [n] as bands on `places`, and under the `axes` around it what the
+    colours mean.
 
     Of more options than the palette has colours, those that are the most popular now are named.
     """

@@ -27,12 +27,15 @@ class Graph:
         """Make a graph from the name of a shape, a networkx graph, a square symmetric 0/1 array, or a list of edges.
 
         Args:
-            value: any of these, or a Graph. Shapes are "complete", "ring", "star", "star_triangle"; loops and repeated edges are dropped.
-            num_nodes: the required number of nodes; shapes need it, and a list of edges takes it (default: the highest node + 1).
+            value: any of these, or a Graph. Shapes are "complete", "ring", "star", "star_triangle"; loops and repeated
+                edges are dropped.
+            num_nodes: the required number of nodes; shapes need it, and a list of edges takes it (default: the highest
+                node + 1).
             name: name of the parameter in errors.
 
         Raises:
-            ValueError: `value` is none of these, has another number of nodes, or has an edge to a node that does not exist.
+            ValueError: `value` is none of these, has another number of nodes, or has an edge to a node that does not
+                exist.
         """
         if isinstance(value, str):
             choice(name, value, SHAPES)
@@ -54,7 +57,10 @@ class Graph:
 
     @classmethod
     def _of_array(cls, value: Any, num_nodes: int | None, name: str) -> "Graph":
-        wanted = f"{name} must be {', '.join(map(repr, SHAPES))}, a networkx graph, a square symmetric 0/1 array or a list of edges"
+        wanted = (
+            f"{name} must be {', '.join(map(repr, SHAPES))}, a networkx graph, a square symmetric 0/1 array or a list "
+            "of edges"
+        )
         try:
             array = np.asarray(value)
         except ValueError as error:
@@ -131,7 +137,8 @@ class Graph:
         return np.swapaxes(found.reshape(by_node.shape), 0, 1).astype(x.dtype)
 
     def closed_neighbourhoods(self, nodes: Ints) -> Any:
-        """The nodes int64[n] with their neighbours, a SciPy CSR array of ones, [n, N], whose columns are in increasing order."""
+        """The nodes int64[n] with their neighbours, a SciPy CSR array of ones, [n, N], whose columns are in increasing
+        order."""
         from scipy.sparse import csr_array, eye_array
 
         if self.edges is None:
@@ -171,7 +178,8 @@ class Graph:
         if not self.connected():
             apart = int(np.argmax(self.components != 0))
             raise ValueError(
-                f"{name} must be connected, but it has {self.components.max() + 1} components: no path joins nodes 0 and {apart}"
+                f"{name} must be connected, but it has {self.components.max() + 1} components: no path joins nodes 0 "
+                f"and {apart}"
             )
 
     def distances(self) -> Ints:
@@ -216,8 +224,8 @@ def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) ->
     """Draw a connected graph of a family.
 
     Args:
-        kind: a shape of `Graph.of`, or "erdos_renyi" (`probability`, default 2 ln N / N), "watts_strogatz" (`degree` 4, `rewiring` 0.1),
-            "barabasi_albert" (`attachments` 2).
+        kind: a shape of `Graph.of`, or "erdos_renyi" (`probability`, default 2 ln N / N), "watts_strogatz" (`degree` 4,
+            `rewiring` 0.1), "barabasi_albert" (`attachments` 2).
         num_nodes: N.
         seed: determines the graph of a random family.
         **parameters: parameters of the family.

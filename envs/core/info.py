@@ -12,7 +12,8 @@ Told = Info | Callable[[], Info]  # the second where it takes time to compute, a
 
 
 def masked(info: Info, mask: Array) -> Info:
-    """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key` convention)."""
+    """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key`
+    convention)."""
     return {key: value & mask if key.startswith("_") else value for key, value in info.items()}
 
 

@@ -40,8 +40,8 @@ class Acts(Protocol):
 class Step:
     """What `Population.step` returns; with several roles, observation and reward are dicts by role.
 
-    It unpacks as (observation, reward, terminated, truncated, info), and is indexed so. The info is a plain dict, computed when it is
-    first asked for: most loops over arrays never ask.
+    It unpacks as (observation, reward, terminated, truncated, info), and is indexed so. The info is a plain dict,
+    computed when it is first asked for: most loops over arrays never ask.
     """
 
     __slots__ = ("_told", "observation", "reward", "terminated", "truncated")
@@ -69,8 +69,8 @@ class Step:
 class _Telling:
     """Makes the info of one step of a population.
 
-    What was spent by the end of the step takes long to add up, and is another number later. As the population plays on, it adds it up for
-    a step that somebody still holds (`Population._settle`), which few do.
+    What was spent by the end of the step takes long to add up, and is another number later. As the population plays on,
+    it adds it up for a step that somebody still holds (`Population._settle`), which few do.
     """
 
     __slots__ = ("__weakref__", "info", "live", "population", "spent")
@@ -90,10 +90,12 @@ def _nobody() -> None:
 
 
 class Population(ABC, Generic[S]):
-    """Base of the worlds. A world writes the hooks; `reset`, `step`, `advance` and the accounting are written here, once.
+    """Base of the worlds. A world writes the hooks; `reset`, `step`, `advance` and the accounting are written here,
+    once.
 
     Args:
-        params: the world's validated parameters; their `horizon` is the length of a run in the unit of the world's clock.
+        params: the world's validated parameters; their `horizon` is the length of a run in the unit of the world's
+            clock.
         num_envs: how many replicas, B.
 
     Attributes:
@@ -102,20 +104,22 @@ class Population(ABC, Generic[S]):
         channels: `{name: Channel}`, where private data leaves the agents.
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
-        purpose: of the runs; runs of another purpose share no random number with these, whatever their seeds (`Streams`).
+        purpose: of the runs; runs of another purpose share no random number with these, whatever their seeds
+            (`Streams`).
         done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
-        ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is private.
+        ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is
+            private.
 
     Class attributes, which a world sets:
         name: of the world.
         clock_unit: what the clock counts; "step" if every step adds one.
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
         hidden: the attributes of the parameters that agents must not know.
-        hidden_state: the fields of the state that they must not know, beside those that are called like a hidden parameter.
-        jumps: the fast forms that the world can play, `{role: type}`; see `jump`.
-        jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism, budget or fault
-            may be installed on them.
+        hidden_state: the fields of the state that they must not know, beside those that are called like a hidden
+        parameter. jumps: the fast forms that the world can play, `{role: type}`; see `jump`.
+        jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
+            budget or fault may be installed on them.
         turns: the roles in the order of their turns; None if all act at once.
         passes: which functions of `public` agents say and hear something through, `{name: Passing}`.
     """
@@ -184,15 +188,18 @@ class Population(ABC, Generic[S]):
         Returns:
             (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
             [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
-            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out. Few loops over arrays read infos,
-            so one that takes time to compute is given as a function that makes it, of what does not change later, such as states.
+            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out. Few loops over
+            arrays read infos,
+            so one that takes time to compute is given as a function that makes it, of what does not change later, such
+            as states.
         """
 
     def empty_info(self) -> Info:
         """Every key that `transition` may give in info, with what one replica is told where the key has no meaning.
 
-        That is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent; all values of the key have
-        its type. It stands before the first step, where `_key` is False, and in a turn that does not give the key.
+        That is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent; all
+        values of the key have its type. It stands before the first step, where `_key` is False, and in a turn that does
+        not give the key.
         """
         return {}
 
@@ -212,9 +219,11 @@ class Population(ABC, Generic[S]):
         return None
 
     def private(self, drawn: Array, agents: Array | None = None) -> Array:
-        """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was drawn.
+        """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was
+        drawn.
 
-        A world passes all such data through this hook, so that an audit can play two worlds that differ in the data of one agent.
+        A world passes all such data through this hook, so that an audit can play two worlds that differ in the data of
+        one agent.
         """
         return drawn
 
@@ -226,30 +235,34 @@ class Population(ABC, Generic[S]):
                 channel.silence_tells = not public
 
     def can_jump(self, until: float) -> bool:
-        """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the end)."""
+        """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the
+        end)."""
         return True
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         """Play all events of every live replica up to time `until` (inf: to the end) at once, by the law of their sum.
 
-        It is called only if the policies of the roles in `jumps` have fast forms of the types named there, `can_jump` agrees, and nothing
-        on the channels breaks the law. `forms` holds the fast form of each role's policy, None for a policy that must be asked by `act`.
-        A jump counts and charges what steps would have counted and charged.
+        It is called only if the policies of the roles in `jumps` have fast forms of the types named there, `can_jump`
+        agrees, and nothing on the channels breaks the law. `forms` holds the fast form of each role's policy, None for
+        a policy that must be asked by `act`. A jump counts and charges what steps would have counted and charged.
         """
         raise NotImplementedError
 
     def default_action(self, role: str) -> Array:
-        """What a role does before it is first asked, [B, rows, ...]: it opens the first cycle of the Parallel view of a phased world."""
+        """What a role does before it is first asked, [B, rows, ...]: it opens the first cycle of the Parallel view of a
+        phased world."""
         raise ValueError(f"{self.name} has no default action for role {role!r}")
 
     def clock(self) -> Array:
-        """The time that has passed, float64[B], in the unit `clock_unit`; unless a world says otherwise, its state's `time`."""
+        """The time that has passed, float64[B], in the unit `clock_unit`; unless a world says otherwise, its state's
+        `time`."""
         state: Any = self.state
         return np.asarray(state.time, np.float64)
 
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
-        """What one step adds to a clock that does not count steps, about, and ", if ..." in words, where that depends on the actions."""
+        """What one step adds to a clock that does not count steps, about, and ", if ..." in words, where that depends
+        on the actions."""
         raise NotImplementedError
 
     def measures(self) -> dict[str, Callable[[], Array]]:
@@ -257,7 +270,8 @@ class Population(ABC, Generic[S]):
         return {}
 
     def outcome(self) -> dict[str, Array]:
-        """The metrics of a finished run, apart from what it spent: `{name: [B]}`; by default the measures of that shape."""
+        """The metrics of a finished run, apart from what it spent: `{name: [B]}`; by default the measures of that
+        shape."""
         values = {name: np.asarray(measure(), np.float64) for name, measure in self.measures().items()}
         return {name: value.copy() for name, value in values.items() if value.ndim == 1}
 
@@ -282,7 +296,8 @@ class Population(ABC, Generic[S]):
     # What is written once.
 
     def check_config(self, channel: str, config: ChannelConfig) -> None:
-        """Raise ValueError if `config` cannot stand on that channel: what a world says of it, and what the channel does."""
+        """Raise ValueError if `config` cannot stand on that channel: what a world says of it, and what the channel
+        does."""
         self.check_channel(channel, config)
         self.channels[channel].check(config)
 
@@ -325,7 +340,8 @@ class Population(ABC, Generic[S]):
         return self.roles[role].num_agents if acting is None else int(acting.shape[1])
 
     def fix_spaces(self) -> None:
-        """Keep the spaces as they are, as the standard views must; runs longer than the parameters say are then refused."""
+        """Keep the spaces as they are, as the standard views must; runs longer than the parameters say are then
+        refused."""
         self._fixed_spaces = True
 
     def stream(self, name: str) -> np.random.Generator:
@@ -337,8 +353,8 @@ class Population(ABC, Generic[S]):
     def measure(self, name: str) -> Array:
         """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or what has been spent.
 
-        The latter are the names of `taciturn.privacy.spending` and, if all channels have the same senders, `agent_messages` int64[B, N]
-        and `agent_epsilon` float64[B, N] (basic composition) of each sender.
+        The latter are the names of `taciturn.privacy.spending` and, if all channels have the same senders,
+        `agent_messages` int64[B, N] and `agent_epsilon` float64[B, N] (basic composition) of each sender.
         """
         known = self.measures()
         if self.channels:
@@ -352,7 +368,8 @@ class Population(ABC, Generic[S]):
         return np.array(known[name]())
 
     def metrics(self) -> dict[str, Array]:
-        """The metrics of a finished run, `{name: [B]}`: its `outcome` and what it spent (`taciturn.privacy.spending`)."""
+        """The metrics of a finished run, `{name: [B]}`: its `outcome` and what it spent
+        (`taciturn.privacy.spending`)."""
         return self.outcome() | (self.spending(("basic", "zcdp")) if self.channels else {})
 
     def spending(self, methods: Sequence[Method] = ("basic",)) -> dict[str, Array]:
@@ -368,7 +385,8 @@ class Population(ABC, Generic[S]):
         return self.__dict__ | {"_telling": _nobody}
 
     def _tell(self, told: Told, live: Array) -> _Telling:
-        """The info of a step: what `transition` told and what was spent, with all keys, and all masks, which hold where `live` bool[B]."""
+        """The info of a step: what `transition` told and what was spent, with all keys, and all masks, which hold where
+        `live` bool[B]."""
         if not callable(told):
             self._declared(told)
         telling = _Telling(self, told, live)
@@ -376,7 +394,8 @@ class Population(ABC, Generic[S]):
         return telling
 
     def _settle(self) -> None:
-        """Before more is spent, add up what was for the last step, if it is still held and its info has not been asked for."""
+        """Before more is spent, add up what was for the last step, if it is still held and its info has not been asked
+        for."""
         telling = self._telling()
         if telling is not None and telling.spent is None:
             telling.spent = self._spent_so_far()
@@ -453,9 +472,9 @@ class Population(ABC, Generic[S]):
 
         Args:
             seed: reseeds every stream; None goes on drawing from them.
-            options: `horizon` replaces the parameters' own, `channels` `{name: ChannelConfig}` says what stands on them, and
-                `public_schedule=True` declares of whoever acts what `Policy.public_schedule` declares of a policy (all until the next
-                full reset); unknown keys are ignored.
+            options: `horizon` replaces the parameters' own, `channels` `{name: ChannelConfig}` says what stands on
+                them, and `public_schedule=True` declares of whoever acts what `Policy.public_schedule` declares of a
+                policy (all until the next full reset); unknown keys are ignored.
             where: the replicas to reset.
 
         Returns:
@@ -529,7 +548,8 @@ class Population(ABC, Generic[S]):
         return configs
 
     def _begin_run(self, horizon: Any) -> None:
-        """Set the run length to `horizon` (None: the original one) and rebuild the roles; if it is refused, nothing changes."""
+        """Set the run length to `horizon` (None: the original one) and rebuild the roles; if it is refused, nothing
+        changes."""
         params = self._made
         if horizon is not None:
             horizon = number("horizon", horizon, above=0)
@@ -605,7 +625,8 @@ class Population(ABC, Generic[S]):
         return {role: self.observe_role(self._begun(), role, self.acting(role)) for role in self.turn}
 
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None, fast: bool = True) -> None:
-        """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for `steps` steps.
+        """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for
+        `steps` steps.
 
         With `fast`, many events are played at once if the policies declare an exact law of them (`fast_forward`).
         """
@@ -621,7 +642,8 @@ class Population(ABC, Generic[S]):
             count += 1
 
     def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play up to time `until` by `jump` if that has the law of steps. Returns whether it did; if not, nothing has changed."""
+        """Play up to time `until` by `jump` if that has the law of steps. Returns whether it did; if not, nothing has
+        changed."""
         if not self.jumps or self.done.all():
             return False
         if not self.jump_sends_messages and not all(channel.sums_have_a_law for channel in self.channels.values()):
@@ -669,14 +691,15 @@ def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
 
 
 class NotPrivate(UserWarning):
-    """A policy whose paper prescribes a mechanism, at an epsilon that the policy carries, acts where none is installed."""
+    """A policy whose paper prescribes a mechanism, at an epsilon that the policy carries, acts where none is
+    installed."""
 
 
 def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
 
-    ValueError if a budget stands on a channel on which it bounds nothing, because silence tells. One warning `NotPrivate`
-    tells of a policy that carries an epsilon, if nobody said what stands on its channel.
+    ValueError if a budget stands on a channel on which it bounds nothing, because silence tells. One warning
+    `NotPrivate` tells of a policy that carries an epsilon, if nobody said what stands on its channel.
     """
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
@@ -684,16 +707,18 @@ def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     for name, channel in env.channels.items():
         if channel.config.budget is not None and channel.silence_tells:
             raise ValueError(
-                f"budget on channel {name!r} of {env.name} must be None, not {channel.config.budget!r}: whether, when or what about "
-                "agents send may depend on their private data here, which no budget bounds (see `Policy.public_schedule`)"
+                f"budget on channel {name!r} of {env.name} must be None, not {channel.config.budget!r}: whether, when "
+                "or what about agents send may depend on their private data here, which no budget bounds (see "
+                "`Policy.public_schedule`)"
             )
     for policy in policies.values():
         for name, mechanism in _prescribed(env, policy).items():
             if env.channels[name].config.mechanism is None:
                 warnings.warn(
-                    f"{policy!r} acts on the channel {name!r} of {env.name}, which nobody made private: its epsilon adds no noise there. "
-                    f"Its paper installs {mechanism!r}: simulate(..., privacy='paper'), --privacy paper, or Privatize(env, {name!r}, ...); "
-                    "NoPrivacy() there says that none is wanted",
+                    f"{policy!r} acts on the channel {name!r} of {env.name}, which nobody made private: its epsilon "
+                    "adds no noise there. Its paper installs "
+                    f"{mechanism!r}: simulate(..., privacy='paper'), --privacy paper, or Privatize(env, {name!r}, "
+                    f"...); NoPrivacy() there says that none is wanted",
                     NotPrivate,
                     stacklevel=3,
                 )
@@ -712,7 +737,8 @@ def _prescribed(env: Population[Any], policy: Any) -> dict[str, Any]:
 
 
 class Rollout:
-    """Plays policies in a population. Each is told the outcome of an action when its turn comes again, or when the run is done.
+    """Plays policies in a population. Each is told the outcome of an action when its turn comes again, or when the run
+    is done.
 
     Args:
         env: the population.
@@ -728,7 +754,8 @@ class Rollout:
         return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
     def play(self, given: Mapping[str, Array] | None = None, step_by: Callable[[Any], Step] | None = None) -> Step:
-        """Play one turn: policies act for their roles, and `given` holds the actions of the others; by `env.step`, or another way."""
+        """Play one turn: policies act for their roles, and `given` holds the actions of the others; by `env.step`, or
+        another way."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # What the last step returned, unless something else has happened since.

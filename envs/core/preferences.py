@@ -1,4 +1,5 @@
-"""What the worlds of social learning share: preferences, plans to change them, their channel, and pictures of their popularity."""
+"""What the worlds of social learning share: preferences, plans to change them, their channel, and pictures of their
+popularity."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -101,7 +102,8 @@ class PopularityHistory:
         self.steps += 1
 
     def run(self, replica: int, time: Floats, popularity: Floats) -> tuple[Floats, Floats]:
-        """Times [n] and popularity [n, K] of the replica's current run, up to the present `time` [B] and `popularity` [B, K]."""
+        """Times [n] and popularity [n, K] of the replica's current run, up to the present `time` [B] and `popularity`
+        [B, K]."""
         records = [*self.records, (time, popularity)]
         times, shares = (np.array([record[i][replica] for record in records]) for i in (0, 1))
         resets = np.flatnonzero(np.diff(times) < 0)
@@ -120,7 +122,8 @@ def led_by_wrong(support: Array, best: Bools) -> Bools:
 
 
 class SocialPopulation(Population[S]):
-    """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity for pictures.
+    """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity
+    for pictures.
 
     Class attributes:
         forgets: whether agents can lose their preference.
@@ -140,7 +143,8 @@ class SocialPopulation(Population[S]):
                 mechanism.perturb(np.zeros((1, self.params.num_options), np.bool_), np.random.default_rng(0))
             except ValueError as error:
                 raise ValueError(
-                    f"mechanism on channel {channel!r} must be able to answer a vector of zeros if without_preference is "
+                    f"mechanism on channel {channel!r} must be able to answer a vector of zeros if without_preference "
+                    "is "
                     f"{ZEROS!r}, not {mechanism!r}"
                 ) from error
 

@@ -1,7 +1,7 @@
 """What worlds and policies know of each other: the public view of a world, and the fast form that a policy declares.
 
-The view holds everything that a policy may know, and nothing that the world hides. A fast form is an exact shortcut of `act`, which never
-replaces an overridden `act`.
+The view holds everything that a policy may know, and nothing that the world hides. A fast form is an exact shortcut of
+`act`, which never replaces an overridden `act`.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +56,8 @@ class PublicParams:
             raise AttributeError(name)
         if name in self._hidden:
             raise HiddenTruth(
-                f"{name} is hidden from policies: one that needs it must declare `needs_truth = True`, and is marked in every table"
+                f"{name} is hidden from policies: one that needs it must declare `needs_truth = True`, and is marked "
+                "in every table"
             )
         return getattr(self._params, name)
 
@@ -124,7 +125,8 @@ class PublicView:
         if name in extra:
             return extra[name]
         raise AttributeError(
-            f"{name!r} is not public in {self.__dict__.get('name')}: a policy sees its observations, and {sorted(extra)}"
+            f"{name!r} is not public in {self.__dict__.get('name')}: a policy sees its observations, and "
+            f"{sorted(extra)}"
         )
 
     @property
@@ -141,7 +143,8 @@ class PublicView:
         return self if self._truth is None else PublicView(self._truth)
 
     def acting(self, role: str) -> Array | None:
-        """The agents of a role that the rows of the current observation belong to, int64[B, rows]; None if all, in order."""
+        """The agents of a role that the rows of the current observation belong to, int64[B, rows]; None if all, in
+        order."""
         return self._acting(role)
 
     @property
@@ -160,8 +163,8 @@ class PublicView:
     def of_one(self, role: str, replica: int) -> "PublicView":
         """What one agent of a role knows: a world of its replica alone, in which it is the only agent of its role.
 
-        Functions through which all agents say something at once (`Population.passes`) are left out; the results of those without
-        arguments are those of its replica.
+        Functions through which all agents say something at once (`Population.passes`) are left out; the results of
+        those without arguments are those of its replica.
         """
 
         def here(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -177,7 +180,8 @@ class PublicView:
         return view
 
     def practice(self, num_envs: int, kind: type[Any] | None = None, **changes: Any) -> Any:
-        """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of its own.
+        """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of
+        its own.
 
         Its `purpose` is "training", so that no seed replays there what a run with that seed shows.
 
@@ -190,7 +194,8 @@ class PublicView:
 
 
 class Fast:
-    """Base of the fast forms. One holds what a world needs to know of a policy to play many of its steps at once, with the same law.
+    """Base of the fast forms. One holds what a world needs to know of a policy to play many of its steps at once, with
+    the same law.
 
     A world names the fast forms that it can play in `Population.jumps`.
     """
@@ -199,8 +204,9 @@ class Fast:
 def fast_form(policy: Any, view: PublicView) -> Fast | None:
     """The fast form that `policy` declares by its method `fast(view)`; None if the policy must be played by `act`.
 
-    A declaration holds for the class that makes it. If a derived class, or the object itself, overrides any attribute of that class, the
-    shortcut may no longer agree with `act`, and it is not used unless the derived class declares a fast form of its own.
+    A declaration holds for the class that makes it. If a derived class, or the object itself, overrides any attribute
+    of that class, the shortcut may no longer agree with `act`, and it is not used unless the derived class declares a
+    fast form of its own.
     """
     form: Fast | None = policy.fast(view) if _declares(policy, "fast") else None
     return form
@@ -215,7 +221,8 @@ def has_public_schedule(policy: Any) -> bool:
 
 
 def _declares(policy: Any, name: str) -> bool:
-    """Whether the attribute `name` of a policy speaks for it: no derived class, nor the object, overrides anything that its class has."""
+    """Whether the attribute `name` of a policy speaks for it: no derived class, nor the object, overrides anything that
+    its class has."""
     classes = type(policy).__mro__
     owner = next((place for place, cls in enumerate(classes) if name in vars(cls)), None)
     if owner is None:

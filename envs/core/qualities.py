@@ -1,4 +1,5 @@
-"""The qualities of the options of a bandit: drawn at every reset, or a fixed instance, which has a name or is listed."""
+"""The qualities of the options of a bandit: drawn at every reset, or a fixed instance, which has a name or is
+listed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ class OptionParams:
 
     Attributes:
         qualities: "uniform", the name of a fixed instance, or K probabilities.
-        num_options: K; None: the number of listed qualities, otherwise the world's own. After construction it is a number.
+        num_options: K; None: the number of listed qualities, otherwise the world's own. After construction it is a
+            number.
         shuffle: whether each run permutes a fixed instance.
         named: class attribute, the fixed instances by name.
         usual_options: class attribute, the world's own K.
@@ -106,7 +108,8 @@ class OptionParams:
 
 
 def repeated(means: Floats, num_envs: int, shuffled_by: np.random.Generator | None) -> Floats:
-    """The same means [rows, K] in every replica, [B, rows, K], with the options of each replica permuted if a generator is given."""
+    """The same means [rows, K] in every replica, [B, rows, K], with the options of each replica permuted if a generator
+    is given."""
     tiled = np.tile(means, (num_envs, 1, 1))
     if shuffled_by is None:
         return tiled

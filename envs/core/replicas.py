@@ -32,35 +32,36 @@ PART = 4096  # turns from which a thread of its own is worth while
 class Replicas(Population[S]):
     """Base of the worlds that are written for one replica.
 
-    A world gives these functions, of which none returns anything but `heard`, and which refer only to numbers, arrays, other such functions
-    and `taciturn.envs.core.counter_streams`:
+    A world gives these functions, of which none returns anything but `heard`, and which refer only to numbers, arrays,
+    other such functions and `taciturn.envs.core.counter_streams`:
 
     - `begin(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
-    - `said(state, arrays, actions, params, rng)` plays a turn, or if agents send messages the half that ends with what they say;
-      `actions` has a row for each agent that acts.
+    - `said(state, arrays, actions, params, rng)` plays a turn, or if agents send messages the half that ends with what
+      they say; `actions` has a row for each agent that acts.
     - `heard(state, arrays, params, rng, reward)` plays what follows, and returns (terminated, truncated).
     - `observe_one(state, arrays, params, agent, out)` fills `out` float32[D]; the core clips it to its bounds.
     - `tell(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says.
 
-    `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng` goes to
-    `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps the type of its field.
-    Rewards go into `reward` [agents], 0 when a turn begins, which `said` knows as `arrays.reward`. What an agent privately observes
-    passes through `private`.
+    `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng`
+    goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps
+    the type of its field. Rewards go into `reward` [agents], 0 when a turn begins, which `said` knows as
+    `arrays.reward`. What an agent privately observes passes through `private`.
 
-    Messages: `said` leaves in the state what agents say, `between` sends it through the channel, for all replicas at once, and leaves in
-    the state what is heard. Where nothing stands on the channel, both are the same: a world that counts its messages in the fields that
-    `counts` names, is then played without `between`, in one loop.
+    Messages: `said` leaves in the state what agents say, `between` sends it through the channel, for all replicas at
+    once, and leaves in the state what is heard. Where nothing stands on the channel, both are the same: a world that
+    counts its messages in the fields that `counts` names, is then played without `between`, in one loop.
 
-    In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles in order.
+    In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles
+    in order.
 
     Class attributes:
-        state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from outside.
-        sources: names of the sources of random numbers.
-        tells: the fields of the state, numbers, that infos tell; a world with other entries writes `empty_info` and `tell`.
-        told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
+        state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from
+        outside. sources: names of the sources of random numbers.
+        tells: the fields of the state, numbers, that infos tell; a world with other entries writes `empty_info` and
+        `tell`. told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
-        counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of each)}`, either of
-            which may be empty.
+        counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
+            each)}`, either of which may be empty.
         compile: whether to compile; if not, functions may do anything, and may be methods.
     """
 
@@ -93,7 +94,8 @@ class Replicas(Population[S]):
     # What a world writes.
 
     def constants(self) -> Any:
-        """What the functions know as `params`, a NamedTuple of numbers and arrays, made anew when what stands on the channels changes.
+        """What the functions know as `params`, a NamedTuple of numbers and arrays, made anew when what stands on the
+        channels changes.
 
         By default these are the parameters of the world that are such.
         """
@@ -104,7 +106,8 @@ class Replicas(Population[S]):
         return compiled.params_type(tuple(known))(**known)
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays of one replica before it begins, by the name of their field, or their sizes or shapes, if all numbers are 0.
+        """The arrays of one replica before it begins, by the name of their field, or their sizes or shapes, if all
+        numbers are 0.
 
         By default the fields of the State that are `shaped`.
         """
@@ -114,10 +117,12 @@ class Replicas(Population[S]):
         """What else happens as the replicas `where` bool[B] begin; by default nothing."""
 
     def between(self, live: Array) -> None:
-        """What happens between the two halves of a turn, as to messages, in the replicas `live` bool[B]; by default nothing."""
+        """What happens between the two halves of a turn, as to messages, in the replicas `live` bool[B]; by default
+        nothing."""
 
     def told_arrays(self) -> Info:
-        """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the fields of the state of these names."""
+        """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the fields of the state of these
+        names."""
         return {key: self.column(key).copy() for key in self._no_arrays}
 
     def remember(self) -> None:
@@ -228,7 +233,8 @@ class Replicas(Population[S]):
                 channel.each = self.column(each) if each and self.column(each).size else channel.each
 
     def _functions(self, turn: int = 0) -> tuple[tuple[str, Any], ...]:
-        """The functions of a world by the names that `run` knows: who plays the turn says and hears, and who plays the next one looks."""
+        """The functions of a world by the names that `run` knows: who plays the turn says and hears, and who plays the
+        next one looks."""
         now, then = self._order[turn]
         by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
         # A run begins as after the last turn; to compile that for each of them takes long.
@@ -245,9 +251,14 @@ class Replicas(Population[S]):
         return {"private": lambda agent, drawn: self.private(np.array([[drawn]]), np.array([[agent]]))[0, 0].item()}
 
     def _run(
-        self, what: int, live: Array, turn: int = 0, actions: Array | None = None, over: Array | None = None,
+        self,
+        what: int,
+        live: Array,
+        turn: int = 0,
+        actions: Array | None = None,
+        over: Array | None = None,
         who: Array | None = None,
-    ) -> tuple[Array, Array, Array]:  # fmt: skip
+    ) -> tuple[Array, Array, Array]:
         """`run`, compiled if enough has been played: (observations, rewards, told) where these were asked for.
 
         The agents `who` [B, r] observe; by default those that act next.
@@ -264,9 +275,21 @@ class Replicas(Population[S]):
         if what & TELL:
             told = np.empty(self.num_envs, self._none.dtype)
         arguments = (
-            what, live, self._rows, self._arrays, self._idle[now] if actions is None else actions, self._constants,
-            self._rngs, reward, self._never if over is None else over, who, self._bounds[then], seen, self._none, told,
-        )  # fmt: skip
+            what,
+            live,
+            self._rows,
+            self._arrays,
+            self._idle[now] if actions is None else actions,
+            self._constants,
+            self._rngs,
+            reward,
+            self._never if over is None else over,
+            who,
+            self._bounds[then],
+            seen,
+            self._none,
+            told,
+        )
         self._looped(turn, run, self._functions, arguments, self._effort)
         return seen, reward.copy() if what & HEAR else reward, told
 
@@ -363,7 +386,8 @@ class Replicas(Population[S]):
     def _play(
         self, live: Array, actions: Array, more: int = 0, who: Array | None = None
     ) -> tuple[Array, Array, Array, Array]:
-        """Play a turn in the replicas `live` bool[B]: (observation, reward [B, agents], (terminated, truncated) bool[B, 2], told)."""
+        """Play a turn in the replicas `live` bool[B]: (observation, reward [B, agents], (terminated, truncated) bool[B,
+        2], told)."""
         turn = self._turn
         if self._remembers:
             self.remember()
@@ -422,7 +446,8 @@ class Replicas(Population[S]):
             self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
 
     def reset_one(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Array, Info]:
-        """`reset` where `quick` says so: (observations [r, D] of the agents that act, the info in plain numbers and arrays)."""
+        """`reset` where `quick` says so: (observations [r, D] of the agents that act, the info in plain numbers and
+        arrays)."""
         self._restart(seed, options, None)
         info: Info = dict(zip(self._keys, self._none.item(), strict=True))
         info.update((key, np.array(value)) for key, value in self._no_arrays.items() if not isinstance(value, Mapping))
@@ -437,7 +462,8 @@ class Replicas(Population[S]):
             everyone: whether all agents observe, or only those that act next.
 
         Returns:
-            (observations [r, D], rewards [agents], terminated, truncated, the info in plain numbers and arrays, without what is told by
+            (observations [r, D], rewards [agents], terminated, truncated, the info in plain numbers and arrays, without
+            what is told by
             agent).
         """
         if self.terminated[0] or self.truncated[0]:
@@ -461,9 +487,21 @@ class Replicas(Population[S]):
             self.between(self._everywhere)
             what = HEAR | LOOK | TELL
         arguments = (
-            what, self._everywhere, self._rows, self._arrays, self._action[turn], self._constants, self._rngs, reward, over, who,
-            self._bounds[then], seen, self._none, told,
-        )  # fmt: skip
+            what,
+            self._everywhere,
+            self._rows,
+            self._arrays,
+            self._action[turn],
+            self._constants,
+            self._rngs,
+            reward,
+            over,
+            who,
+            self._bounds[then],
+            seen,
+            self._none,
+            told,
+        )
         if self._waits:
             self._looped(turn, run, self._functions, arguments, self._effort)
         else:
@@ -588,7 +626,8 @@ def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Itera
 
 @cache
 def num_threads() -> int:
-    """How many threads a loop may use: `TACITURN_THREADS`; by default one a core, and 1 in a process that another has started."""
+    """How many threads a loop may use: `TACITURN_THREADS`; by default one a core, and 1 in a process that another has
+    started."""
     asked = os.environ.get("TACITURN_THREADS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)

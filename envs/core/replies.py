@@ -17,8 +17,9 @@ def require_bits(channel: str, config: ChannelConfig) -> None:
     mechanism: Any = config.mechanism
     if mechanism is not None and mechanism.kind not in ("none", "randomized_response"):
         raise ValueError(
-            f"mechanism on channel {channel!r} must answer one-hot vectors bit by bit (BitwiseRandomizedResponse, UnaryEncoding, "
-            f"or Memoized of one), not {mechanism!r}"
+            f"mechanism on channel {channel!r} must answer one-hot vectors bit by bit (BitwiseRandomizedResponse, "
+            "UnaryEncoding, or Memoized of one), not "
+            f"{mechanism!r}"
         )
 
 
@@ -37,7 +38,8 @@ def _law(mechanism: Any) -> tuple[float, float]:
 
 
 def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
-    """The law of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the probabilities from it on."""
+    """The law of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the probabilities
+    from it on."""
     from scipy.stats import binom
 
     first, parts = 0, []
@@ -91,10 +93,12 @@ class AliasTable:
 
 
 class ReplySums:
-    """Draws Binomial(x, p) + Binomial(n - x, q), the number of n perturbed replies with a bit set, if x of them have it set in truth.
+    """Draws Binomial(x, p) + Binomial(n - x, q), the number of n perturbed replies with a bit set, if x of them have it
+    set in truth.
 
-    One table has a row for each x. If that table would be large, all x between two anchors share a row, which draws the sum over n - `gap`
-    replies with the anchor's number of ones; a second table draws the sum over the remaining `gap` replies. Both ways are exact.
+    One table has a row for each x. If that table would be large, all x between two anchors share a row, which draws the
+    sum over n - `gap` replies with the anchor's number of ones; a second table draws the sum over the remaining `gap`
+    replies. Both ways are exact.
 
     Args:
         num_messages: n.

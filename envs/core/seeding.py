@@ -15,8 +15,8 @@ class Streams:
 
     Args:
         seed: a non-negative integer, or None for fresh entropy (kept in `entropy`, so a run can be repeated).
-        purpose: what the runs are for, if not for their own sake: "training", "selection", "evaluation". The same seed gives other
-            numbers for another purpose, so that what was learned from a run is never judged on it.
+        purpose: what the runs are for, if not for their own sake: "training", "selection", "evaluation". The same seed
+            gives other numbers for another purpose, so that what was learned from a run is never judged on it.
     """
 
     def __init__(self, seed: int | None = None, purpose: str = "") -> None:

@@ -11,7 +11,8 @@ S = TypeVar("S")
 
 
 def updated(state: S, **changes: Any) -> S:
-    """A copy of a state in which these fields have other values. (`dataclasses.replace` takes several times as long.)"""
+    """A copy of a state in which these fields have other values. (`dataclasses.replace` takes several times as
+    long.)"""
     known: dict[str, Any] = vars(state)
     if not changes.keys() <= known.keys():
         raise TypeError(f"{type(state).__name__} has no field {', '.join(sorted(changes.keys() - known.keys()))}")
@@ -21,7 +22,8 @@ def updated(state: S, **changes: Any) -> S:
 
 
 def select(mask: Array, yes: S, no: S) -> S:
-    """The state `yes` in the replicas that `mask` bool[B] marks and the state `no` in the others; neither is changed."""
+    """The state `yes` in the replicas that `mask` bool[B] marks and the state `no` in the others; neither is
+    changed."""
     picked: dict[str, Any] = {}
     for field in fields(yes):  # type: ignore[arg-type]
         a, b = getattr(yes, field.name), getattr(no, field.name)

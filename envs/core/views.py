@@ -35,7 +35,8 @@ def _whole(info: Info) -> Info:
 
 
 def effective_actions(population: Population[Any], role: str) -> Array:
-    """The actions that have an effect now, bool[B x rows, n]; for MultiDiscrete those of all dimensions one after another."""
+    """The actions that have an effect now, bool[B x rows, n]; for MultiDiscrete those of all dimensions one after
+    another."""
     mask, space = population.action_mask(role), population.roles[role].action_space
     rows = population.num_envs * population.rows(role)
     if mask is not None:
@@ -112,7 +113,8 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
 
     @property
     def action_masks(self) -> Callable[[], Array]:
-        """The actions that have an effect now, bool[n], as a method, which sb3-contrib's MaskablePPO calls; see `effective_actions`.
+        """The actions that have an effect now, bool[n], as a method, which sb3-contrib's MaskablePPO calls; see
+        `effective_actions`.
 
         Without a finite number of actions there is no such method: libraries look whether it is there.
         """
@@ -131,8 +133,8 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     Args:
         population: B replicas of a world with one agent.
-        autoreset_mode: what happens to a replica whose episode ended; the three of Gymnasium. Under `SAME_STEP` the last
-            observation and info are in `info["final_obs"]` and `info["final_info"]`.
+        autoreset_mode: what happens to a replica whose episode ended; the three of Gymnasium. Under `SAME_STEP` the
+            last observation and info are in `info["final_obs"]` and `info["final_info"]`.
     """
 
     def __init__(
@@ -308,8 +310,9 @@ class _Agents(_OneReplica):
         self._noted = _one(info), by_role, population.turn, acting, masks
 
     def _told(self, role: str, some: slice) -> list[Info]:
-        """The infos of the agents of a role in a slice, each a dict of its own: the values of the replica, the agent's own entry of values
-        given by role, and its mask. Where few act at a time, `acting` says whether the agent acts next.
+        """The infos of the agents of a role in a slice, each a dict of its own: the values of the replica, the agent's
+        own entry of values given by role, and its mask. Where few act at a time, `acting` says whether the agent acts
+        next.
         """
         common, by_role, turn, acting, masks = self._noted
         rows, mask = acting[role], masks[role]
@@ -339,17 +342,20 @@ class _Agents(_OneReplica):
         return infos
 
     def state(self) -> Array:
-        """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's `state`).
+        """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's
+        `state`).
 
-        It holds what all agents know and have sent or not: whoever acts on it is outside every total of privacy. What is hidden from all
-        agents (`Population.hidden`, `hidden_state`), as the arms' means, is left out, unless the attribute `truth_in_state` is True.
+        It holds what all agents know and have sent or not: whoever acts on it is outside every total of privacy. What
+        is hidden from all agents (`Population.hidden`, `hidden_state`), as the arms' means, is left out, unless the
+        attribute `truth_in_state` is True.
         """
         space = self.state_space
         return np.clip(self._numbers(self.population.state), space.low, space.high)
 
     @property
     def state_space(self) -> gymnasium.spaces.Box:
-        """A Box of float32 [D], as wide as finite numbers are: a number that is still infinite, as a time not yet reached, is its bound."""
+        """A Box of float32 [D], as wide as finite numbers are: a number that is still infinite, as a time not yet
+        reached, is its bound."""
         if self.truth_in_state not in self._state_spaces:
             population = self.population
             if population._state is None:
@@ -381,8 +387,8 @@ def _copy_space(space: gymnasium.spaces.Space[Any]) -> gymnasium.spaces.Space[An
 class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     """A population as a PettingZoo Parallel environment.
 
-    A world played in turns takes a whole cycle a step: the last turn answers what stands, and the actions of the earlier
-    turns open the next cycle (the first cycle is opened by the world's default actions).
+    A world played in turns takes a whole cycle a step: the last turn answers what stands, and the actions of the
+    earlier turns open the next cycle (the first cycle is opened by the world's default actions).
     """
 
     def reset(
@@ -490,7 +496,8 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
 
 
 class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
-    """A population as a PettingZoo AEC environment: actions are collected until the turn is full, then the world steps."""
+    """A population as a PettingZoo AEC environment: actions are collected until the turn is full, then the world
+    steps."""
 
     agent_selection: str
 
@@ -617,8 +624,10 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
             role, row = self._place[agent]
             (known[agent],) = self._told(role, slice(row, row + 1))
         earned, terminated, truncated = (
-            self._cumulative_rewards[agent], self.terminations[agent], self.truncations[agent],
-        )  # fmt: skip
+            self._cumulative_rewards[agent],
+            self.terminations[agent],
+            self.truncations[agent],
+        )
         return self.observe(agent) if observe else None, earned, terminated, truncated, known[agent]
 
     def observe(self, agent: str) -> Array:

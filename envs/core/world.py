@@ -1,4 +1,5 @@
-"""A world as users import it: one object that makes every interface, `round_stopping_v0.parallel_env(...)` and the like."""
+"""A world as users import it: one object that makes every interface, `round_stopping_v0.parallel_env(...)` and the
+like."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -36,7 +37,8 @@ class World(Generic[P, Q, K]):
         *args: K.args,
         **parameters: K.kwargs,
     ) -> P:
-        """The array form: `num_envs` replicas, with the parameters given by keyword, one by one, or together as `params`.
+        """The array form: `num_envs` replicas, with the parameters given by keyword, one by one, or together as
+        `params`.
 
         `max_cycles`, as PettingZoo calls it, is the horizon where the world's clock counts steps.
 
@@ -99,7 +101,8 @@ class World(Generic[P, Q, K]):
             name = aliases.get(given, given)
             if name in named:
                 raise ValueError(
-                    f"{' and '.join(g for g in parameters if aliases.get(g, g) == name)} name the same: give one of them"
+                    f"{' and '.join(g for g in parameters if aliases.get(g, g) == name)} name the same: give one of "
+                    "them"
                 )
             named[name] = plain(value)
         return named

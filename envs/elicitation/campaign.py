@@ -1,6 +1,8 @@
-"""One market, as plain functions of numbers (`taciturn.envs.core.Replicas`): its beginning, announcements, reports and payments.
+"""One market, as plain functions of numbers (`taciturn.envs.core.Replicas`): its beginning, announcements, reports and
+payments.
 
-The equations are those of Jiang 2020, chapter 2. What takes costs or the tables of a mechanism, the world computes between these functions.
+The equations are those of Jiang 2020, chapter 2. What takes costs or the tables of a mechanism, the world computes
+between these functions.
 """
 
 import math
@@ -71,7 +73,8 @@ def gamma(shape: float, rng: Any, source: int) -> float:
 
 
 def fill_dirichlet(out: Any, mean: Any, concentration: float, rng: Any, source: int) -> None:
-    """Fill `out` [M] with a Dirichlet variate of parameters concentration x mean; with the mean, if no number can hold any part of it."""
+    """Fill `out` [M] with a Dirichlet variate of parameters concentration x mean; with the mean, if no number can hold
+    any part of it."""
     mass = 0.0
     for k in range(len(out)):
         out[k] = gamma(concentration * mean[k], rng, source) if mean[k] > 0.0 else 0.0
@@ -111,7 +114,8 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def announce(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """An announcement `[target, scale, (rule), (value)]`; the bound is to be computed where the target is another one."""
+    """An announcement `[target, scale, (rule), (value)]`; the bound is to be computed where the target is another
+    one."""
     target = max(np.float64(actions[0, 0]), params.least)
     if target != state.target:
         state.target, state.bound = target, math.nan
@@ -220,7 +224,8 @@ def reference(past: Any, total: int, x: int) -> float:
 
 
 def fill_prizes(state: Any, arrays: Any, params: Any) -> None:
-    """The payment for each report of the tally, and the probability of payment: that of agreeing with a peer, under some rules."""
+    """The payment for each report of the tally, and the probability of payment: that of agreeing with a peer, under
+    some rules."""
     total, kinds = arrays.counts.sum(), len(arrays.counts)
     past = arrays.past.sum()
     for x in range(kinds):
@@ -238,7 +243,8 @@ def fill_prizes(state: Any, arrays: Any, params: Any) -> None:
 
 
 def settle(state: Any, arrays: Any, params: Any) -> None:
-    """Close a campaign whose sums over individuals are in `arrays.totals`: the platform's reward, and the sums over campaigns."""
+    """Close a campaign whose sums over individuals are in `arrays.totals`: the platform's reward, and the sums over
+    campaigns."""
     n, totals, sums = params.num_individuals, arrays.totals, arrays.sums
     paid, joined = totals[ALL_PAID], totals[ALL_JOINED]
     error = squared_error(arrays)
@@ -310,7 +316,8 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
 
 
 def draw_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The reports of all, whose law is `arrays.law`: multinomial, a chain of binomials (Devroye 1986, section XI.1.4)."""
+    """The reports of all, whose law is `arrays.law`: multinomial, a chain of binomials (Devroye 1986, section
+    XI.1.4)."""
     left, mass, last = params.num_individuals, 1.0, len(arrays.counts) - 1
     for x in range(last):
         share = min(arrays.law[x] / mass, 1.0) if mass > 0.0 else 1.0
@@ -321,7 +328,8 @@ def draw_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def pay_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Pay for the reports of a tally, and close the campaign; the other sums over individuals are in `arrays.totals`."""
+    """Pay for the reports of a tally, and close the campaign; the other sums over individuals are in
+    `arrays.totals`."""
     if params.k_ary:
         judge_k_ary(state, arrays, params, rng)
     fill_prizes(state, arrays, params)

@@ -13,7 +13,8 @@ from taciturn.validation import Floats
 
 @dataclass(frozen=True)
 class CommonBudget(Fast):
-    """All individuals take part with one budget, which `budget` computes, float64[B] >= 0, from the announced targets float64[B]."""
+    """All individuals take part with one budget, which `budget` computes, float64[B] >= 0, from the announced targets
+    float64[B]."""
 
     budget: Callable[[Floats], Floats]
 
@@ -23,7 +24,8 @@ class StandingAnnouncement(Fast):
 
 
 def play_tallies(population: Any, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-    """Play whole campaigns of an `Elicitation` by drawing tallies: multinomial, since all individuals have one budget."""
+    """Play whole campaigns of an `Elicitation` by drawing tallies: multinomial, since all individuals have one
+    budget."""
     platform, channel = policies["platform"], population.channels["report"]
     common, standing = forms["individual"].budget, isinstance(forms["platform"], StandingAnnouncement)
     n, everywhere, constants = (

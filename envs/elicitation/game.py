@@ -1,4 +1,5 @@
-"""The game of finitely many individuals under a rule of payment, solved exactly: who wins, best responses, and exploitability.
+"""The game of finitely many individuals under a rule of payment, solved exactly: who wins, best responses, and
+exploitability.
 
 Jiang 2020, chapter 2; Theorem 2 is about the limit of this game.
 """
@@ -18,7 +19,8 @@ from taciturn.validation import Floats, Ints, choice, integer, number, shown
 
 
 def _circle(size: int) -> int:
-    """The number of points on a circle that isolate the coefficient of z^size in e^(size (z - 1)), up to a share of e^-42 of the others."""
+    """The number of points on a circle that isolate the coefficient of z^size in e^(size (z - 1)), up to a share of
+    e^-42 of the others."""
     from scipy.special import gammaln
 
     away = np.arange(1, int(10 * math.sqrt(size)) + 40)
@@ -32,17 +34,18 @@ def wins(laws: ArrayLike, sizes: ArrayLike) -> Floats:
 
     The other N - 1 individuals report independently, `sizes[g]` of them with law `laws[g]`. Ties are broken uniformly.
 
-    Multinomial counts are independent Poisson variates conditioned on their sum. Their generating function, truncated at c for values
-    other than m and with a factor u for each count equal to c, is a product over values. Integrating over u in [0, 1] gives
-    E[1 / (1 + ties)], exactly by Gauss-Legendre quadrature. The coefficient of each group's sum is a mean over points of a circle, enough
-    of them to make aliasing smaller than rounding.
+    Multinomial counts are independent Poisson variates conditioned on their sum. Their generating function, truncated
+    at c for values other than m and with a factor u for each count equal to c, is a product over values. Integrating
+    over u in [0, 1] gives E[1 / (1 + ties)], exactly by Gauss-Legendre quadrature. The coefficient of each group's sum
+    is a mean over points of a circle, enough of them to make aliasing smaller than rounding.
 
     Args:
         laws: [G, M], for G groups.
         sizes: int[G].
 
     Cost:
-        O(points M^2 c): 0.1 s for N = 1,000 and M = 10 in one group; the number of points grows as sqrt(N), and multiplies over groups.
+        O(points M^2 c): 0.1 s for N = 1,000 and M = 10 in one group; the number of points grows as sqrt(N), and
+        multiplies over groups.
 
     Raises:
         ValueError: too many or too large groups for an exact result.
@@ -121,7 +124,8 @@ class Announcement:
         return self
 
     def prizes(self, laws: Floats, sizes: Ints) -> Floats:
-        """The expected payment for each report, [M], if `sizes[g]` others report with law `laws[g]` [G, M] (k-ary response)."""
+        """The expected payment for each report, [M], if `sizes[g]` others report with law `laws[g]` [G, M] (k-ary
+        response)."""
         laws, sizes = np.atleast_2d(laws), np.atleast_1d(sizes)
         values, others = laws.shape[1], int(sizes.sum())
         if self.rule == "wintall":
@@ -151,7 +155,8 @@ def _linear_best(ratio: Floats, m: int, at_most: float) -> Floats:
 
 
 def _log_best(ratio: Floats, m: int, at_most: float) -> Floats:
-    """The larger root of ratio M / (eps + M)^2 = 1 / (1 + eps), which is eps^2 - M (ratio - 2) eps - M (ratio - M) = 0, or an end.
+    """The larger root of ratio M / (eps + M)^2 = 1 / (1 + eps), which is eps^2 - M (ratio - 2) eps - M (ratio - M) = 0,
+    or an end.
 
     If ratio < M, the payoff falls before it rises to that root, and may be below its value at 0 there.
     """
@@ -194,12 +199,18 @@ def best_of_gain(
 
 
 def best_epsilon(
-    prizes: Floats, theta: Floats, cost: Cost, factor: ArrayLike = 1.0, *, at_most: float = math.inf,
+    prizes: Floats,
+    theta: Floats,
+    cost: Cost,
+    factor: ArrayLike = 1.0,
+    *,
+    at_most: float = math.inf,
     reporting: Reporting | None = None,
-) -> tuple[Floats, Floats]:  # fmt: skip
+) -> tuple[Floats, Floats]:
     """The budget with the largest payoff P_X(eps) . prizes - factor g(eps) [Jiang 2.6], and that payoff, [...] each.
 
-    Under k-ary response P_X . prizes = mean + eps / (eps + M) gain, with the mean prize and gain = theta . prizes - mean.
+    Under k-ary response P_X . prizes = mean + eps / (eps + M) gain, with the mean prize and gain = theta . prizes -
+    mean.
 
     Args:
         prizes: expected payment for each report, [..., x].
@@ -228,7 +239,8 @@ def best_epsilon(
 
 
 def _maximise(payoff: Callable[[Floats], Floats], slope: Callable[[Floats], Floats], m: int, at_most: float) -> Floats:
-    """The budget that maximises a payoff, [...]; `payoff` and its derivative `slope` map budgets [..., g] to values [..., g].
+    """The budget that maximises a payoff, [...]; `payoff` and its derivative `slope` map budgets [..., g] to values
+    [..., g].
 
     A grid of 129 values of eps / (eps + M) brackets the maximum, and bisection of the derivative locates it.
     """

@@ -1,4 +1,5 @@
-"""Payments for private data (Jiang 2020, section 2.3): Theorem 1's lower bound, WINTALL, other rules, and how a platform announces them."""
+"""Payments for private data (Jiang 2020, section 2.3): Theorem 1's lower bound, WINTALL, other rules, and how a
+platform announces them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ MIN_TARGET = 0.01
 
 
 def distribution(name: str, value: ArrayLike) -> Floats:
-    """Return `value` as a distribution over at least two values, float64[M] that adds up to 1; raise ValueError otherwise."""
+    """Return `value` as a distribution over at least two values, float64[M] that adds up to 1; raise ValueError
+    otherwise."""
     array = vector(name, value)
     if array.size < 2 or (array < 0).any() or abs(array.sum() - 1) > 1e-6:
         raise ValueError(f"{name} must be at least two numbers >= 0 that add up to 1, not {shown(value)}")
@@ -37,7 +39,8 @@ def informativeness(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting |
 
 
 def price(theta: Floats, epsilon: Floats, cost: Cost, reporting: Reporting | None = None) -> Floats:
-    """g'(eps) / A(eps, theta), the expected payment that makes eps optimal for an individual who knows theta [Jiang 2.19].
+    """g'(eps) / A(eps, theta), the expected payment that makes eps optimal for an individual who knows theta [Jiang
+    2.19].
 
     Args:
         theta: [..., M].
@@ -58,9 +61,9 @@ def cheapest_epsilon(
 ) -> tuple[Floats, Floats]:
     """The budget of at least `epsilon` at which `price` is smallest [Jiang 2.17], and that price; [...] each.
 
-    (The paper prints g' A for g' / A.) Under k-ary response the price is proportional to g'(eps) (eps + M) (eps t + 1), t = max theta. For
-    convex g it is smallest at the target, for g = c log(1 + eps) there or at sqrt((M - 1) (1 - t) / t) - 1. In other cases a grid search,
-    refined 12 times around its minimum.
+    (The paper prints g' A for g' / A.) Under k-ary response the price is proportional to g'(eps) (eps + M) (eps t + 1),
+    t = max theta. For convex g it is smallest at the target, for g = c log(1 + eps) there or at sqrt((M - 1) (1 - t) /
+    t) - 1. In other cases a grid search, refined 12 times around its minimum.
     """
     theta, target = np.asarray(theta, np.float64), np.asarray(epsilon, np.float64)
     theta = np.broadcast_to(theta, (*np.broadcast_shapes(theta.shape[:-1], target.shape), theta.shape[-1]))
@@ -124,7 +127,8 @@ def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | 
 
 
 def wintall_amount(count: int, num_reports: int, num_values: int, epsilon: float, marginal_cost: float) -> float:
-    """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports [Jiang 2.22].
+    """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports [Jiang
+    2.22].
 
     It is 0 for a degenerate tally, in which M count <= num_reports. (Equation 2.1 is the same.)
     """
@@ -143,14 +147,16 @@ def wintall_payment(
 
 
 def winner_payment(marginal_cost: ArrayLike, slope: ArrayLike) -> Floats:
-    """The payment for the winning report, g'(e) / (dP_X / d eps) [Jiang 2.18]; 0 where the slope is 0. Arguments broadcast."""
+    """The payment for the winning report, g'(e) / (dP_X / d eps) [Jiang 2.18]; 0 where the slope is 0. Arguments
+    broadcast."""
     slope = np.asarray(slope, np.float64)
     shape = np.broadcast_shapes(np.shape(marginal_cost), slope.shape)
     return np.divide(marginal_cost, slope, out=np.zeros(shape), where=slope > 0)
 
 
 def rule_payments(rule: Ints, scale: Floats, winners: Floats, value: Ints, reference: Floats) -> Floats:
-    """The payment for each report, [..., x]; under output agreement and peer truth serum, for each that agrees with a peer's.
+    """The payment for each report, [..., x]; under output agreement and peer truth serum, for each that agrees with a
+    peer's.
 
     Args:
         rule: position in `RULES`, [...].
@@ -181,9 +187,11 @@ def estimator_error(theta: ArrayLike, epsilon: float, num_individuals: int, play
 
 
 def theorem_2_holds(cost: Any, epsilon: float, num_values: int) -> bool:
-    """True if the payoff W P_X(x*; theta, eps) - g(eps) of Theorem 2 is strictly concave in eps under k-ary response, for any theta.
+    """True if the payoff W P_X(x*; theta, eps) - g(eps) of Theorem 2 is strictly concave in eps under k-ary response,
+    for any theta.
 
-    Its derivative, g'(e) (e + M)^2 / (eps + M)^2 - g'(eps), does not depend on theta, and must decrease, which is checked on a grid.
+    Its derivative, g'(e) (e + M)^2 / (eps + M)^2 - g'(eps), does not depend on theta, and must decrease, which is
+    checked on a grid.
     """
     cost = as_cost(cost)
     at = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, 1000) * max(epsilon, 1.0)])
@@ -240,7 +248,10 @@ class Announcements:
                 f"rule must be one of {', '.join(map(repr, self.rules))}, not {rule!r}: see the world's parameter rules"
             )
         fields = {
-            "target": target, "scale": scale, "rule": self.rules.index(rule) + 0.5, "value": np.asarray(value) + 0.5
-        }  # fmt: skip
+            "target": target,
+            "scale": scale,
+            "rule": self.rules.index(rule) + 0.5,
+            "value": np.asarray(value) + 0.5,
+        }
         action = np.stack([np.broadcast_to(np.asarray(fields[name], np.float64), num_envs) for name in self.layout], -1)
         return np.clip(action[:, None].astype(np.float32), self.space.low, self.space.high)

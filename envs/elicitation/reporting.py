@@ -1,4 +1,5 @@
-"""Mechanisms by which an individual reports a private value at a chosen budget: k-ary response, RAPPOR and optimised unary encoding.
+"""Mechanisms by which an individual reports a private value at a chosen budget: k-ary response, RAPPOR and optimised
+unary encoding.
 
 As in Jiang 2020, chapter 2, a budget is eps = e^level - 1, where `level` is the epsilon of differential privacy.
 """
@@ -62,7 +63,8 @@ class Reporting(ABC):
         return np.einsum("...xs,...s->...x", self.slope(epsilon), theta)
 
     def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
-        """Unbiased estimate of theta, [..., M], from the shares of the reports [..., x] at budgets [...]; not clipped."""
+        """Unbiased estimate of theta, [..., M], from the shares of the reports [..., x] at budgets [...]; not
+        clipped."""
         return np.einsum("...sx,...x->...s", np.linalg.pinv(self.table(epsilon)), shares)
 
 

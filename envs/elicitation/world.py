@@ -1,91 +1,105 @@
-"""What must a platform pay for private data if individuals choose how much noise to add, and are paid by what they report?
+"""What must a platform pay for private data if individuals choose how much noise to add, and are paid by what they
+report?
 
 Description
-    Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it then reports
-    `X_i` by a mechanism `P(x | s; eps_i)`, at a cost `g_i(eps_i)`. The platform announces a target budget and a rule of payment;
-    reports are drawn, payments are made, and `theta` is estimated as if everyone had chosen the target. A run is several such campaigns.
+    Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it
+    then reports `X_i` by a mechanism `P(x | s; eps_i)`, at a cost `g_i(eps_i)`. The platform announces a target budget
+    and a rule of payment; reports are drawn, payments are made, and `theta` is estimated as if everyone had chosen the
+    target. A run is several such campaigns.
 
 Paper
-    Jiang 2020 (dissertation), chapter 2: the model of section 2.2, and Theorem 1, WINTALL and Theorem 2 of section 2.3. The equations
-    of payment are in `taciturn.envs.elicitation.payments`, the exact solution of the game with finitely many individuals in
-    `taciturn.envs.elicitation.game`, and the mechanisms for reporting in `taciturn.envs.elicitation.reporting`.
+    Jiang 2020 (dissertation), chapter 2: the model of section 2.2, and Theorem 1, WINTALL and Theorem 2 of section 2.3.
+    The equations of payment are in `taciturn.envs.elicitation.payments`, the exact solution of the game with finitely
+    many individuals in `taciturn.envs.elicitation.game`, and the mechanisms for reporting in
+    `taciturn.envs.elicitation.reporting`.
 
 Agents
-    `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a campaign:
-    individuals answer the current announcement, and the platform's action is the next one; the first is the first rule at the
-    desired budget, with the marginal cost there as scale.
+    `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a
+    campaign: individuals answer the current announcement, and the platform's action is the next one; the first is the
+    first rule at the desired budget, with the marginal cost there as scale.
 
 Observation
-    Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, the budget that is desired of this run;
-    of the last campaign the `shares` of the reports, `participation`, `payment` (mean per participant) and `degenerate`; `past_shares` of
-    all reports so far, `time_left` (share of the campaigns), and `reports` (-1: none) if `show_reports`. Individuals: the current
-    announcement, `reference` (0 under other rules than `peer_truth_serum`), their own `cost` parameter and `belief` about theta. Nobody
-    observes theta, and the platform observes neither values nor budgets.
+    Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, the budget that is
+    desired of this run; of the last campaign the `shares` of the reports, `participation`, `payment` (mean per
+    participant) and `degenerate`; `past_shares` of all reports so far, `time_left` (share of the campaigns), and
+    `reports` (-1: none) if `show_reports`. Individuals: the current announcement, `reference` (0 under other rules than
+    `peer_truth_serum`), their own `cost` parameter and `belief` about theta. Nobody observes theta, and the platform
+    observes neither values nor budgets.
 
 Action
-    Platform: Box float32 `[target, scale, (rule), (value)]`; `rule` (if several are allowed) and `value` (if prices may be posted) are
-    rounded down; a target below 0.01 counts as 0.01. Individuals: Box float32 `[eps]`; a negative value means to stay away.
+    Platform: Box float32 `[target, scale, (rule), (value)]`; `rule` (if several are allowed) and `value` (if prices may
+    be posted) are rounded down; a target below 0.01 counts as 0.01. Individuals: Box float32 `[eps]`; a negative value
+    means to stay away.
 
 Reward
-    Individuals: payment minus cost. Platform: minus all payments, minus `penalty` times, under objective "quality", the sum over
-    individuals of max(desired - eps, 0) for the desired budget (eps = 0 for those who stay away), or, under "error", N times the
-    squared error of the estimate, summed over values.
+    Individuals: payment minus cost. Platform: minus all payments, minus `penalty` times, under objective "quality", the
+    sum over individuals of max(desired - eps, 0) for the desired budget (eps = 0 for those who stay away), or, under
+    "error", N times the squared error of the estimate, summed over values.
 
 Rules of payment, for an announced `scale` and target e
-    - `wintall`: each report of the winner is paid `scale (M+e) e / (M f - 1)`, where f is its share (equation 2.22) and the scale
-      stands for g'(e). With other mechanisms than k-ary response, equations 2.15 to 2.18 at the estimate of theta. Degenerate tallies
-      pay 0, and no payment exceeds `payment_cap`.
+    - `wintall`: each report of the winner is paid `scale (M+e) e / (M f - 1)`, where f is its share (equation 2.22) and
+      the scale stands for g'(e). With other mechanisms than k-ary response, equations 2.15 to 2.18 at the estimate of
+      theta. Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
-    - `output_agreement`: `scale` for each report that equals that of a peer, drawn uniformly for each (von Ahn & Dabbish 2004).
-    - `peer_truth_serum`: the same, divided by M times the report's share in `reference`, the shares of all past reports and one
-      more of each value (after Jurca & Faltings 2011, without the constant that may make payments negative).
+    - `output_agreement`: `scale` for each report that equals that of a peer, drawn uniformly for each (von Ahn &
+      Dabbish 2004).
+    - `peer_truth_serum`: the same, divided by M times the report's share in `reference`, the shares of all past reports
+      and one more of each value (after Jurca & Faltings 2011, without the constant that may make payments negative).
 
 Termination
     Truncated after `horizon` campaigns.
 
 Info
-    After each campaign `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`, `degenerate`, `payment`
-    (mean per participant), `lower_bound`, `payment_ratio` (payment over bound; 0 where the bound is infinite), `total_payment`,
-    `participation`, and by individual `data`, `budgets` (-1: stayed away), `levels` (of differential privacy, log(1 + eps)),
-    `payments` and `costs`; after an announcement only `lower_bound`, the others are 0. `messages` counts the reports.
+    After each campaign `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`,
+    `degenerate`, `payment` (mean per participant), `lower_bound`, `payment_ratio` (payment over bound; 0 where the
+    bound is infinite), `total_payment`, `participation`, and by individual `data`, `budgets` (-1: stayed away),
+    `levels` (of differential privacy, log(1 + eps)), `payments` and `costs`; after an announcement only `lower_bound`,
+    the others are 0. `messages` counts the reports.
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
-    log(1 + eps); no other mechanism is allowed on it. The ledger records the levels that they choose. Each value enters one
-    report, so at event level the largest level counts, and at user level the composition of all. An individual chooses whether to take
-    part, and its budget, before it holds a value, and sees no value of its own or of others in any observation; payments, and with them the
-    rewards that all see in the standard views, follow from the reports. So nothing but the reports depends on the values. Budgets
-    and participation do depend on costs and beliefs, which the channel does not hide. `info` shows `data`, for evaluation.
+    log(1 + eps); no other mechanism is allowed on it. The ledger records the levels that they choose. Each value enters
+    one report, so at event level the largest level counts, and at user level the composition of all. An individual
+    chooses whether to take part, and its budget, before it holds a value, and sees no value of its own or of others in
+    any observation; payments, and with them the rewards that all see in the standard views, follow from the reports. So
+    nothing but the reports depends on the values. Budgets and participation do depend on costs and beliefs, which the
+    channel does not hide. `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.
-    - theta: M >= 2, to draw the distribution of the values uniformly from the simplex at each reset, or such a distribution.
-    - shuffle: whether each run permutes a given theta, which otherwise stays in its order, so that a learner could learn by heart which
-      value is the most frequent.
+    - theta: M >= 2, to draw the distribution of the values uniformly from the simplex at each reset, or such a
+      distribution.
+    - shuffle: whether each run permutes a given theta, which otherwise stays in its order, so that a learner could
+      learn by heart which value is the most frequent.
     - cost: `QuadraticCost(c)`, `LinearCost(c)`, `ExponentialCost(c)`, `LogCost(c)`, or `(g, g')`, functions of arrays.
-    - cost_spread: in [0, 1); individual i has cost `u_i g`, `u_i` uniform in 1 -+ spread, and observes `u_i c` (c = 1 for a pair).
+    - cost_spread: in [0, 1); individual i has cost `u_i g`, `u_i` uniform in 1 -+ spread, and observes `u_i c` (c = 1
+      for a pair).
     - belief_concentration: beliefs are drawn from Dirichlet(concentration theta); inf: individuals know theta.
     - horizon: number of campaigns, >= 1 (`campaigns` is an alias).
-    - target: the desired budget, in [0.01, max_epsilon], or (lowest, highest), to draw it uniformly between them at each reset.
+    - target: the desired budget, in [0.01, max_epsilon], or (lowest, highest), to draw it uniformly between them at
+      each reset.
     - objective: "quality" or "error"; penalty: >= 0.
     - rules: the rules of payment that may be announced.
-    - reporting: "k_ary", "rappor" or "oue", the latter two for M <= 10: a report is then one of 2^M bit strings, as a number.
+    - reporting: "k_ary", "rappor" or "oue", the latter two for M <= 10: a report is then one of 2^M bit strings, as a
+      number.
     - max_epsilon, max_scale: upper bounds of actions. payment_cap: upper bound of one payment.
     - show_reports: whether the platform observes who reported what.
 
 Deviations from the paper
-    The paper prints Theorem 1 with `g' A` for `g' / A`, as its equation 2.19 shows; the bound here is min over eps >= target of `g' / A`.
-    A strictly concave payoff is stationary at the target, where the paper's proof has it equal to 0. The equilibrium of Theorem 2 is
-    asymptotic, for individuals who ignore that their report may change the winner: `FiniteBestResponse` and `exploitability` take
+    The paper prints Theorem 1 with `g' A` for `g' / A`, as its equation 2.19 shows; the bound here is min over eps >=
+    target of `g' / A`. A strictly concave payoff is stationary at the target, where the paper's proof has it equal to
+    0. The equilibrium of Theorem 2 is asymptotic, for individuals who ignore that their report may change the winner:
+       `FiniteBestResponse` and `exploitability` take
     that into account. Everyone at eps = 0 is an equilibrium of WINTALL too. Theorem 2 needs a concave payoff, which
-    `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and `Wintall` warns. Tallies in which no value has a share above 1/M
-    pay 0, where equation 2.22 has no finite value. Values are drawn anew for every campaign; the paper has only one. Individuals
-    who trust the announced target can be misled: a low target with a high scale elicits the same budgets for less than the bound.
+    `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and `Wintall` warns. Tallies in which no value has a
+    share above 1/M pay 0, where equation 2.22 has no finite value. Values are drawn anew for every campaign; the paper
+    has only one. Individuals who trust the announced target can be misled: a low target with a high scale elicits the
+    same budgets for less than the bound.
 
 Registered configurations
-    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale, at the budget
-    that is desired of this run, against best responders.
+    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's
+    scale, at the budget that is desired of this run, against best responders.
 
 Version history
     v0: first version.
@@ -118,7 +132,7 @@ from taciturn.envs.elicitation.payments import (
     payment_lower_bound,
     winner_payment,
     winning_report,
-)  # fmt: skip
+)
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
 from taciturn.validation import (
@@ -187,7 +201,8 @@ class Params:
         rules = [choice("rules", rule, RULES) for rule in given] if isinstance(given, list | tuple) else []
         if not rules or len(set(rules)) < len(rules):
             raise ValueError(
-                f"rules must be a list of one or more distinct rules of payment ({', '.join(RULES)}), not {shown(given)}"
+                f"rules must be a list of one or more distinct rules of payment ({', '.join(RULES)}), not "
+                f"{shown(given)}"
             )
         choice("reporting", self.reporting, REPORTING)
         if self.reporting != "k_ary":
@@ -209,7 +224,8 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary response."""
+    """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary
+    response."""
 
     theta: Floats  # [M]
     belief: Floats  # [N, M], or [1, M] if everyone knows theta
@@ -249,10 +265,26 @@ class Elicitation(Replicas[State]):
     said: ClassVar[Any] = {"platform": campaign.announce, "individual": campaign.report}
     heard: ClassVar[Any] = {"platform": campaign.goes_on, "individual": campaign.pay}
     observe_one: ClassVar[Any] = {"platform": campaign.observe_platform, "individual": campaign.observe_individual}
-    told_if: ClassVar[Mapping[str, str]] = dict.fromkeys((
-        "theta", "estimate", "error", "payment", "payment_ratio", "total_payment", "participation", "winner", "degenerate", "tie",
-        "data", "budgets", "levels", "payments", "costs",
-    ), "closed")  # fmt: skip
+    told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "theta",
+            "estimate",
+            "error",
+            "payment",
+            "payment_ratio",
+            "total_payment",
+            "participation",
+            "winner",
+            "degenerate",
+            "tie",
+            "data",
+            "budgets",
+            "levels",
+            "payments",
+            "costs",
+        ),
+        "closed",
+    )
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.cost = as_cost(params.cost)
@@ -288,7 +320,8 @@ class Elicitation(Replicas[State]):
             raise ValueError(f"channel {channel!r} takes no mechanism: individuals perturb their reports themselves")
 
     def public(self) -> dict[str, Any]:
-        """`cost`: g; `reporting`: the mechanism of the reports; `announce`: makes the platform's action for an announcement."""
+        """`cost`: g; `reporting`: the mechanism of the reports; `announce`: makes the platform's action for an
+        announcement."""
         return {"cost": self.cost, "reporting": self.reporting, "announce": self.announce}
 
     def practice_params(self) -> Params:
@@ -303,21 +336,41 @@ class Elicitation(Replicas[State]):
         places[rules] = np.arange(len(rules))
         low, high = p.targets
         return Constants(
-            num_individuals=int(p.num_individuals), horizon=int(p.horizon), law=QualityLaw(given, drawn, bool(p.shuffle)),
-            concentration=float(p.belief_concentration), spread=float(p.cost_spread), cost=float(self.cost.c), low=float(low),
-            high=float(high), first_rule=int(rules[0]), rules=rules, places=places, least=float(np.float32(MIN_TARGET)),
-            k_ary=p.reporting == "k_ary", symmetric=p.reporting == "rappor", by_quality=p.objective == "quality",
-            penalty=float(p.penalty), cap=float(p.payment_cap), prices="posted_price" in p.rules,
-            serum="peer_truth_serum" in p.rules, shows=bool(p.show_reports),
-        )  # fmt: skip
+            num_individuals=int(p.num_individuals),
+            horizon=int(p.horizon),
+            law=QualityLaw(given, drawn, bool(p.shuffle)),
+            concentration=float(p.belief_concentration),
+            spread=float(p.cost_spread),
+            cost=float(self.cost.c),
+            low=float(low),
+            high=float(high),
+            first_rule=int(rules[0]),
+            rules=rules,
+            places=places,
+            least=float(np.float32(MIN_TARGET)),
+            k_ary=p.reporting == "k_ary",
+            symmetric=p.reporting == "rappor",
+            by_quality=p.objective == "quality",
+            penalty=float(p.penalty),
+            cap=float(p.payment_cap),
+            prices="posted_price" in p.rules,
+            serum="peer_truth_serum" in p.rules,
+            shows=bool(p.show_reports),
+        )
 
     def arrays(self) -> dict[str, Any]:
         """The fields of the State; and what stands between the halves of a campaign, which no State shows."""
         p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.reporting.num_reports
         kept = {
-            "theta": m, "belief": (1 if p.belief_concentration == math.inf else n, m), "factor": n, "counts": x, "past": x,
-            "budget": n, "reports": n if p.show_reports else 0, "sums": len(campaign.SUMS),
-        }  # fmt: skip
+            "theta": m,
+            "belief": (1 if p.belief_concentration == math.inf else n, m),
+            "factor": n,
+            "counts": x,
+            "past": x,
+            "budget": n,
+            "reports": n if p.show_reports else 0,
+            "sums": len(campaign.SUMS),
+        }
         whole, flags = (
             dict.fromkeys(("data", "sent", "received"), np.int64),
             dict.fromkeys(("joins", "delivered"), np.bool_),
@@ -370,14 +423,17 @@ class Elicitation(Replicas[State]):
             self.judge(live)
 
     def judge(self, live: Array) -> None:
-        """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than k-ary response."""
+        """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
+        k-ary response."""
         counts, target = self.column("counts")[live], self.column("target")[live]
         total, estimate = counts.sum(-1), self.estimate(counts, target)
         winner, slope = winning_report(estimate, target, self.reporting)
         found = {
-            "estimate": estimate, "winner": np.where(total > 0, winner, -1), "degenerate": (slope == 0) | (total == 0),
+            "estimate": estimate,
+            "winner": np.where(total > 0, winner, -1),
+            "degenerate": (slope == 0) | (total == 0),
             "won": winner_payment(self.column("scale")[live], slope)[:, None],
-        }  # fmt: skip
+        }
         for name, values in found.items():
             self.column(name)[live] = values
 
@@ -434,9 +490,9 @@ class Elicitation(Replicas[State]):
         }
 
     def outcome(self) -> dict[str, Array]:
-        """Means over the campaigns: `payment` (per participant), `payment_ratio` (payment over Theorem 1's bound), `error` (squared, summed
-        over values), and per individual `shortfall` (of eps), `level` (of differential privacy), `participation` and `utility`; the share
-        `degenerate` of the tallies; and the sum `total_payment`."""
+        """Means over the campaigns: `payment` (per participant), `payment_ratio` (payment over Theorem 1's bound),
+        `error` (squared, summed over values), and per individual `shortfall` (of eps), `level` (of differential
+        privacy), `participation` and `utility`; the share `degenerate` of the tallies; and the sum `total_payment`."""
         self._begun()
         sums = self.column("sums")
         means = sums / np.maximum(self.column("campaign"), 1)[:, None]

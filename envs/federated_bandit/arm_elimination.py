@@ -1,51 +1,55 @@
-"""How should a coordinator of agents that face the same bandit divide a horizon among exploration, elimination and communication?
+"""How should a coordinator of agents that face the same bandit divide a horizon among exploration, elimination and
+communication?
 
 Description
-    The federated bandit of `federated_bandit_v0` with a server, from the coordinator's side. A step is an epoch: all agents pull every
-    active arm equally often, some of them upload their means, and arms that fall too far below the best average are eliminated. When
-    one arm is left, a step plays it to the end.
+    The federated bandit of `federated_bandit_v0` with a server, from the coordinator's side. A step is an epoch: all
+    agents pull every active arm equally often, some of them upload their means, and arms that fall too far below the
+    best average are eliminated. When one arm is left, a step plays it to the end.
 
 Paper
-    Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: Algorithm 1 and section IV-B, whose schedule is
-    the policy `EliminationSchedule`.
+    Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: Algorithm 1 and section IV-B,
+    whose schedule is the policy `EliminationSchedule`.
 
 Agents
     One: the coordinator (`coordinator_0`).
 
 Observation
-    Box float32. For each arm: `means`, the average over agents as last uploaded (0 before), including the channel's noise, clipped to
-    [-10, 11]; `counts`, log(1 + n) / log(1 + T), where n is the number of times each agent has pulled it; `active`. Then `rounds` so far,
-    and `time_left` as a share of the horizon.
+    Box float32. For each arm: `means`, the average over agents as last uploaded (0 before), including the channel's
+    noise, clipped to [-10, 11]; `counts`, log(1 + n) / log(1 + T), where n is the number of times each agent has pulled
+    it; `active`. Then `rounds` so far, and `time_left` as a share of the horizon.
 
 Action
-    Box(3), each in [-1, 1] and read as x = (1 + a) / 2. `pulls`: every active arm is pulled m^x times, where m is the largest number
-    that fits in the time left; 0 means one pull and 1 means all of them. `threshold` x^2: an arm is eliminated if its average is at least
-    this far below the best (2 C(r) in the paper; 0 leaves only the best arm). `participation` x = p: ceil(p M) agents upload, at least
-    one. `arm_elimination_v0.action(share, threshold, participation)` makes such an action.
+    Box(3), each in [-1, 1] and read as x = (1 + a) / 2. `pulls`: every active arm is pulled m^x times, where m is the
+    largest number that fits in the time left; 0 means one pull and 1 means all of them. `threshold` x^2: an arm is
+    eliminated if its average is at least this far below the best (2 C(r) in the paper; 0 leaves only the best arm).
+    `participation` x = p: ceil(p M) agents upload, at least one. `arm_elimination_v0.action(share, threshold,
+    participation)` makes such an action.
 
 Reward
-    -(sum over pulls of 1 minus the average reported of that arm in this epoch, plus the cost of links) / (M T). This is the regret that
-    a coordinator can observe, who does not know the best mean and takes it to be 1. Its expectation is the negative regret per slot and
-    agent, up to the constant 1 - mu*, minus the cost.
+    -(sum over pulls of 1 minus the average reported of that arm in this epoch, plus the cost of links) / (M T). This is
+    the regret that a coordinator can observe, who does not know the best mean and takes it to be 1. Its expectation is
+    the negative regret per slot and agent, up to the constant 1 - mu*, minus the cost.
 
 Termination
-    Never; truncated after `horizon` slots. An epoch always fits: if fewer slots are left than one pull of each active arm takes, agents
-    cycle through the active arms to the end.
+    Never; truncated after `horizon` slots. An epoch always fits: if fewer slots are left than one pull of each active
+    arm takes, agents cycle through the active arms to the end.
 
 Info
-    As in the federated bandit (`regret`, `cost`, `transmissions` and so on), and `slots` of the epoch and `pulls` of each active arm.
+    As in the federated bandit (`regret`, `cost`, `transmissions` and so on), and `slots` of the epoch and `pulls` of
+    each active arm.
 
 Privacy channels
-    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The coordinator decides, by what it was sent, how
-    many pulls a mean is about and how many agents upload; which ones is drawn at random. Neither tells anything more.
+    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The coordinator decides, by
+    what it was sent, how many pulls a mean is about and how many agents upload; which ones is drawn at random. Neither
+    tells anything more.
 
 Arguments
     Those of the federated bandit with other defaults: 5 agents, 10 arms, 10,000 slots, c1 = 25. The only topology
     is the server.
 
 Deviations from the paper
-    Actions choose what Algorithm 1 computes. The last arm is uploaded too, once, at the end, so that rewards are based on reported means.
-    The rest is as under 'Deviations from the paper' of the federated bandit.
+    Actions choose what Algorithm 1 computes. The last arm is uploaded too, once, at the end, so that rewards are based
+    on reported means. The rest is as under 'Deviations from the paper' of the federated bandit.
 
 Registered configurations
     `taciturn/ArmElimination-v0`: the defaults.
@@ -93,7 +97,8 @@ class Params(BanditParams):
 
 @dataclass(frozen=True)
 class State(BanditState):
-    """A federation, of which `active` holds the arms that are not eliminated; seen from outside, each field leads with [B]."""
+    """A federation, of which `active` holds the arms that are not eliminated; seen from outside, each field leads with
+    [B]."""
 
     threshold: Floats  # by which an arm must be below the best to be eliminated
     order: Ints  # [M]: the agents, of which the first ones upload
@@ -229,9 +234,12 @@ class ArmElimination(FederatedBandit):
     def make_roles(self) -> tuple[Role, ...]:
         arms = self.params.arms
         layout = Layout(
-            means=(arms, *MEAN_BOUNDS), counts=(arms, 0, 1), active=(arms, 0, 1), rounds=(1, 0, self.params.horizon),
+            means=(arms, *MEAN_BOUNDS),
+            counts=(arms, 0, 1),
+            active=(arms, 0, 1),
+            rounds=(1, 0, self.params.horizon),
             time_left=(1, 0, 1),
-        )  # fmt: skip
+        )
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
     def arrays(self) -> dict[str, Array]:

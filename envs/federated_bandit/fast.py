@@ -12,7 +12,8 @@ from taciturn.validation import Array, Bools, Floats, Ints
 
 
 class AgentKnowledge:
-    """The fields of the observation in full precision, [B, 1 or M, K] or [B, 1 or M], of a `FederatedBandit` as it plays on."""
+    """The fields of the observation in full precision, [B, 1 or M, K] or [B, 1 or M], of a `FederatedBandit` as it
+    plays on."""
 
     def __init__(self, population: Any) -> None:
         column = population.column
@@ -49,9 +50,9 @@ class EpochPlan(Fast):
     """What every agent pulls in its next slots, in place of one decision per slot.
 
     Args:
-        plan: maps (`AgentKnowledge`; the most slots that each agent may plan, int64[B, M]) to (pulls int64[B, M, K], or the arms
-            int64[B, M] of one slot; the agents that upload at the end of these slots, bool[B, M]). Agents that do not upload may plan
-            different numbers of slots.
+        plan: maps (`AgentKnowledge`; the most slots that each agent may plan, int64[B, M]) to (pulls int64[B, M, K], or
+            the arms int64[B, M] of one slot; the agents that upload at the end of these slots, bool[B, M]). Agents that
+            do not upload may plan different numbers of slots.
     """
 
     plan: Callable[[AgentKnowledge, Ints], tuple[Ints, Bools]]
@@ -62,7 +63,8 @@ def jump(
 ) -> None:
     """Play a `FederatedBandit` to `until` (inf: to the horizon), with agents that follow `plan`.
 
-    Sums of the Bernoulli rewards of many pulls are drawn as binomials, which has the same law as drawing them one by one.
+    Sums of the Bernoulli rewards of many pulls are drawn as binomials, which has the same law as drawing them one by
+    one.
     """
     params, channel, live = population.params, population.channels["means"], ~population.done
     time, phase_left, slots, asking = map(population.column, ("time", "phase_left", "slots", "asks"))

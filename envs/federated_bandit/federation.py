@@ -109,8 +109,8 @@ def slot(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
 def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
     """What an agent has to say of an arm: (mean of its pulls since its last upload, number of pulls in each message).
 
-    Agents report the arms that any of them has pulled since the last round, which are the active ones. After m missed rounds, an
-    agent's pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
+    Agents report the arms that any of them has pulled since the last round, which are the active ones. After m missed
+    rounds, an agent's pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
     """
     pulls = arrays.counts[agent, arm] - arrays.used_counts[agent, arm]
     if pulls == 0 or arrays.pulled[arm] == arrays.counts_at_round[arm]:
@@ -122,8 +122,8 @@ def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
 def say(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """The agents that upload say the means of their pulls since their last upload (Algorithm 1, lines 8-11).
 
-    Where something stands on the channel, `FederatedBandit.between` sends what is said here: late messages are of agents that need not say
-    anything now.
+    Where something stands on the channel, `FederatedBandit.between` sends what is said here: late messages are of
+    agents that need not say anything now.
     """
     some = False
     for i in range(params.num_agents):
@@ -180,7 +180,8 @@ def file_uploads(arrays: Any, params: Any) -> tuple[int, bool]:
 
 
 def communicate(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """What follows from the uploads at the end of `slots` slots, which do not extend beyond the end of a round under way.
+    """What follows from the uploads at the end of `slots` slots, which do not extend beyond the end of a round under
+    way.
 
     The cost of links is taken from what agents have earned.
     """

@@ -1,7 +1,9 @@
-"""State and equations of Li & Song's federated bandit, for one federation, as `taciturn.envs.core.replicas.Replicas` says.
+"""State and equations of Li & Song's federated bandit, for one federation, as `taciturn.envs.core.replicas.Replicas`
+says.
 
-Shapes: M agents, K arms; B replicas, as seen from outside. Equation 3 of the paper defines differential privacy, and its equations 7 to 11
-are bounds of theorems; the schedule of the algorithms is in `taciturn.policies.reference.arm_elimination`.
+Shapes: M agents, K arms; B replicas, as seen from outside. Equation 3 of the paper defines differential privacy, and
+its equations 7 to 11 are bounds of theorems; the schedule of the algorithms is in
+`taciturn.policies.reference.arm_elimination`.
 """
 
 from dataclasses import dataclass
@@ -186,7 +188,8 @@ def stays(best: Any, mean: Any, threshold: Any) -> Any:
 
 
 def turns(slots: Any, rank: Any, number: Any) -> Any:
-    """How often an arm has its turn in the first `slots` slots of a phase that cycles through `number` arms, where it has that rank."""
+    """How often an arm has its turn in the first `slots` slots of a phase that cycles through `number` arms, where it
+    has that rank."""
     return slots // number + (rank < slots % number)
 
 
@@ -197,7 +200,8 @@ def eliminate(active: Bools, mean: Floats, threshold: Floats) -> Bools:
 
 
 def round_robin(active: Bools, played: Ints, slots: Ints) -> Ints:
-    """Pulls of each arm, int64[..., K], in the next `slots` of a phase that cycles through the active arms, after `played` slots of it."""
+    """Pulls of each arm, int64[..., K], in the next `slots` of a phase that cycles through the active arms, after
+    `played` slots of it."""
     number, rank = active.sum(-1, keepdims=True), np.cumsum(active, -1) - 1
     until = turns((played + slots)[..., None], rank, number)
     return np.where(active, until - turns(played[..., None], rank, number), 0)
@@ -214,7 +218,8 @@ def renewed(state: Any, arrays: Any, k: int) -> bool:
 def find_active(state: Any, arrays: Any) -> None:
     """Find the arms that agents still play.
 
-    These are the arms pulled since the last round, or, as long as agents have had no time to pull every arm that it renewed, the latter.
+    These are the arms pulled since the last round, or, as long as agents have had no time to pull every arm that it
+    renewed, the latter.
     """
     number = 0
     for k in range(len(arrays.active)):
@@ -229,14 +234,16 @@ def find_active(state: Any, arrays: Any) -> None:
 
 
 def wrong_option(state: State) -> Bools:
-    """Replicas in which an arm that is not best has more pulls since the last round (without any: in all) than every best one, bool[B]."""
+    """Replicas in which an arm that is not best has more pulls since the last round (without any: in all) than every
+    best one, bool[B]."""
     recent = state.pulled - state.counts_at_round
     pulls = np.where(recent.any(1, keepdims=True), recent, state.pulled)
     return led_by_wrong(pulls, state.gap <= EQUAL)
 
 
 def identified(state: State) -> Bools:
-    """Replicas in which best arms have nine tenths of the pulls since the last round (without any: of what it renewed, all), bool[B]."""
+    """Replicas in which best arms have nine tenths of the pulls since the last round (without any: of what it renewed,
+    all), bool[B]."""
     best, pulls = state.gap <= EQUAL, state.pulled - state.counts_at_round
     total, last = pulls.sum(-1), state.last_round == state.rounds[:, None]
     return np.where(total > 0, (pulls * best).sum(-1) >= IDENTIFIED_SHARE * total, ~(last & ~best).any(-1))

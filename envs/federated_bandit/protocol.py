@@ -1,7 +1,8 @@
-"""How agents on a graph share vectors: everyone with everyone (GIS), or all with one sink agent (SAC), and what a round sends by slot.
+"""How agents on a graph share vectors: everyone with everyone (GIS), or all with one sink agent (SAC), and what a round
+sends by slot.
 
-Li & Song, section V-A2 with Algorithm 2, and section VI-A2 with Algorithm 4. Every agent begins with one vector. All results depend on
-the graph alone, so that a world computes them once.
+Li & Song, section V-A2 with Algorithm 2, and section VI-A2 with Algorithm 4. Every agent begins with one vector. All
+results depend on the graph alone, so that a world computes them once.
 """
 
 from collections.abc import Sequence
@@ -75,9 +76,10 @@ class Collection(Exchange):
 
     Attributes:
         sink: the agent that collects.
-        towards: int64[M], the agent to which each agent sends, its lowest-numbered neighbour nearer to the sink; for the sink, itself.
-        hops: int64[M], hops of each agent's vector to the sink, each of which takes a slot. Their sum is the number of messages, as in
-            the proof of Theorem 4.
+        towards: int64[M], the agent to which each agent sends, its lowest-numbered neighbour nearer to the sink; for
+            the sink, itself.
+        hops: int64[M], hops of each agent's vector to the sink, each of which takes a slot. Their sum is the number of
+            messages, as in the proof of Theorem 4.
         sac: vectors sent, each in a message of its own, int64[slots, M].
     """
 
@@ -94,11 +96,12 @@ class Collection(Exchange):
 def information_sharing(graph: Any) -> Sharing:
     """Algorithm 2 (GIS), handshake by handshake, until every agent holds all M vectors.
 
-    In each slot, every agent that gained vectors in the slot before (in the first slot: its own) sends ADV with their labels to all its
-    neighbours, including those it got them from. A neighbour that lacks some answers REQ, and the advertiser sends it those in one DATA
-    message. The paper does not say whom to ask if several neighbours advertise the same vector: here it is the lowest-numbered of them,
-    so that no agent receives a vector twice. By the paper's synchronising clock, the round ends as soon as all agents hold all vectors;
-    those that arrived last are not advertised.
+    In each slot, every agent that gained vectors in the slot before (in the first slot: its own) sends ADV with their
+    labels to all its neighbours, including those it got them from. A neighbour that lacks some answers REQ, and the
+    advertiser sends it those in one DATA message. The paper does not say whom to ask if several neighbours advertise
+    the same vector: here it is the lowest-numbered of them, so that no agent receives a vector twice. By the paper's
+    synchronising clock, the round ends as soon as all agents hold all vectors; those that arrived last are not
+    advertised.
 
     Args:
         graph: a connected `Graph` of M agents, or anything that `Graph.of` reads.
@@ -137,8 +140,8 @@ def information_sharing(graph: Any) -> Sharing:
 def requests(graph: Graph, holders: Ints, labels: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
     """Requests if the agents `holders` int64[p] advertise the vectors `labels` int64[p] to all their neighbours.
 
-    `source` int64[M, M], the agent from which each agent has each vector (-1: it lacks it), is updated in place: an agent asks the
-    lowest-numbered advertiser.
+    `source` int64[M, M], the agent from which each agent has each vector (-1: it lacks it), is updated in place: an
+    agent asks the lowest-numbered advertiser.
 
     Returns:
         (agents that ask, labels that they ask for, agents that they ask), int64[n] each.
@@ -177,7 +180,8 @@ def eccentricities(graph: Graph) -> Ints:
 
 
 def sink_agents(components: Sequence[Any]) -> tuple[int, ...]:
-    """Sink agents by Algorithm 4: in each component the agent of minimum eccentricity; of several, the lowest-numbered (our choice).
+    """Sink agents by Algorithm 4: in each component the agent of minimum eccentricity; of several, the lowest-numbered
+    (our choice).
 
     Args:
         components: connected graphs, each a `Graph` or anything that `Graph.of` reads.
@@ -193,7 +197,8 @@ def sink_agents(components: Sequence[Any]) -> tuple[int, ...]:
 
 
 def collection(graph: Any, sink: int) -> Collection:
-    """Collection of all agents' vectors at the sink (SAC, section VI-A2): each moves one hop per slot on a shortest path.
+    """Collection of all agents' vectors at the sink (SAC, section VI-A2): each moves one hop per slot on a shortest
+    path.
 
     Args:
         graph: a connected `Graph`, or anything that `Graph.of` reads.
@@ -217,7 +222,8 @@ def collection(graph: Any, sink: int) -> Collection:
 
 
 def shortest_paths(graph: Graph, sink: int) -> tuple[Ints, Ints]:
-    """(hops to the sink, lowest-numbered neighbour on a shortest path to it) for each agent, int64[M], by breadth-first search."""
+    """(hops to the sink, lowest-numbered neighbour on a shortest path to it) for each agent, int64[M], by breadth-first
+    search."""
     hops, towards = np.full(graph.num_nodes, -1), np.full(graph.num_nodes, graph.num_nodes)
     hops[sink], towards[sink] = 0, sink
     border = np.array([sink])
@@ -236,9 +242,9 @@ def shortest_paths(graph: Graph, sink: int) -> tuple[Ints, Ints]:
 def delay(slots: int, count: str = "diameter-1") -> int:
     """Number of slots for which agents wait, and exploit, while a protocol that takes `slots` slots runs.
 
-    The paper has both: the first exchange takes place in the last slot of exploration ("diameter-1": the counter of Algorithm 2 starts
-    at 0; line 4 of Algorithm 4; regret in Theorems 3 and 4), or in a slot of its own ("diameter": line 5 of Algorithm 4; cost in
-    Theorem 3).
+    The paper has both: the first exchange takes place in the last slot of exploration ("diameter-1": the counter of
+    Algorithm 2 starts at 0; line 4 of Algorithm 4; regret in Theorems 3 and 4), or in a slot of its own ("diameter":
+    line 5 of Algorithm 4; cost in Theorem 3).
     """
     return max(slots - 1, 0) if choice("delay", count, DELAYS) == "diameter-1" else slots
 
@@ -249,8 +255,9 @@ def link_cost(protocol: Exchange, price: float, accounting: str = "messages") ->
     Args:
         protocol: what was sent.
         price: c2 >= 0, per link.
-        accounting: what counts as a link. "messages": each message sent; "links": each edge in each slot in which anything was sent over
-            it (equation 2 of Li & Song); "edges": every edge in every slot, the paper's bound, d_G sum_i d_i / 2 for GIS (Theorem 3).
+        accounting: what counts as a link. "messages": each message sent; "links": each edge in each slot in which
+            anything was sent over it (equation 2 of Li & Song); "edges": every edge in every slot, the paper's bound,
+            d_G sum_i d_i / 2 for GIS (Theorem 3).
     """
     number("price", price, at_least=0)
     choice("accounting", accounting, ACCOUNTINGS)
@@ -280,7 +287,8 @@ def is_one_graph(rows: Sequence[Any]) -> bool:
 
 
 def read_components(topology: Any, num_agents: int) -> tuple[Graph, ...]:
-    """One graph, the components of a hybrid, or none for the server alone; ValueError if they do not fit `num_agents`."""
+    """One graph, the components of a hybrid, or none for the server alone; ValueError if they do not fit
+    `num_agents`."""
     if isinstance(topology, str) and topology == "server":
         return ()
     hybrid = is_hybrid(topology)
@@ -289,7 +297,8 @@ def read_components(topology: Any, num_agents: int) -> tuple[Graph, ...]:
         sizes = [graph.num_nodes for graph in graphs]
         if sum(sizes) != num_agents or 0 in sizes:
             raise ValueError(
-                f"topology must have components of at least 1 agent each and num_agents={num_agents} in all, not of {sizes}"
+                f"topology must have components of at least 1 agent each and num_agents={num_agents} in all, not of "
+                f"{sizes}"
             )
     else:
         graphs = (Graph.of(topology, num_agents, name="topology"),)
@@ -308,7 +317,8 @@ class RoundTraffic:
     """Messages of one communication round over graphs, and their timing; all zeros if there is only the server.
 
     Args:
-        graphs: one graph, whose agents share all means (GIS), or the components of a hybrid, each with a sink agent (SAC).
+        graphs: one graph, whose agents share all means (GIS), or the components of a hybrid, each with a sink agent
+            (SAC).
         hybrid: whether they are the latter.
         num_agents: M.
         count: how the delay is counted, see `delay`.
@@ -358,5 +368,6 @@ class RoundTraffic:
             self.coverage += np.cumsum(arrivals, 0)
 
     def elapsed(self, phase_left: Ints) -> Ints:
-        """Slots of the protocols played so far in a round that ends in `phase_left` slots, int64[B]; 0 if none is under way."""
+        """Slots of the protocols played so far in a round that ends in `phase_left` slots, int64[B]; 0 if none is under
+        way."""
         return np.where(phase_left > 0, self.slots - phase_left, 0)

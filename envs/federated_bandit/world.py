@@ -1,93 +1,101 @@
 """How much do agents that face the same bandit gain from communication, and what do communication and privacy cost?
 
 Description
-    `M` agents face the same `K` Bernoulli arms for `T` slots, and each of them pulls one arm in each slot. Agents share what they have
-    learned as means: an upload sends, over the channel `means`, an agent's mean reward of every arm since its last upload (of the arms
-    that any agent has pulled since the last round). All uploads of an agent are combined into one mean per arm (equation 6 of Li & Song).
-    A communication round averages these means over the agents that uploaded, and all agents learn the average.
+    `M` agents face the same `K` Bernoulli arms for `T` slots, and each of them pulls one arm in each slot. Agents share
+    what they have learned as means: an upload sends, over the channel `means`, an agent's mean reward of every arm
+    since its last upload (of the arms that any agent has pulled since the last round). All uploads of an agent are
+    combined into one mean per arm (equation 6 of Li & Song). A communication round averages these means over the agents
+    that uploaded, and all agents learn the average.
 
     - Server: a round begins and ends in any slot with an upload; agents that do not upload in that slot take no part.
-    - Graph: a round begins when all agents have uploaded. Information sharing (GIS, Algorithm 2) then takes `delay` slots.
-    - Components with a server (hybrid): as on a graph, but the agents of a component send their means to its sink agent (SAC,
-      Algorithm 4), and the sink agents send theirs to the server.
+    - Graph: a round begins when all agents have uploaded. Information sharing (GIS, Algorithm 2) then takes `delay`
+      slots.
+    - Components with a server (hybrid): as on a graph, but the agents of a component send their means to its sink agent
+      (SAC, Algorithm 4), and the sink agents send theirs to the server.
 
-    While a round is under way nobody can upload, and rewards received in that time enter no mean. A step is one slot. Policies that plan
-    ahead (`EpochPlan`) are played many slots at once by `Population.fast_forward`, which draws sums of Bernoulli rewards as binomials.
+    While a round is under way nobody can upload, and rewards received in that time enter no mean. A step is one slot.
+    Policies that plan ahead (`EpochPlan`) are played many slots at once by `Population.fast_forward`, which draws sums
+    of Bernoulli rewards as binomials.
 
 Paper
-    Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms 1-5. The
-    algorithms are the policies `CDPMAB`, `DDPMAB` and `HDPMAB`.
+    Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms
+    1-5. The algorithms are the policies `CDPMAB`, `DDPMAB` and `HDPMAB`.
 
 Agents
-    `M` agents (`agent_0` ...), acting simultaneously. The server is part of the world: it averages, and broadcasts the result.
+    `M` agents (`agent_0` ...), acting simultaneously. The server is part of the world: it averages, and broadcasts the
+    result.
 
 Observation
-    Box float32. For each arm: `counts` and `means` of the agent's own pulls (0 without any); `private`, the mean over its uploads; and
-    `broadcast`, the last round's average (both clipped to [-10, 11], since noise can exceed [0, 1]); `active`, 1 if the last round
-    renewed the average (1 before the first round). Then `time` and `time_left` in slots; `rounds` that have ended; `phase_left`, the
-    slots until the round under way ends (0 if there is none); and `coverage`, the share of the M agents' means that has reached the
-    agent in that round (1 if there is none).
+    Box float32. For each arm: `counts` and `means` of the agent's own pulls (0 without any); `private`, the mean over
+    its uploads; and `broadcast`, the last round's average (both clipped to [-10, 11], since noise can exceed [0, 1]);
+    `active`, 1 if the last round renewed the average (1 before the first round). Then `time` and `time_left` in slots;
+    `rounds` that have ended; `phase_left`, the slots until the round under way ends (0 if there is none); and
+    `coverage`, the share of the M agents' means that has reached the agent in that round (1 if there is none).
 
 Action
-    Discrete(2K): pull arm `a mod K`; if `a >= K`, also upload at the end of the slot. Uploads are masked while a round is under way, and
-    for agents that have uploaded and wait for the others to do so; a masked upload is not made.
+    Discrete(2K): pull arm `a mod K`; if `a >= K`, also upload at the end of the slot. Uploads are masked while a round
+    is under way, and for agents that have uploaded and wait for the others to do so; a masked upload is not made.
 
 Reward
-    The Bernoulli draw, minus the cost of the links that the agent used in the slot (`server_link_cost` per upload to the server,
-    `agent_link_cost` per message to another agent).
+    The Bernoulli draw, minus the cost of the links that the agent used in the slot (`server_link_cost` per upload to
+    the server, `agent_link_cost` per message to another agent).
 
 Termination
     Never; truncated after `horizon` slots.
 
 Info
-    `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's own means and
-    best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts what passed the private channel); of these, by
-    kind, `upload`, `adv`, `req`, `data`, `sac`, and `neighbour`, which policies send slot by slot, outside of rounds (their cost is not
-    in the reward); `broadcast`, messages from the server; `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round`
-    [K], the round in which each arm's average was last renewed.
+    `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's
+    own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts what passed the
+    private channel); of these, by kind, `upload`, `adv`, `req`, `data`, `sac`, and `neighbour`, which policies send
+    slot by slot, outside of rounds (their cost is not in the reward); `broadcast`, messages from the server; `rounds`;
+    `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's average was
+    last renewed.
 
 Privacy channels
-    `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n rewards is sent with
-    its sensitivity, 1/n. Each reward enters one mean only, so that at event level an agent spends over a run what one message costs. This
-    holds if who uploads and when, and the numbers of pulls between two uploads, which are public, follow from what was received before,
-    as in the paper's algorithms. Policies that declare it (`Policy.public_schedule`) have finite totals; under all others totals are
-    infinite. Link costs and rounds follow from the uploads; the pulls of one slot and their rewards are shown to the agent alone. An
-    upload after m missed rounds is sent as m + 1 messages, each with noise of its own.
+    `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n
+    rewards is sent with its sensitivity, 1/n. Each reward enters one mean only, so that at event level an agent spends
+    over a run what one message costs. This holds if who uploads and when, and the numbers of pulls between two uploads,
+    which are public, follow from what was received before, as in the paper's algorithms. Policies that declare it
+    (`Policy.public_schedule`) have finite totals; under all others totals are infinite. Link costs and rounds follow
+    from the uploads; the pulls of one slot and their rewards are shown to the agent alone. An upload after m missed
+    rounds is sent as m + 1 messages, each with noise of its own.
 
 Arguments
     - num_agents: M >= 1.
     - num_arms: K >= 1; None: the number of given `qualities`, otherwise 100.
-    - qualities: "uniform" (drawn from [0, 1] at each reset, the same for all agents), "heterogeneous" (drawn for each agent), "grid" (the
-      fixed instance of the paper's experiments, mu_k = (k + 0.5) / K), or the means themselves, [K] or [M, K], in [0, 1].
-    - shuffle: whether each run permutes the arms of a grid or of listed means, which otherwise stay in their order, so that a learner
-      could learn by heart which arm is best.
+    - qualities: "uniform" (drawn from [0, 1] at each reset, the same for all agents), "heterogeneous" (drawn for each
+      agent), "grid" (the fixed instance of the paper's experiments, mu_k = (k + 0.5) / K), or the means themselves, [K]
+      or [M, K], in [0, 1].
+    - shuffle: whether each run permutes the arms of a grid or of listed means, which otherwise stay in their order, so
+      that a learner could learn by heart which arm is best.
     - horizon: T, 1 to 2^24 slots.
-    - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid. Agents are numbered component
-      by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
+    - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid. Agents are
+      numbered component by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
     - server_link_cost, agent_link_cost: c1 and c2, >= 0.
     - delay: "diameter-1", where the first exchange takes place in the slot of the upload; or "diameter".
     - weighting: of a hybrid's components, "agents" (by size) or "components" (the paper's unweighted mean).
 
 Deviations from the paper
-    Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N = ceil(pM), and the
-    noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, as Theorem 1 says for N = M. Noise is drawn once and kept. An
-    epoch runs only if it and its communication end by T; otherwise agents cycle through the active arms to T and upload nothing.
-    Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3 says yhat (`DDPMAB(aggregate="epoch")`). Components of a
-    hybrid are weighted by size: the unweighted mean can settle on a wrong arm if components differ in size and agents in their means.
-    The delay is diameter - 1 in Algorithm 2, line 4 of Algorithm 4 and the regret of Theorems 3 and 4, but the diameter in line 5 of
-    Algorithm 4 and the cost of Theorem 3. While they wait, agents play the arm that is best by their own ybar, with ties broken at
-    random. `cost` counts messages sent; `cost_bound` is the paper's bound, every edge in every slot of a round (Theorem 3). A broadcast
-    is counted but costs nothing, as in the paper. Epochs limited to R rounds need the true smallest gap. The paper does not state T; the
-    default is 10^5.
+    Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
+    ceil(pM), and the noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, as Theorem 1 says for N = M. Noise
+    is drawn once and kept. An epoch runs only if it and its communication end by T; otherwise agents cycle through the
+    active arms to T and upload nothing. Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3
+    says yhat (`DDPMAB(aggregate="epoch")`). Components of a hybrid are weighted by size: the unweighted mean can settle
+    on a wrong arm if components differ in size and agents in their means. The delay is diameter - 1 in Algorithm 2,
+    line 4 of Algorithm 4 and the regret of Theorems 3 and 4, but the diameter in line 5 of Algorithm 4 and the cost of
+    Theorem 3. While they wait, agents play the arm that is best by their own ybar, with ties broken at random. `cost`
+    counts messages sent; `cost_bound` is the paper's bound, every edge in every slot of a round (Theorem 3). A
+    broadcast is counted but costs nothing, as in the paper. Epochs limited to R rounds need the true smallest gap. The
+    paper does not state T; the default is 10^5.
 
-    Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round of case 3 costs less than one
-    of cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is not 'non-private'; the privacy term of S(r) never binds at M = 50 and
-    epsilon >= 0.1; Remark 2, Corollary 1, equation 22 and Table I (ring) contain algebraic slips; R = 4 equals R = 5 (Figure 6) only if
-    the smallest gap is larger than 100 uniform arms have.
+    Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round of case 3
+    costs less than one of cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is not 'non-private'; the privacy term
+    of S(r) never binds at M = 50 and epsilon >= 0.1; Remark 2, Corollary 1, equation 22 and Table I (ring) contain
+    algebraic slips; R = 4 equals R = 5 (Figure 6) only if the smallest gap is larger than 100 uniform arms have.
 
 Registered configurations
-    None in Gymnasium, whose environments have one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100, means
-    drawn at each reset, the server.
+    None in Gymnasium, whose environments have one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100,
+    means drawn at each reset, the server.
 
 Version history
     v0: first version.
@@ -123,8 +131,9 @@ class Params:
     """The world's parameters.
 
     Attributes:
-        num_agents, num_arms, qualities, shuffle, horizon, topology, server_link_cost, agent_link_cost, delay, weighting: as in the
-            world's docstring; after construction `num_arms` is a number, and given qualities are an array.
+        num_agents, num_arms, qualities, shuffle, horizon, topology, server_link_cost, agent_link_cost, delay,
+            weighting: as in the world's docstring; after construction `num_arms` is a number, and given qualities are
+            an array.
         components: the graph, or the components of a hybrid; empty for the server alone.
 
     Raises:
@@ -211,10 +220,17 @@ class FederatedBandit(Replicas[State]):
     def make_roles(self) -> tuple[Role, ...]:
         arms, longest = self.params.arms, float(self.params.horizon)
         layout = Layout(
-            counts=(arms, 0, longest), means=(arms, 0, 1), private=(arms, *MEAN_BOUNDS), broadcast=(arms, *MEAN_BOUNDS),
-            active=(arms, 0, 1), time=(1, 0, longest), time_left=(1, 0, longest), rounds=(1, 0, longest),
-            phase_left=(1, 0, longest), coverage=(1, 0, 1),
-        )  # fmt: skip
+            counts=(arms, 0, longest),
+            means=(arms, 0, 1),
+            private=(arms, *MEAN_BOUNDS),
+            broadcast=(arms, *MEAN_BOUNDS),
+            active=(arms, 0, 1),
+            time=(1, 0, longest),
+            time_left=(1, 0, longest),
+            rounds=(1, 0, longest),
+            phase_left=(1, 0, longest),
+            coverage=(1, 0, 1),
+        )
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(2 * arms)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
@@ -224,17 +240,31 @@ class FederatedBandit(Replicas[State]):
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, additive=True, **senders),)
 
     def public(self) -> dict[str, Any]:
-        """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a graph send vectors."""
+        """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a
+        graph send vectors."""
         return {"delay": self.traffic.delay, "neighbour_exchange": self.neighbour_exchange}
 
     def constants(self) -> Constants:
         p, t = self.params, self.traffic
         group = t.group if p.hybrid and p.weighting == "components" else np.zeros(p.num_agents, np.int64)
         return Constants(
-            p.num_agents, p.arms, p.horizon, p.law, float(p.server_link_cost), float(p.agent_link_cost), bool(p.components),
-            p.num_agents if p.hybrid or not p.components else 0, t.delay, t.slots,
-            np.stack([t.sent[kind] for kind in KINDS]), t.by_agent, t.coverage, t.sinks, group, self.plain,
-        )  # fmt: skip
+            p.num_agents,
+            p.arms,
+            p.horizon,
+            p.law,
+            float(p.server_link_cost),
+            float(p.agent_link_cost),
+            bool(p.components),
+            p.num_agents if p.hybrid or not p.components else 0,
+            t.delay,
+            t.slots,
+            np.stack([t.sent[kind] for kind in KINDS]),
+            t.by_agent,
+            t.coverage,
+            t.sinks,
+            group,
+            self.plain,
+        )
 
     def arrays(self) -> dict[str, Array]:
         agents, arms = self.params.num_agents, self.params.arms
@@ -243,12 +273,19 @@ class FederatedBandit(Replicas[State]):
         split = (0, 0) if self.plain else pair
         shapes: dict[Any, dict[str, tuple[int, ...]]] = {
             np.float64: {"quality": (rows, arms), "weight": pair, "private": pair, "earned": (agents,)}
-            | dict.fromkeys(("gap", "broadcast"), (arms,)) | dict.fromkeys(("mean", "share", "heard"), split),
+            | dict.fromkeys(("gap", "broadcast"), (arms,))
+            | dict.fromkeys(("mean", "share", "heard"), split),
             np.int64: dict.fromkeys(("counts", "sums", "used_counts", "used_sums", "plan"), pair)
             | dict.fromkeys(("pulled", "last_round", "counts_at_round"), (arms,))
             | {"missed_rounds": (agents,), "arms": (agents,), "sent_messages": (single,)},
-            np.bool_: {"uploaded": (agents,), "reported": pair, "active": (arms,), "asks": (agents,), "delivered": split[:1]},
-        }  # fmt: skip
+            np.bool_: {
+                "uploaded": (agents,),
+                "reported": pair,
+                "active": (arms,),
+                "asks": (agents,),
+                "delivered": split[:1],
+            },
+        }
         return {name: np.zeros(shape, kind) for kind, some in shapes.items() for name, shape in some.items()}
 
     def between(self, live: Bools) -> None:
@@ -319,16 +356,17 @@ class FederatedBandit(Replicas[State]):
         return {name: lambda name=name: self.told()[name] for name in told} | {
             "regret_per_agent": lambda: self.told()["regret"] / self.params.num_agents,
             "reward": lambda: self.column("sums").sum((1, 2)).astype(np.float64),
-            "cost_bound": self.cost_bound, "identified": lambda: model.identified(self.state),
+            "cost_bound": self.cost_bound,
+            "identified": lambda: model.identified(self.state),
             "wrong_option": lambda: model.wrong_option(self.state),
-        }  # fmt: skip
+        }
 
     def outcome(self) -> dict[str, Array]:
         """All measures, and the transmissions by kind.
 
-        `identified` is 1 if best arms have nine tenths of the pulls since the last round (without a round, since the start);
-        `wrong_option` is 1 if the arm with the most of these pulls is not a best one; `active_arms` is the number of arms that are still
-        played.
+        `identified` is 1 if best arms have nine tenths of the pulls since the last round (without a round, since the
+        start); `wrong_option` is 1 if the arm with the most of these pulls is not a best one; `active_arms` is the
+        number of arms that are still played.
         """
         told = self.told()
         kinds = {kind: told[kind] for kind in ("upload", "broadcast", "neighbour", *KINDS)}

@@ -55,9 +55,15 @@ class Classifier(ABC):
         """
 
     def local_update(
-        self, parameters: Array, x: Array, y: Array, order: Array, *, learning_rate: float,
+        self,
+        parameters: Array,
+        x: Array,
+        y: Array,
+        order: Array,
+        *,
+        learning_rate: float,
         batch_size: int | None = None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Train P clients by minibatch gradient descent (McMahan et al. 2017, Algorithm 1, ClientUpdate).
 
         A client's last batch of an epoch may be smaller. A client's result depends on its own samples only.
@@ -90,7 +96,8 @@ class Classifier(ABC):
         """Evaluate B parameter vectors [B, D] on the same images [N, F] and labels [N].
 
         Returns:
-            (loss, accuracy): mean cross-entropy in nats, and the share of the images classified as `y`; float64[B] each.
+            (loss, accuracy): mean cross-entropy in nats, and the share of the images classified as `y`; float64[B]
+            each.
         """
         scores = np.array([_loss_and_accuracy(self.logits(p, x), y) for p in parameters]).reshape(-1, 2)
         return scores[:, 0], scores[:, 1]

@@ -35,7 +35,8 @@ class Dataset:
             x, y = getattr(self, f"{part}_x"), getattr(self, f"{part}_y")
             if x.ndim != 2 or y.ndim != 1 or len(x) != len(y) or x.size == 0 or x.shape[1] != features:
                 raise ValueError(
-                    f"{part}_x and {part}_y must have shapes [N, {features}] and [N], N >= 1, not {x.shape} and {y.shape}"
+                    f"{part}_x and {part}_y must have shapes [N, {features}] and [N], N >= 1, not {x.shape} and "
+                    f"{y.shape}"
                 )
             if not ((x >= 0) & (x <= 1)).all():
                 raise ValueError(f"{part}_x must hold pixels in [0, 1], not {x.min()} .. {x.max()}")
@@ -54,10 +55,11 @@ class Dataset:
 
 
 def practice_data(data: Dataset, seed: int = 0) -> Dataset:
-    """A data set to practise on, made of the held-out images alone, which belong to the server: it shows no client's data.
+    """A data set to practise on, made of the held-out images alone, which belong to the server: it shows no client's
+    data.
 
-    Four fifths of the held-out images, drawn with replacement until they are as many as the training images, are trained on; the rest is
-    held out.
+    Four fifths of the held-out images, drawn with replacement until they are as many as the training images, are
+    trained on; the rest is held out.
 
     Args:
         data: what the clients train on and are tested on.
@@ -96,7 +98,8 @@ def load_mnist(path: str | Path) -> Dataset:
     """Load MNIST from the user's files; the held-out images are its 10,000 test images.
 
     Args:
-        path: an `.npz` file with `x_train, y_train, x_test, y_test`, or the folder of the four IDX files, gzipped or not.
+        path: an `.npz` file with `x_train, y_train, x_test, y_test`, or the folder of the four IDX files, gzipped or
+            not.
 
     Raises:
         FileNotFoundError: nothing at `path`, or an IDX file is missing.
@@ -183,10 +186,12 @@ def partition(labels: Array, num_clients: int, rng: np.random.Generator, concent
 
 
 def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: np.random.Generator) -> Array:
-    """Reorder a shuffled deck so that dealing `sizes` from its top gives each client its own Dirichlet mixture of classes.
+    """Reorder a shuffled deck so that dealing `sizes` from its top gives each client its own Dirichlet mixture of
+    classes.
 
-    A client draws its samples one by one from the remaining ones, with probabilities proportional to `q_c / p_c` for class c.
-    Independent exponential clocks with these rates ring in the same order. With q = p it is exactly the uniform split.
+    A client draws its samples one by one from the remaining ones, with probabilities proportional to `q_c / p_c` for
+    class c. Independent exponential clocks with these rates ring in the same order. With q = p it is exactly the
+    uniform split.
     """
     _, labels = np.unique(labels, return_inverse=True)
     proportions = np.bincount(labels) / len(labels)

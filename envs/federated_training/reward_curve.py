@@ -1,4 +1,5 @@
-"""The reward R(k) of k of M updates in federated training: measured, and fitted by a hyperbola (Jiang 2020, section 3.4)."""
+"""The reward R(k) of k of M updates in federated training: measured, and fitted by a hyperbola (Jiang 2020, section
+3.4)."""
 
 import math
 from dataclasses import dataclass
@@ -38,16 +39,25 @@ class RewardCurve:
 
 
 def measure_reward_curve(
-    model: Classifier, data: Dataset, rng: np.random.Generator, *, num_clients: int = 100,
-    concentration: float | None = None, rounds: int = 20, replicas: int = 20, learning_rate: float = 0.1,
-    epochs: int = 1, batch_size: int | None = 10, updates_per_round: int | None = None,
-) -> RewardCurve:  # fmt: skip
+    model: Classifier,
+    data: Dataset,
+    rng: np.random.Generator,
+    *,
+    num_clients: int = 100,
+    concentration: float | None = None,
+    rounds: int = 20,
+    replicas: int = 20,
+    learning_rate: float = 0.1,
+    epochs: int = 1,
+    batch_size: int | None = 10,
+    updates_per_round: int | None = None,
+) -> RewardCurve:
     """Measure the reward function R(k) of section 3.4 (Figure 3.2): the cumulative decrease of the held-out loss.
 
-    In every round all M clients train from the server's parameters, and for every k the first k of them in a uniformly random
-    order are aggregated. This is the law of the first k arrivals if the times of all clients have the same law. The next
-    round starts from the average of the first `updates_per_round` (None: all M), so R is an average along one training
-    run, although the decrease in a single round shrinks as training goes on.
+    In every round all M clients train from the server's parameters, and for every k the first k of them in a uniformly
+    random order are aggregated. This is the law of the first k arrivals if the times of all clients have the same law.
+    The next round starts from the average of the first `updates_per_round` (None: all M), so R is an average along one
+    training run, although the decrease in a single round shrinks as training goes on.
 
     R(0) = 0 always. R(k) may be negative for small k if the clients' data differ much.
 
@@ -68,9 +78,13 @@ def measure_reward_curve(
         for t in range(rounds):
             arrivals = samples[rng.permutation(num_clients)]
             updates = model.local_update(
-                np.tile(parameters, (num_clients, 1)), data.train_x, data.train_y, epoch_order(arrivals, epochs, rng),
-                learning_rate=learning_rate, batch_size=batch_size,
-            )  # fmt: skip
+                np.tile(parameters, (num_clients, 1)),
+                data.train_x,
+                data.train_y,
+                epoch_order(arrivals, epochs, rng),
+                learning_rate=learning_rate,
+                batch_size=batch_size,
+            )
             sizes = (arrivals >= 0).sum(-1, keepdims=True)
             steps = np.cumsum(sizes * updates, 0) / np.cumsum(sizes, 0)
             candidates = np.concatenate([parameters[None], parameters + steps.astype(parameters.dtype)])
@@ -81,7 +95,8 @@ def measure_reward_curve(
 
 
 class HyperbolicFit(NamedTuple):
-    """The parameters of `R(k) = c - a / (k + offset)`, and the share of the variance of the measured curve that it explains."""
+    """The parameters of `R(k) = c - a / (k + offset)`, and the share of the variance of the measured curve that it
+    explains."""
 
     c: float
     a: float
@@ -91,11 +106,12 @@ class HyperbolicFit(NamedTuple):
 def fit_hyperbolic(curve: Floats, offset: float = 1.0) -> HyperbolicFit:
     """Fit `c - a / (k + offset)` to a curve R(0) .. R(M) by least squares over k = 1 .. M.
 
-    The paper (section 3.4) uses offset 1. To second order, averaging k of M exchangeable updates adds `(1/k - 1/M) tr(H S) / 2`
-    to the loss, where H is its Hessian and S the covariance of the updates; this is offset 0, and fits measured curves better.
+    The paper (section 3.4) uses offset 1. To second order, averaging k of M exchangeable updates adds `(1/k - 1/M) tr(H
+    S) / 2` to the loss, where H is its Hessian and S the covariance of the updates; this is offset 0, and fits measured
+    curves better.
 
-    The fit leaves out k = 0: a real round without updates earns nothing, whereas the paper's form gives c - a, which is positive
-    (0.022) for its own parameters. The paper's figure starts at k = 1 too.
+    The fit leaves out k = 0: a real round without updates earns nothing, whereas the paper's form gives c - a, which is
+    positive (0.022) for its own parameters. The paper's figure starts at k = 1 too.
     """
     curve = np.asarray(curve, np.float64)
     if curve.ndim != 1 or len(curve) < 4 or not np.isfinite(curve).all():

@@ -1,10 +1,10 @@
 """When should a parameter server stop waiting for updates of a model that is really trained?
 
 Description
-    The decision of `taciturn/RoundStopping-v0`, with a model that learns. `M` clients hold shares of an image data set. In every
-    round they train a small classifier on their data, starting from the server's parameters. The server waits, slot by slot, for
-    their updates, and closes the round by averaging those that arrived (federated averaging, McMahan et al. 2017). The clients'
-    times have the same law, so the order in which they arrive is uniformly random.
+    The decision of `taciturn/RoundStopping-v0`, with a model that learns. `M` clients hold shares of an image data set.
+    In every round they train a small classifier on their data, starting from the server's parameters. The server waits,
+    slot by slot, for their updates, and closes the round by averaging those that arrived (federated averaging, McMahan
+    et al. 2017). The clients' times have the same law, so the order in which they arrive is uniformly random.
 
 Paper
     Jiang 2020 (dissertation), chapter 3, section 3.4: the experiments of Figures 3.2-3.6.
@@ -13,16 +13,17 @@ Agents
     One: the server (`server_0`).
 
 Observation
-    Box float32 `[k, beta, u, slots, time_left, test_loss]`: as in round stopping, and the held-out cross-entropy (nats, clipped
-    to 10) of the server's current parameters.
+    Box float32 `[k, beta, u, slots, time_left, test_loss]`: as in round stopping, and the held-out cross-entropy (nats,
+    clipped to 10) of the server's current parameters.
 
 Action
-    Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload under Pareto times.
+    Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload
+    under Pareto times.
 
 Reward
-    When a round closes, the decrease of the held-out cross-entropy, which is negative if the round did harm; else 0. Under
-    `differential`, minus lambda for each unit of time that passed; under `lagrangian`, minus lambda (n tau + t0). A round closed without
-    updates (k = 0) decreases nothing.
+    When a round closes, the decrease of the held-out cross-entropy, which is negative if the round did harm; else 0.
+    Under `differential`, minus lambda for each unit of time that passed; under `lagrangian`, minus lambda (n tau + t0).
+    A round closed without updates (k = 0) decreases nothing.
 
 Termination
     As in round stopping: terminated when the horizon is reached or, under `lagrangian`, when the round closes.
@@ -31,18 +32,20 @@ Info
     That of round stopping; at every step also `test_loss` and `test_accuracy`.
 
 Privacy channels
-    `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The updates of a
-    round are sent when it closes, or when the session ends. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping
-    it is unbounded, and no mechanism is allowed. How long a client takes does not depend on its data, and the server's decisions depend on
-    what it received and on held-out data, so who sends, how many, and when a round ends tell nothing more. Numbers of samples are public:
-    with weighting "samples" the server uses them, and adjacent clients have equally many. A learner practises on held-out images
-    (`practice_data`), and never on the clients'. Totals are of one run: runs on the same data add up.
+    `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
+    updates of a round are sent when it closes, or when the session ends. Sensitivity: 2 `clip_norm` in the Euclidean
+    norm; without clipping it is unbounded, and no mechanism is allowed. How long a client takes does not depend on its
+    data, and the server's decisions depend on what it received and on held-out data, so who sends, how many, and when a
+    round ends tell nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and
+    adjacent clients have equally many. A learner practises on held-out images (`practice_data`), and never on the
+    clients'. Totals are of one run: runs on the same data add up.
 
 Arguments
     Those of round stopping, and:
 
-    - reward: the R(k) that planning policies such as `OptimalStopping` assume, and the default price of time with them; the world itself
-      does not use it otherwise. The default was fitted to the curve measured with the other defaults (`FederatedTraining.reward_curve`).
+    - reward: the R(k) that planning policies such as `OptimalStopping` assume, and the default price of time with them;
+      the world itself does not use it otherwise. The default was fitted to the curve measured with the other defaults
+      (`FederatedTraining.reward_curve`).
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
     - model: "softmax" or "cnn" (`rl` extra).
@@ -51,13 +54,14 @@ Arguments
     - clip_norm: Euclidean bound on an update, > 0, or None for no clipping.
 
 Deviations from the paper
-    The paper trains a convolutional network of some 100,000 parameters on MNIST, with settings it does not give; the default
-    here is softmax regression on 8 x 8 digits, where a round costs a millisecond. The paper fits R(k) = c - a / (k + 1)
-    and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0, so the fit here leaves k = 0 out.
-    Averaging k of M updates adds a variance in proportion to 1/k, so that c - a / k fits better (R^2 0.9997 against 0.96, IID).
-    With label skew R(k) < 0 for small k: the update of a single client does harm. R also falls from round to round as training
-    goes on, and later rounds partly make up for a round with few updates: in the default setting `FixedCount(3)` ends its 100 s
-    with a lower loss (1.45, though a lower accuracy) than the rule that is optimal for a fixed R (1.48).
+    The paper trains a convolutional network of some 100,000 parameters on MNIST, with settings it does not give; the
+    default here is softmax regression on 8 x 8 digits, where a round costs a millisecond. The paper fits R(k) = c - a /
+    (k + 1) and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0, so the fit here
+    leaves k = 0 out. Averaging k of M updates adds a variance in proportion to 1/k, so that c - a / k fits better (R^2
+    0.9997 against 0.96, IID). With label skew R(k) < 0 for small k: the update of a single client does harm. R also
+    falls from round to round as training goes on, and later rounds partly make up for a round with few updates: in the
+    default setting `FixedCount(3)` ends its 100 s with a lower loss (1.45, though a lower accuracy) than the rule that
+    is optimal for a fixed R (1.48).
 
 Registered configurations
     `taciturn/FederatedTraining-v0`: digits, IID, softmax, and the times of the paper's setting.
@@ -164,7 +168,8 @@ class FederatedTraining(RoundStopping):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None and self.params.clip_norm is None and config.mechanism.kind != "none":
             raise ValueError(
-                "clip_norm must be a number if a mechanism stands on 'update', since noise needs bounded updates, not None"
+                "clip_norm must be a number if a mechanism stands on 'update', since noise needs bounded updates, not "
+                "None"
             )
 
     def practice_params(self) -> Params:
@@ -186,13 +191,17 @@ class FederatedTraining(RoundStopping):
         parameters = np.stack([self.classifier.initial(self.stream("parameters")) for _ in replicas])
         loss, accuracy = self.classifier.evaluate(parameters, self.data.test_x, self.data.test_y)
         drawn = {
-            "samples": self.private(np.stack(samples)), "parameters": parameters, "loss": loss, "accuracy": accuracy,
-        }  # fmt: skip
+            "samples": self.private(np.stack(samples)),
+            "parameters": parameters,
+            "loss": loss,
+            "accuracy": accuracy,
+        }
         for name, values in drawn.items():
             self.column(name)[where] = values[where]
 
     def upload(self, who: Bools) -> tuple[Array, Bools]:
-        """Train the clients whose updates arrived in the current round of the replicas `who` bool[B], and send their updates.
+        """Train the clients whose updates arrived in the current round of the replicas `who` bool[B], and send their
+        updates.
 
         Returns:
             (updates float32[B, M, D], delivered bool[B, M]), as the server receives them.
@@ -202,10 +211,13 @@ class FederatedTraining(RoundStopping):
         senders = (place < self.column("received")[:, None]) & who[:, None]
         replica, client = np.nonzero(senders)
         trained = self.classifier.local_update(
-            self.column("parameters")[replica], self.data.train_x, self.data.train_y,
+            self.column("parameters")[replica],
+            self.data.train_x,
+            self.data.train_y,
             epoch_order(self.column("samples")[replica, client], p.epochs, self.stream("training")),
-            learning_rate=p.learning_rate, batch_size=p.batch_size,
-        )  # fmt: skip
+            learning_rate=p.learning_rate,
+            batch_size=p.batch_size,
+        )
         if p.clip_norm is not None:
             norms = np.linalg.norm(trained, axis=-1, keepdims=True)
             trained *= p.clip_norm / np.maximum(norms, p.clip_norm)
@@ -273,11 +285,18 @@ class FederatedTraining(RoundStopping):
         """The curve R(k) for this world's data, model and training, without clipping; see `measure_reward_curve`."""
         p = self.params
         return measure_reward_curve(
-            self.classifier, self.data, np.random.default_rng(integer("seed", seed, at_least=0)),
-            num_clients=p.num_clients, concentration=p.concentration, rounds=rounds, replicas=replicas,
-            learning_rate=p.learning_rate, epochs=p.epochs, batch_size=p.batch_size,
+            self.classifier,
+            self.data,
+            np.random.default_rng(integer("seed", seed, at_least=0)),
+            num_clients=p.num_clients,
+            concentration=p.concentration,
+            rounds=rounds,
+            replicas=replicas,
+            learning_rate=p.learning_rate,
+            epochs=p.epochs,
+            batch_size=p.batch_size,
             updates_per_round=updates_per_round,
-        )  # fmt: skip
+        )
 
 
 def _load(data: str | Path | Dataset) -> Dataset:

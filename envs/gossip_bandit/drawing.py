@@ -19,7 +19,8 @@ def describe(world: Any, replica: int = 0) -> str:
 
 
 def draw(world: Any, axes: Any, replica: int = 0) -> None:
-    """Draw agents as dots coloured by preference (2,500 at most), and the popularity of the options over time as bands."""
+    """Draw agents as dots coloured by preference (2,500 at most), and the popularity of the options over time as
+    bands."""
     s, p, i = world.state, world.params, replica
     best = world.measure("best")[i]
     dots, bands = two_panels(axes, f"t = {s.time[i]:.2f} of {p.horizon:g}: {best:.1%} prefer the best option")

@@ -1,4 +1,5 @@
-"""Agents without memory that weigh options by the replies for them: how they choose, and many ticks of such agents at once."""
+"""Agents without memory that weigh options by the replies for them: how they choose, and many ticks of such agents at
+once."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from taciturn.validation import Array, Floats, Ints
 
 @dataclass(frozen=True)
 class GossipRule(Fast):
-    """The behaviour of an agent without memory that weighs each option by the number of replies in which its bit is set.
+    """The behaviour of an agent without memory that weighs each option by the number of replies in which its bit is
+    set.
 
     Args:
         weights: float64[n + 1], >= 0: the weight, at [c], of an option whose bit is set in c of n replies.
@@ -21,7 +23,8 @@ class GossipRule(Fast):
         explore: probability in [0, 1] that an agent without preference pulls a uniformly random option.
         adopts: whether the agent adopts the option that it pulled on signal 0, and on signal 1.
 
-    Otherwise the agent pulls an option drawn with probability proportional to its weight, or nothing if all weights are zero.
+    Otherwise the agent pulls an option drawn with probability proportional to its weight, or nothing if all weights are
+    zero.
     """
 
     weights: Floats

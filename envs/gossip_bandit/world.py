@@ -1,79 +1,87 @@
 """Can agents who remember only a preference find the best option by asking one another, when every answer is noisy?
 
 Description
-    N agents each prefer one of K options of unknown quality. Each has a Poisson clock. When it ticks, the agent asks all others (or one of
-    them) for their preferences and receives perturbed replies. It may then pull an option and adopt it as its new preference, and forgets
-    everything else. One step is one tick of one agent; the time between ticks is exponential with rate `N rate`.
+    N agents each prefer one of K options of unknown quality. Each has a Poisson clock. When it ticks, the agent asks
+    all others (or one of them) for their preferences and receives perturbed replies. It may then pull an option and
+    adopt it as its new preference, and forgets everything else. One step is one tick of one agent; the time between
+    ticks is exponential with rate `N rate`.
 
 Paper
-    Chen, Tao, Yu, Li, Gong and Cheng 2021, Privacy-preserving collaborative learning for multiarmed bandits in IoT: the model of section
-    III, popularity (equation 3), messages (equations 4 to 6). Asking one peer: the CBL of section VI, after Su, Zubeldia and Lynch 2018.
+    Chen, Tao, Yu, Li, Gong and Cheng 2021, Privacy-preserving collaborative learning for multiarmed bandits in IoT: the
+    model of section III, popularity (equation 3), messages (equations 4 to 6). Asking one peer: the CBL of section VI,
+    after Su, Zubeldia and Lynch 2018.
 
 Agents
-    `agent_0` to `agent_{N-1}`. One acts at a time: the agent whose clock ticks next, uniform among all. In the array form a replica has
-    one row, which belongs to another agent at every step, so a learner that follows a row (`RowsVecEnv`) sees the trajectory of the team.
+    `agent_0` to `agent_{N-1}`. One acts at a time: the agent whose clock ticks next, uniform among all. In the array
+    form a replica has one row, which belongs to another agent at every step, so a learner that follows a row
+    (`RowsVecEnv`) sees the trajectory of the team.
 
 Observation
-    Box float32, all fields in [0, 1]: `counts` [K], the number of received replies in which the bit of each option is set, over N;
-    `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros: none); `q`, the probability
-    that a bit of a message is read as 1 if it is 0. Agents whose clock does not tick receive nothing.
+    Box float32, all fields in [0, 1]: `counts` [K], the number of received replies in which the bit of each option is
+    set, over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
+    none); `q`, the probability that a bit of a message is read as 1 if it is 0. Agents whose clock does not tick
+    receive nothing.
 
 Action
-    MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on signal 1. With
-    `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
+    MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on
+    signal 1. With `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
 
 Reward
-    To the agent whose clock ticks. `pull`: the signal of the option that it pulls (equation 1), 0 if it pulls none. `preference`: a fresh
-    signal of the option that it prefers afterwards, so the reward evaluates the decision at once.
+    To the agent whose clock ticks. `pull`: the signal of the option that it pulls (equation 1), 0 if it pulls none.
+    `preference`: a fresh signal of the option that it prefers afterwards, so the reward evaluates the decision at once.
 
 Termination
-    Never, since a consensus may dissolve again. Truncated when the next tick would be later than `horizon`. If that holds for the very
-    first tick, the first step does nothing and truncates the run.
+    Never, since a consensus may dissolve again. Truncated when the next tick would be later than `horizon`. If that
+    holds for the very first tick, the first step does nothing and truncates the run.
 
 Info
-    `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every debiased count is at
-    most 0; `consensus`, `departure`: the option, if this tick made all agents prefer it, or ended that (-1: no); `popularity` [K],
-    shares of the agents (hidden from them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester;
-    `regret`: the sum over pulls so far of (best quality - quality). In the PettingZoo forms `acting`: whether the agent ticks next.
+    `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every
+    debiased count is at most 0; `consensus`, `departure`: the option, if this tick made all agents prefer it, or ended
+    that (-1: no); `popularity` [K], shares of the agents (hidden from them); `epsilon_per_requester`, the largest
+    privacy loss of one agent to a single requester; `regret`: the sum over pulls so far of (best quality - quality). In
+    the PettingZoo forms `acting`: whether the agent ticks next.
 
 Privacy channels
-    `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including the one that
-    ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and `Memoized`, with which agents
-    repeat an answer until their preference changes, and which has a finite total only under a budget smaller than two answers.
+    `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including
+    the one that ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and
+    `Memoized`, with which agents repeat an answer until their preference changes, and which has a finite total only
+    under a budget smaller than two answers.
 
-    In the paper's form, "silent", agents without preference do not reply. Who replies, and how many do, then reveals who has one, so
-    totals are infinite, unless all agents begin with a preference, which they can change but not lose. With "zeros" all
-    reply. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ in two, so epsilon of a message is
-    still an upper bound. Who ticks, when, and whom it asks depends on no preference, and an agent receives nothing but its own reward and
-    the replies to it. `info` is for evaluation and shows hidden truth (`popularity`, `consensus`).
+    In the paper's form, "silent", agents without preference do not reply. Who replies, and how many do, then reveals
+    who has one, so totals are infinite, unless all agents begin with a preference, which they can change but not lose.
+    With "zeros" all reply. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ
+    in two, so epsilon of a message is still an upper bound. Who ticks, when, and whom it asks depends on no preference,
+    and an agent receives nothing but its own reward and the replies to it. `info` is for evaluation and shows hidden
+    truth (`popularity`, `consensus`).
 
 Arguments
     - num_agents: N >= 2.
-    - qualities: phi of equation 1: "uniform" (drawn from [0, 1] at each reset, independently), "chen2021" (the paper's, for K = 2, 4 or 8,
-      best first), or K >= 2 numbers in [0, 1].
+    - qualities: phi of equation 1: "uniform" (drawn from [0, 1] at each reset, independently), "chen2021" (the paper's,
+      for K = 2, 4 or 8, best first), or K >= 2 numbers in [0, 1].
     - num_options: K >= 2; None: the number of listed qualities, otherwise 4.
-    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a learner could learn by
-      heart which option is best.
+    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a
+      learner could learn by heart which option is best.
     - rate: ticks of one agent's clock per unit of time, > 0.
     - horizon: length of a run in units of time, > 0; `options={"horizon": x}` at reset replaces it.
     - asks: "all" or "one" (one uniformly random agent, which may be the requester).
     - initial_preferences: "even" (agent i prefers option i mod K), "random", "none", or the N options (K: none).
-    - without_preference: what agents without a preference reply: nothing ("silent", the paper's form) or, like everyone else, a message,
-      which names no option ("zeros").
+    - without_preference: what agents without a preference reply: nothing ("silent", the paper's form) or, like everyone
+      else, a message, which names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
 
 Deviations from the paper
-    Consensus is not absorbing under finite epsilon: the estimate of an option without supporters can be positive by chance, and supporters
-    of the best option can estimate its share below the threshold. Theorem 1 (equation 36) can therefore hold only as a statement on first
-    passage (`agreed_at`, `agreed_on`), or without noise; the K absorbing states of section V-A are those of the noiseless chain. The proof
-    uses one estimate for all agents; here, as in Algorithm 1, every request is answered afresh. An agent also perturbs its reply to
-    itself, as in line 4. The caption of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4.
-    Nothing in the paper bounds the total privacy loss: each tick of any agent costs every agent epsilon once more.
+    Consensus is not absorbing under finite epsilon: the estimate of an option without supporters can be positive by
+    chance, and supporters of the best option can estimate its share below the threshold. Theorem 1 (equation 36) can
+    therefore hold only as a statement on first passage (`agreed_at`, `agreed_on`), or without noise; the K absorbing
+    states of section V-A are those of the noiseless chain. The proof uses one estimate for all agents; here, as in
+    Algorithm 1, every request is answered afresh. An agent also perturbs its reply to itself, as in line 4. The caption
+    of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. Nothing in the paper
+    bounds the total privacy loss: each tick of any agent costs every agent epsilon once more.
 
 Registered configurations
-    `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. With `qualities="chen2021"`, which are
-    (.95, .65, .35, .05), it is the paper's baseline.
+    `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. With
+    `qualities="chen2021"`, which are (.95, .65, .35, .05), it is the paper's baseline.
 
 Version history
     v0: first version.
@@ -391,7 +399,8 @@ def one_hot(preference: Array, num_options: int) -> Array:
 
 
 def add_replies(bits: Array, delivered: Bools) -> tuple[Ints, Ints]:
-    """The replies to a request as its agent hears them: number with each bit set, N H, [B, K] [Chen 6], and number received, [B]."""
+    """The replies to a request as its agent hears them: number with each bit set, N H, [B, K] [Chen 6], and number
+    received, [B]."""
     return bits.sum(1, dtype=np.int64), delivered.sum(1)
 
 
@@ -439,19 +448,29 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     def constants(self) -> Constants:
         p, given = self.params, self.given
         return Constants(
-            p.num_agents, float(p.rate), float(p.horizon), p.quality_law, np.where(given < p.num_options, given, -1),
-            isinstance(p.initial_preferences, str) and p.initial_preferences == "random", p.asks == "one", self.zeros,
-            p.reward == "preference", float(self.reply_law[1]), float(self.basic_epsilon(np.ones(1))[0]),
-        )  # fmt: skip
+            p.num_agents,
+            float(p.rate),
+            float(p.horizon),
+            p.quality_law,
+            np.where(given < p.num_options, given, -1),
+            isinstance(p.initial_preferences, str) and p.initial_preferences == "random",
+            p.asks == "one",
+            self.zeros,
+            p.reward == "preference",
+            float(self.reply_law[1]),
+            float(self.basic_epsilon(np.ones(1))[0]),
+        )
 
     def arrays(self) -> dict[str, Any]:
         p = self.params
         some_reply = p.asks == "one" or (not self.zeros and bool((self.given == p.num_options).any()))
         by_option = ("qualities", "holders", "counts", "pulls", "holder_ticks")
         return dict.fromkeys(by_option, p.num_options) | {
-            "preference": np.zeros(p.num_agents, np.int16), "requests": np.zeros(p.num_agents, np.int32), "ticker": 1,
+            "preference": np.zeros(p.num_agents, np.int16),
+            "requests": np.zeros(p.num_agents, np.int32),
+            "ticker": 1,
             "answered": p.num_agents if some_reply else 0,
-        }  # fmt: skip
+        }
 
     def begun(self, where: Bools) -> None:
         self.note_silence(self.column("preference"))
@@ -459,7 +478,8 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
             self.between(where)
 
     def between(self, live: Bools) -> None:
-        """Send the replies to the next requests through the channel: number with each bit set, [B, K], and number received, [B]."""
+        """Send the replies to the next requests through the channel: number with each bit set, [B, K], and number
+        received, [B]."""
         channel, p = self.channels["preference"], self.params
         comes = live & self.column("comes")
         channel.live = comes
@@ -500,7 +520,8 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return bool(np.all(self.done | everyone | self.zeros | (self.params.asks == "one")))
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play on to `until` with agents that follow a `GossipRule`, with the sums of all replies to a request drawn at once."""
+        """Play on to `until` with agents that follow a `GossipRule`, with the sums of all replies to a request drawn at
+        once."""
         channel, p, law = self.channels["preference"], self.params, self.reply_law
         until, live, rule = min(until, p.horizon), ~self.done, forms["agent"]
         self.remember()
@@ -536,36 +557,47 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return (state.pulls * (state.qualities.max(1, keepdims=True) - state.qualities)).sum(1)
 
     def popularity_regret(self, state: State) -> Floats:
-        """Mean over ticks of (best quality - mean quality of the agents' preferences), [B]; no preference has quality 0."""
+        """Mean over ticks of (best quality - mean quality of the agents' preferences), [B]; no preference has quality
+        0."""
         quality = (state.holder_ticks * state.qualities).sum(1)
         return state.qualities.max(1) - quality / (np.maximum(state.ticks, 1) * self.params.num_agents)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        """The quantities of `outcome`, [B]; `popularity` [B, K]; and by agent, [B, N]: `preference` (-1: none), `requests` (the agent's
-        ticks), and `epsilon_per_requester`, the largest privacy loss of another agent to this one.
+        """The quantities of `outcome`, [B]; `popularity` [B, K]; and by agent, [B, N]: `preference` (-1: none),
+        `requests` (the agent's ticks), and `epsilon_per_requester`, the largest privacy loss of another agent to this
+        one.
         """
         s, n = self.state, self.params.num_agents
         return {
             "popularity": lambda: popularity(s.holders, n),
             "best": lambda: (s.holders * best_options(s.qualities)).sum(1) / n,
             "wrong_option": lambda: led_by_wrong(s.holders, best_options(s.qualities)),
-            "consensus": lambda: s.holders.max(1) == n, "agreed_on_best": lambda: self.agreed_on_best(s),
-            "agreed_at": lambda: s.agreed_at, "departed_at": lambda: s.departed_at, "departures": lambda: s.departures,
-            "regret": lambda: self.regret(s), "popularity_regret": lambda: self.popularity_regret(s),
-            "reward": lambda: s.successes, "ticks": lambda: s.ticks, "pulls": lambda: s.pulls.sum(1),
-            "all_zero": lambda: s.all_zero_ticks, "replies": lambda: self.channels["preference"].messages().max(1),
-            "preference": lambda: s.preference, "requests": lambda: s.requests,
+            "consensus": lambda: s.holders.max(1) == n,
+            "agreed_on_best": lambda: self.agreed_on_best(s),
+            "agreed_at": lambda: s.agreed_at,
+            "departed_at": lambda: s.departed_at,
+            "departures": lambda: s.departures,
+            "regret": lambda: self.regret(s),
+            "popularity_regret": lambda: self.popularity_regret(s),
+            "reward": lambda: s.successes,
+            "ticks": lambda: s.ticks,
+            "pulls": lambda: s.pulls.sum(1),
+            "all_zero": lambda: s.all_zero_ticks,
+            "replies": lambda: self.channels["preference"].messages().max(1),
+            "preference": lambda: s.preference,
+            "requests": lambda: s.requests,
             "epsilon_per_requester": lambda: self.basic_epsilon(s.requests),
-        }  # fmt: skip
+        }
 
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer the best option, or one of several; `wrong_option`: whether more agents prefer another
-        one; `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on such an option; `agreed_at`,
-        `departed_at`: when a consensus first began and first ended (inf: never); `departures`: number of consensuses that ended; `regret`
-        of the pulls; `popularity_regret`, mean over ticks; `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks;
-        `replies`: of the agent that sent most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
+        `best`: share of the agents that prefer the best option, or one of several; `wrong_option`: whether more agents
+        prefer another one; `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on
+        such an option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
+        `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks;
+        `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent
+        most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}

@@ -1,4 +1,5 @@
-"""Catalogues from data, as the parameter `family` of the recommender: its items and contexts, and mean rewards fitted to ratings."""
+"""Catalogues from data, as the parameter `family` of the recommender: its items and contexts, and mean rewards fitted
+to ratings."""
 
 from dataclasses import dataclass, field
 
@@ -68,14 +69,15 @@ class HeldOut:
     def __str__(self) -> str:
         gain = self.mean_error - self.error
         text = (
-            f"squared error on {self.rows:,} held-out ratings {self.error:.4f}, of the mean alone {self.mean_error:.4f}; "
-            f"gain {gain:.4f} [{self.low:.4f}, {self.high:.4f}]"
+            f"squared error on {self.rows:,} held-out ratings {self.error:.4f}, of the mean alone "
+            f"{self.mean_error:.4f}; gain {gain:.4f} [{self.low:.4f}, {self.high:.4f}]"
         )
         return text if self.low > 0 else f"{text}, so that it is not shown to know more than the mean"
 
 
 def cosines(x: Array) -> Floats:
-    """(1, cos(pi x_1), cos(2 pi x_1), ..., cos(HARMONICS pi x_d)) of points [..., d] in [0, 1]^d, float64[..., 1 + HARMONICS d]."""
+    """(1, cos(pi x_1), cos(2 pi x_1), ..., cos(HARMONICS pi x_d)) of points [..., d] in [0, 1]^d, float64[..., 1 +
+    HARMONICS d]."""
     waves = np.cos(np.pi * np.arange(1, HARMONICS + 1) * x[..., None])
     return np.concatenate([np.ones((*x.shape[:-1], 1)), waves.reshape(*x.shape[:-1], HARMONICS * x.shape[-1])], -1)
 

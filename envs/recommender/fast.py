@@ -1,4 +1,5 @@
-"""The fast form of the recommender: many rounds at once, for policies that learn from their own records and the third party."""
+"""The fast form of the recommender: many rounds at once, for policies that learn from their own records and the third
+party."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ class RoundPlan(Fast):
     """Plays a `Block` as `act` and `update` would.
 
     Args:
-        play: from a block (the items shown, int64[T, B, W]; who liked them, bool[T, B, W]; who had an answer of the third party,
-            bool[T, B, W]; the messages that each agent sent for answers, int64[B, W]).
+        play: from a block (the items shown, int64[T, B, W]; who liked them, bool[T, B, W]; who had an answer of the
+            third party, bool[T, B, W]; the messages that each agent sent for answers, int64[B, W]).
     """
 
     play: Callable[[Block], tuple[Ints, Bools, Bools, Ints]]

@@ -1,7 +1,8 @@
 """The public geometry of a recommender: the binary tree of item clusters, and the cells of the context space.
 
-An item cluster (h, i), i = 1 ... 2^h, is a box. Its children (h + 1, 2i - 1) and (h + 1, 2i) halve it in dimension h mod d at the midpoint,
-so that all agents mean the same by its name. An item's clusters are the leading bits of its code, and items sorted by code lie together.
+An item cluster (h, i), i = 1 ... 2^h, is a box. Its children (h + 1, 2i - 1) and (h + 1, 2i) halve it in dimension h
+mod d at the midpoint, so that all agents mean the same by its name. An item's clusters are the leading bits of its
+code, and items sorted by code lie together.
 """
 
 import numpy as np
@@ -14,7 +15,8 @@ MOST_CODE_BITS = 62  # a cell's name fits into an int64
 
 
 def item_codes(items: Array) -> Ints:
-    """The codes of items [..., d] in [0, 1]^d, int64[...]: the item lies in cluster (h, i) if code >> (DEPTH - h) is i - 1."""
+    """The codes of items [..., d] in [0, 1]^d, int64[...]: the item lies in cluster (h, i) if code >> (DEPTH - h) is i
+    - 1."""
     dims = items.shape[-1]
     each = -(-DEPTH // dims)
     whole = np.minimum((items * 2.0**each).astype(np.int64), 2**each - 1)

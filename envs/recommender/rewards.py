@@ -22,8 +22,8 @@ Instance = dict[str, Array]
 def draw_instance(family: Any, num_envs: int, context_dim: int, rng: np.random.Generator) -> Instance:
     """What a family leaves to chance, for all B replicas, whatever the family, so that families share their luck.
 
-    `weights` [B, 5]: a permutation of (1, .8, .6, .4, .2); `directions` [B, bumps, 5, d] of unit length; `phases` [B, bumps, 5] in
-    [0, 2]; `matrix` [B, 5, d + 1], whose absolute values add up to 1.
+    `weights` [B, 5]: a permutation of (1, .8, .6, .4, .2); `directions` [B, bumps, 5, d] of unit length; `phases` [B,
+    bumps, 5] in [0, 2]; `matrix` [B, 5, d + 1], whose absolute values add up to 1.
     """
     weights = rng.permuted(np.tile(WEIGHTS, (num_envs, 1)), axis=1)
     directions = rng.standard_normal((num_envs, len(BUMPS), ITEM_DIMS, context_dim))
@@ -61,7 +61,8 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
     """The mean rewards mu of items [..., B, N, 5] in contexts [..., B, N, d], float64[..., B, N].
 
     - peak: .05 + .9 max(0, 1 - |w (x - g(c))| / .65) with Euclidean length.
-    - bumps: the same with the highest of four such bumps, three of which are lower and narrower and have a g of their own.
+    - bumps: the same with the highest of four such bumps, three of which are lower and narrower and have a g of their
+      own.
     - linear: .5 + .45 (2x - 1) M (1, 2c - 1), linear in the context and in the item.
     - a callable: its value at (contexts, items).
 
@@ -87,11 +88,13 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
 
 @dataclass(frozen=True)
 class Ahead:
-    """What is computed once to find best items: the items as they enter a matrix product with contexts, and who has which.
+    """What is computed once to find best items: the items as they enter a matrix product with contexts, and who has
+    which.
 
     Attributes:
         items: [B, K, 5].
-        columns: [B, 6, K]: the items, of a peak or bumps weighted, and half their squared length, 0 for the linear family.
+        columns: [B, 6, K]: the items, of a peak or bumps weighted, and half their squared length, 0 for the linear
+            family.
         active: bool[B, N, K], the items that an agent has.
     """
 
@@ -108,7 +111,8 @@ class Ahead:
         return cls(items, columns, active)
 
     def largest(self, rows: Floats) -> Ints:
-        """The item that each agent has with the largest product with its row [..., B, N, 5], less the last column; int64[..., B, N]."""
+        """The item that each agent has with the largest product with its row [..., B, N, 5], less the last column;
+        int64[..., B, N]."""
         if rows.ndim > 3:
             if rows.size >= COMPILE_FROM and find_spec("numba") is not None:
                 return self._by_loop(rows)
@@ -168,9 +172,13 @@ def _search(rows: Floats, columns: Floats, own: Ints, best: Ints) -> None:
     for t in range(len(rows)):
         for m in range(len(own)):
             score[m] = (
-                rows[t, 0] * columns[0, m] + rows[t, 1] * columns[1, m] + rows[t, 2] * columns[2, m] + rows[t, 3] * columns[3, m]
-                + rows[t, 4] * columns[4, m] - columns[5, m]
-            )  # fmt: skip
+                rows[t, 0] * columns[0, m]
+                + rows[t, 1] * columns[1, m]
+                + rows[t, 2] * columns[2, m]
+                + rows[t, 3] * columns[3, m]
+                + rows[t, 4] * columns[4, m]
+                - columns[5, m]
+            )
         top = score[0]
         for m in range(1, len(own)):
             top = max(top, score[m])
@@ -181,7 +189,8 @@ def _search(rows: Floats, columns: Floats, own: Ints, best: Ints) -> None:
 
 
 def best_items(family: Any, contexts: Floats, ahead: Ahead, instance: Instance) -> Ints:
-    """The item with the highest mean reward in each context [..., B, N, d], among those that its agent has, int64[..., B, N].
+    """The item with the highest mean reward in each context [..., B, N, d], among those that its agent has, int64[...,
+    B, N].
 
     The nearest item to g is the one with the largest (wx)(wg) - |wx|^2 / 2.
     """

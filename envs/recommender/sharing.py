@@ -1,4 +1,5 @@
-"""The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and knows what that costs."""
+"""The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and knows what
+that costs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ CHANNELS = ("statistics", "counts")
 Entered = Iterable[tuple[Array, Array, Array]]
 """Records that are new in an answer: their replicas, the agents that made them, and their rounds."""
 Reader = tuple[str, int]
-"""By which channel answers come, and to whom: `HONEST`, the agents that get true ones, or the number of an agent that gets lies, whose
-streams have noise of their own."""
+"""By which channel answers come, and to whom: `HONEST`, the agents that get true ones, or the number of an agent that
+gets lies, whose streams have noise of their own."""
 HONEST = -1
 
 
@@ -24,16 +25,18 @@ HONEST = -1
 class Request:
     """What agents ask the third party for: sums and numbers of rewards in K streams each.
 
-    A stream is what an agent asks about again and again: the rewards of a set of agents in one cell of contexts and one cluster of items.
+    A stream is what an agent asks about again and again: the rewards of a set of agents in one cell of contexts and one
+    cluster of items.
 
     Attributes:
         asked: the agents that ask, bool[B, N].
         sums, counts: the sum and the number of rewards in each stream, [B, N, K].
         streams: the name of each stream, uint64[B, N, K]; equal names mean the same stream.
-        messages: from the agents that really ask, bool[B, N], the number of messages that each agent sends for their answers, int64[B, N].
+        messages: from the agents that really ask, bool[B, N], the number of messages that each agent sends for their
+            answers, int64[B, N].
         merged: the number of agents whose records enter each agent's streams, int64[N].
-        entered: from the agents that really ask, bool[B, N], and a `Reader`, the records that are in their streams but were in none of
-            that reader's earlier answers; called only for what is charged.
+        entered: from the agents that really ask, bool[B, N], and a `Reader`, the records that are in their streams but
+            were in none of that reader's earlier answers; called only for what is charged.
     """
 
     asked: Bools
@@ -51,15 +54,17 @@ def is_plain(channels: Mapping[str, Channel]) -> bool:
 
 
 class ThirdParty:
-    """Answers requests over the channels `statistics` (sums) and `counts` of a population, and charges what they reveal.
+    """Answers requests over the channels `statistics` (sums) and `counts` of a population, and charges what they
+    reveal.
 
-    The sums of a stream are released by the binary mechanism (`TreeAggregation`), whose noise follows from its address, so that nothing is
-    stored and an answer that is asked again is the same. As long as counts are released as they are, the values of a stream are its
-    rewards, in the order of their arrival; if the channel `counts` has a mechanism, they are the sums of rounds.
+    The sums of a stream are released by the binary mechanism (`TreeAggregation`), whose noise follows from its address,
+    so that nothing is stored and an answer that is asked again is the same. As long as counts are released as they are,
+    the values of a stream are its rewards, in the order of their arrival; if the channel `counts` has a mechanism, they
+    are the sums of rounds.
 
-    A record costs epsilon for each stream in which it was released. On each of the two channels, a charge is made whenever the costliest
-    record of an agent enters one more. Byzantine agents get false answers under noise of their own, since an honest agent that asked for
-    the same stream could otherwise subtract it.
+    A record costs epsilon for each stream in which it was released. On each of the two channels, a charge is made
+    whenever the costliest record of an agent enters one more. Byzantine agents get false answers under noise of their
+    own, since an honest agent that asked for the same stream could otherwise subtract it.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -77,7 +82,8 @@ class ThirdParty:
     def answer(
         self, request: Request, channels: Mapping[str, Channel], time: Ints, horizon: int
     ) -> tuple[Floats, Floats, Bools]:
-        """(Sums float64[B, N, K], counts float64[B, N, K], who got both bool[B, N]) for requests made at `time` int64[B]."""
+        """(Sums float64[B, N, K], counts float64[B, N, K], who got both bool[B, N]) for requests made at `time`
+        int64[B]."""
         r = request
         statistics, counting = (channels[name] for name in CHANNELS)
         live = r.asked & statistics.live[:, None]
@@ -99,7 +105,8 @@ class ThirdParty:
     def _reply(
         self, request: Request, channel: Channel, lengths: Array, longest: Array
     ) -> Callable[[Array, Bools, Bools | None], tuple[Array, Array, Array]]:
-        """What `Channel.answer` calls, for streams of `lengths` [B, N, K] values so far and at most `longest` int64[N]."""
+        """What `Channel.answer` calls, for streams of `lengths` [B, N, K] values so far and at most `longest`
+        int64[N]."""
         law, account = channel.config.mechanism, self.accounts[channel.name]
 
         def reply(x: Array, who: Bools, liars: Bools | None) -> tuple[Array, Array, Array]:
@@ -157,10 +164,11 @@ class Releases:
 
 
 class Released:
-    """In how many streams (agent that asks, cell, cluster) each agent's feedbacks of a cell and a cluster have been released.
+    """In how many streams (agent that asks, cell, cluster) each agent's feedbacks of a cell and a cluster have been
+    released.
 
-    What an agent has of a cell and a cluster is never taken back, so that it is enough to know since which answer it has had some, and
-    which was the last answer of every agent for that cell: no pair of agents has an entry.
+    What an agent has of a cell and a cluster is never taken back, so that it is enough to know since which answer it
+    has had some, and which was the last answer of every agent for that cell: no pair of agents has an entry.
     """
 
     def __init__(self, num_envs: int, num_agents: int, cells: int, clusters: int) -> None:
@@ -175,7 +183,8 @@ class Released:
             table[fresh] = 0
 
     def entered(self, who: Bools, cell: Ints, has: Bools, network: Graph) -> Ints:
-        """How many more streams the costliest feedback of each agent has entered, int64[B, N], as `who` bool[B, N] get an answer.
+        """How many more streams the costliest feedback of each agent has entered, int64[B, N], as `who` bool[B, N] get
+        an answer.
 
         They ask for the cells `cell` int64[B, N]; the agents have feedbacks where `has`, bool[B, N, cells, clusters].
         """

@@ -1,29 +1,32 @@
-"""How much do service providers gain if they tell one another what was liked, and what does it cost their users' privacy?
+"""How much do service providers gain if they tell one another what was liked, and what does it cost their users'
+privacy?
 
 Description
-    `W` service providers (agents) on a graph each serve one user a round. A context arrives, the agent shows an item of its own
-    repository, and the user likes it or not: a feedback of 0 or 1. All agents share a catalogue of items with public features, of which
-    each has a part. They can ask a trusted third party for the sums and numbers of their neighbours' feedbacks, by context and item.
+    `W` service providers (agents) on a graph each serve one user a round. A context arrives, the agent shows an item of
+    its own repository, and the user likes it or not: a feedback of 0 or 1. All agents share a catalogue of items with
+    public features, of which each has a part. They can ask a trusted third party for the sums and numbers of their
+    neighbours' feedbacks, by context and item.
 
 Paper
-    Zhou, Wang, Guo, Gong and Zheng, "A privacy-preserving distributed contextual federated online learning framework with big data
-    support in social recommender systems": the system of section 2, the tree of item clusters and the sharing of sections 2.1, 3.1 and
-    3.3. The algorithms are the policies `TPriDO` and `DTPriDO`.
+    Zhou, Wang, Guo, Gong and Zheng, "A privacy-preserving distributed contextual federated online learning framework
+    with big data support in social recommender systems": the system of section 2, the tree of item clusters and the
+    sharing of sections 2.1, 3.1 and 3.3. The algorithms are the policies `TPriDO` and `DTPriDO`.
 
 Agents
     `agent_0` to `agent_{W-1}`, all at once.
 
 Observation
-    Box float32: `context` [d], of the user to be served; `time`, rounds played so far; `answered`, 1 if the agent asked in its last action
-    and got an answer; and this answer, for contexts like this one: for each of the 2^D clusters of items of depth D the `counts` of the
-    neighbours' feedbacks and their `means` (0 without any). Like are contexts in the same cell, of which there are at most four: the
-    first two dimensions of the context are halved.
+    Box float32: `context` [d], of the user to be served; `time`, rounds played so far; `answered`, 1 if the agent asked
+    in its last action and got an answer; and this answer, for contexts like this one: for each of the 2^D clusters of
+    items of depth D the `counts` of the neighbours' feedbacks and their `means` (0 without any). Like are contexts in
+    the same cell, of which there are at most four: the first two dimensions of the context are halved.
 
 Action
-    Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the next observation.
-    Items that the agent does not have are masked; if one is chosen, nothing is shown. With `actions="cluster"`, Discrete(2 * 2^D): a
-    random own item of that cluster, where clusters without any are masked. With `actions="point"`, Box(6): the own item nearest to the
-    first five numbers; the agent asks if the sixth is at least 0.5.
+    Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the
+    next observation. Items that the agent does not have are masked; if one is chosen, nothing is shown. With
+    `actions="cluster"`, Discrete(2 * 2^D): a random own item of that cluster, where clusters without any are masked.
+    With `actions="point"`, Box(6): the own item nearest to the first five numbers; the agent asks if the sixth is at
+    least 0.5.
 
 Reward
     The feedback, Bernoulli of the mean reward mu(context, item); 0 if nothing was shown.
@@ -32,54 +35,60 @@ Termination
     Never; truncated after `horizon` rounds.
 
 Info
-    Of each agent: `mu`, the mean reward of what it showed; `regret` of this round, against the best item that it has now; `cluster` and
-    `cell`, of the item (at depth D) and of the context; `shared`, whether it got statistics of its neighbours before it acted; `records`,
-    the number of feedbacks that it could know of then.
+    Of each agent: `mu`, the mean reward of what it showed; `regret` of this round, against the best item that it has
+    now; `cluster` and `cell`, of the item (at depth D) and of the context; `shared`, whether it got statistics of its
+    neighbours before it acted; `records`, the number of feedbacks that it could know of then.
 
 Privacy channels
     All are about an event, the visit of one user.
 
-    - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours has sent one
-      message. It takes `TreeAggregation`, whose noise is added once by the third party, and is a function of the agent that asks, the
-      cell, the cluster and the block of feedbacks: a repeated question gets the same answer. A feedback costs epsilon for each stream
-      (agent that asks, cell, cluster) in which it was released, and the ledger charges an agent for the costliest of its feedbacks,
-      exactly; where a policy asks about sums over agents that include the one that asks, its own feedbacks are released too. What
-      liars are told has noise, and costs, of its own. Only the value of a feedback is hidden, as long as counts are released as they
-      are. Contexts are public: a question says which cell it is about.
-    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise, and then the ledger says that
-      nothing is hidden (inf). `TreeAggregation` there hides that a user came at all; sums and counts are then streams of rounds.
-    - `selection` (scores, public): what an agent shows tells something of its user's context. `Exponential` there selects among the scores
-      that a policy passes through `select`. Whatever is shown past it is charged as infinite where a mechanism is installed.
+    - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
+      has sent one message. It takes `TreeAggregation`, whose noise is added once by the third party, and is a function
+      of the agent that asks, the cell, the cluster and the block of feedbacks: a repeated question gets the same
+      answer. A feedback costs epsilon for each stream (agent that asks, cell, cluster) in which it was released, and
+      the ledger charges an agent for the costliest of its feedbacks, exactly; where a policy asks about sums over
+      agents that include the one that asks, its own feedbacks are released too. What liars are told has noise, and
+      costs, of its own. Only the value of a feedback is hidden, as long as counts are released as they are. Contexts
+      are public: a question says which cell it is about.
+    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise, and then
+      the ledger says that nothing is hidden (inf). `TreeAggregation` there hides that a user came at all; sums and
+      counts are then streams of rounds.
+    - `selection` (scores, public): what an agent shows tells something of its user's context. `Exponential` there
+      selects among the scores that a policy passes through `select`. Whatever is shown past it is charged as infinite
+      where a mechanism is installed.
 
-    An agent of the paper's algorithms asks if its own results are bad, which reveals that they are: totals of `statistics` and `counts` are
-    infinite, at event level too, unless a policy declares that its schedule is public (`Policy.public_schedule`), such as that of agents
-    that always ask, or never.
+    An agent of the paper's algorithms asks if its own results are bad, which reveals that they are: totals of
+    `statistics` and `counts` are infinite, at event level too, unless a policy declares that its schedule is public
+    (`Policy.public_schedule`), such as that of agents that always ask, or never.
 
 Arguments
     - num_agents: W >= 1.
     - graph: who are neighbours: "none", or anything that `taciturn.envs.core.graph.Graph.of` reads, connected or not.
     - context_dim: d, 1 to 9; None: 2, or that of `family`.
-    - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with values in [0, 1]; see
-      `taciturn.envs.recommender.rewards`. Whatever is random about it is drawn at each reset. Or a simulator fitted to ratings
-      (`taciturn.logged.fit_ratings`), which brings its own catalogue, and contexts of users that visits are drawn from; learners practise
-      in `peak` worlds of the same size then.
+    - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with
+      values in [0, 1]; see `taciturn.envs.recommender.rewards`. Whatever is random about it is drawn at each reset. Or
+      a simulator fitted to ratings (`taciturn.logged.fit_ratings`), which brings its own catalogue, and contexts of
+      users that visits are drawn from; learners practise in `peak` worlds of the same size then.
     - num_items: size of the catalogue, K; None: 4,000, or that of `family`.
     - repository: number of items of an agent, drawn from the catalogue; None: half of it.
     - homogeneous: whether all agents have the same items.
-    - growth: [(round, fraction), ...]: this fraction of each repository arrives only at the beginning of that round (counted from 0).
+    - growth: [(round, fraction), ...]: this fraction of each repository arrives only at the beginning of that round
+      (counted from 0).
     - cluster_depth: D, 1 to 8.
     - actions: "item", "cluster" or "point".
     - horizon: number of rounds, at most 2^24.
 
 Deviations from the paper
-    The paper's data, 100 million photos, is replaced by a synthetic catalogue: items in [0, 1]^5 in 12 Gaussian clusters (standard
-    deviation 0.1) with 30% uniform ones, contexts in [0, 1]^d in 8 clusters (0.08) with 25% uniform ones, both clipped. Mean rewards are
-    Lipschitz, as in Assumption 1. The children of (h, i) are (h + 1, 2i - 1) and (h + 1, 2i); one of the paper's says 2i + 1. Regret is
-    against the best item that the agent has in its repository, not against the best of all. A record costs a user epsilon once for every
-    region in which it is released, and not once in all, as Theorem 2 says: regions are refined, and the history recounted.
+    The paper's data, 100 million photos, is replaced by a synthetic catalogue: items in [0, 1]^5 in 12 Gaussian
+    clusters (standard deviation 0.1) with 30% uniform ones, contexts in [0, 1]^d in 8 clusters (0.08) with 25% uniform
+    ones, both clipped. Mean rewards are Lipschitz, as in Assumption 1. The children of (h, i) are (h + 1, 2i - 1) and
+    (h + 1, 2i); one of the paper's says 2i + 1. Regret is against the best item that the agent has in its repository,
+    not against the best of all. A record costs a user epsilon once for every region in which it is released, and not
+    once in all, as Theorem 2 says: regions are refined, and the history recounted.
 
 Registered configurations
-    `taciturn/Recommender-v0` (PettingZoo): 8 agents on a star, contexts of 2 dimensions, the family `peak`, 20,000 rounds.
+    `taciturn/Recommender-v0` (PettingZoo): 8 agents on a star, contexts of 2 dimensions, the family `peak`, 20,000
+    rounds.
 
 Version history
     v0: first version.
@@ -152,7 +161,8 @@ class Params:
         _ = self.network
 
     def _complete(self) -> None:
-        """Set the sizes that were not given; ValueError if one differs from that of the catalogue that `family` brings."""
+        """Set the sizes that were not given; ValueError if one differs from that of the catalogue that `family`
+        brings."""
         brought = isinstance(self.family, Catalogue)
         sizes = (self.family.contexts.shape[1], len(self.family.items)) if brought else (2, 4000)
         for name, size in zip(("context_dim", "num_items"), sizes, strict=True):
@@ -179,7 +189,8 @@ class Params:
 
 
 def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
-    """The pairs (round, fraction) in the order of their rounds; ValueError if they are no such pairs, or add up to 1 or more."""
+    """The pairs (round, fraction) in the order of their rounds; ValueError if they are no such pairs, or add up to 1 or
+    more."""
     wanted = "growth must be pairs (round >= 1, fraction > 0) whose fractions add up to less than 1"
     try:
         pairs = [(start, fraction) for start, fraction in growth]
@@ -200,7 +211,8 @@ class State:
 
     items: Floats  # [B, K, 5]: the catalogue's features
     codes: Ints  # [B, K]: see `geometry.item_codes`
-    # unsigned[B, W, K]: place of the item among the agent's in the order of their arrival, the largest number: not in its repository;
+    # unsigned[B, W, K]: place of the item among the agent's in the order of their arrival, the largest number: not in
+    # its repository;
     rank: Array  # [B, W, 0] if all are there from the start
     active: Bools  # [B, W, K]: the items that the agent has now
     weights: Floats  # [B, 5]; this and the next three: `rewards.draw_instance`
@@ -232,7 +244,8 @@ def _clipped_clusters(
     noise: Floats,
     anywhere: Floats,
 ) -> Floats:
-    """Points [..., d] of `shape` from Gaussian clusters around `centres` [..., c, d], or anywhere, clipped to [0, 1]."""
+    """Points [..., d] of `shape` from Gaussian clusters around `centres` [..., c, d], or anywhere, clipped to [0,
+    1]."""
     cluster = np.minimum(
         (np.maximum(which - uniform, 0) / (1 - uniform) * centres.shape[-2]).astype(np.int64), centres.shape[-2] - 1
     )
@@ -277,9 +290,12 @@ class Recommender(Population[State]):
     def make_roles(self) -> tuple[Role, ...]:
         p, longest = self.params, float(self.params.horizon)
         layout = Layout(
-            context=(p.context_dim, 0, 1), time=(1, 0, longest), answered=(1, 0, 1),
-            counts=(self.clusters, 0, longest * p.num_agents), means=(self.clusters, 0, 1),
-        )  # fmt: skip
+            context=(p.context_dim, 0, 1),
+            time=(1, 0, longest),
+            answered=(1, 0, 1),
+            counts=(self.clusters, 0, longest * p.num_agents),
+            means=(self.clusters, 0, 1),
+        )
         if p.actions == "point":
             space: Any = gymnasium.spaces.Box(0, 1, (ITEM_DIMS + 1,), np.float32)
         else:
@@ -289,9 +305,10 @@ class Recommender(Population[State]):
     def make_channels(self) -> tuple[Channel, ...]:
         tell: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True}
         return (
-            Channel("statistics", "stream", **tell), Channel("counts", "stream", **tell),
+            Channel("statistics", "stream", **tell),
+            Channel("counts", "stream", **tell),
             Channel("selection", "scores", observer="public", unit="event"),
-        )  # fmt: skip
+        )
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         law = config.mechanism
@@ -307,15 +324,19 @@ class Recommender(Population[State]):
             law.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
         if channel != "selection" and config.budget is not None:
             raise ValueError(
-                f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not {config.budget!r}"
+                f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not "
+                f"{config.budget!r}"
             )
 
     def public(self) -> dict[str, Any]:
-        """`catalogue`; `consult` and `select`, by which policies ask the third party for statistics of their own choice, and select by
-        scores; `draw_with`, by which they say what pictures show of what they know."""
+        """`catalogue`; `consult` and `select`, by which policies ask the third party for statistics of their own
+        choice, and select by scores; `draw_with`, by which they say what pictures show of what they know."""
         return {
-            "catalogue": self.catalogue, "consult": self.consult, "select": self.select, "draw_with": self.draw_with,
-        }  # fmt: skip
+            "catalogue": self.catalogue,
+            "consult": self.consult,
+            "select": self.select,
+            "draw_with": self.draw_with,
+        }
 
     def catalogue(self) -> tuple[Floats, Ints]:
         """The items [B, K, 5] and their codes [B, K] in the present runs."""
@@ -325,11 +346,13 @@ class Recommender(Population[State]):
         return replace(self.params, family="peak") if callable(self.params.family) else self.params
 
     def draw_with(self, sketch: Callable[[int, int, Floats], drawing.Sketch] | None) -> None:
-        """Draw, until the next run, what `sketch` says that an agent knows: a function of the replica, the agent and its context [d]."""
+        """Draw, until the next run, what `sketch` says that an agent knows: a function of the replica, the agent and
+        its context [d]."""
         self._sketch = sketch
 
     def sketch(self, replica: int, agent: int, context: Floats) -> drawing.Sketch:
-        """What an agent knows, to be drawn: what the policy says, or else its own feedbacks by cluster in the cell of the context."""
+        """What an agent knows, to be drawn: what the policy says, or else its own feedbacks by cluster in the cell of
+        the context."""
         if self._sketch is not None:
             return self._sketch(replica, agent, context)
         s, codes, cell = self.state, np.sort(self.state.codes[replica]), self.cell_of(context)
@@ -351,9 +374,14 @@ class Recommender(Population[State]):
             items = np.repeat(p.family.items[None], size, 0)
         else:
             items = _clipped_clusters(
-                (size, k, ITEM_DIMS), rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)), ITEM_SPREAD, ITEM_UNIFORM,
-                rng.random((size, k)), rng.standard_normal((size, k, ITEM_DIMS)), rng.random((size, k, ITEM_DIMS)),
-            )  # fmt: skip
+                (size, k, ITEM_DIMS),
+                rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)),
+                ITEM_SPREAD,
+                ITEM_UNIFORM,
+                rng.random((size, k)),
+                rng.standard_normal((size, k, ITEM_DIMS)),
+                rng.random((size, k, ITEM_DIMS)),
+            )
         rank, active = self.draw_repositories()
         none, zero = np.zeros(size, np.int64), np.zeros(size)
         own = np.zeros((size, w, self.cells, self.clusters), np.int64)
@@ -361,15 +389,30 @@ class Recommender(Population[State]):
         centres = self.stream("context clusters").random((size, CONTEXT_CLUSTERS, d))
         contexts = self.draw_contexts(centres, 1)[0]
         return State(
-            items=items, codes=item_codes(items), rank=rank, active=active,
-            **draw_instance(p.family, size, d, self.stream("instance")), centres=centres, contexts=contexts,
-            served=contexts, shown=np.full((size, w), -1),
-            own_counts=own, own_sums=own, answered=np.zeros((size, w), np.bool_), counts=told, means=told,
-            reward=zero, expected_reward=zero, regret=zero, shared=none, time=none,
-        )  # fmt: skip
+            items=items,
+            codes=item_codes(items),
+            rank=rank,
+            active=active,
+            **draw_instance(p.family, size, d, self.stream("instance")),
+            centres=centres,
+            contexts=contexts,
+            served=contexts,
+            shown=np.full((size, w), -1),
+            own_counts=own,
+            own_sums=own,
+            answered=np.zeros((size, w), np.bool_),
+            counts=told,
+            means=told,
+            reward=zero,
+            expected_reward=zero,
+            regret=zero,
+            shared=none,
+            time=none,
+        )
 
     def draw_repositories(self) -> tuple[Array, Bools]:
-        """`State.rank` and `State.active` at the start, drawn for a few agents at a time, whose numbers alone take room."""
+        """`State.rank` and `State.active` at the start, drawn for a few agents at a time, whose numbers alone take
+        room."""
         p, rng = self.params, self.stream("repositories")
         k, drawn = p.num_items, 1 if p.homogeneous else p.num_agents
         rows = self.num_envs * drawn
@@ -392,7 +435,8 @@ class Recommender(Population[State]):
         return of_all(rank), of_all(active)
 
     def begin_run(self, fresh: Bools) -> None:
-        """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something else."""
+        """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something
+        else."""
         if fresh.all():
             shape = (self.num_envs, self.params.num_agents)
             self.third_party = ThirdParty(*shape)
@@ -423,7 +467,8 @@ class Recommender(Population[State]):
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
 
     def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> tuple[Floats, Floats]:
-        """mu of items [..., B, W] (their numbers in the catalogue) in contexts [..., B, W, d], and of the best that the agents have."""
+        """mu of items [..., B, W] (their numbers in the catalogue) in contexts [..., B, W, d], and of the best that the
+        agents have."""
         best = self.best_at_hand(contexts, state)
         features = state.items[np.arange(self.num_envs)[:, None], np.concatenate([items, best], -1)]
         both = means(self.params.family, np.concatenate([contexts, contexts], -2), features, self.instance(state))
@@ -478,13 +523,19 @@ class Recommender(Population[State]):
         shared = state.answered | self._consulted
         new = self.moved_on(
             updated(
-                state, served=state.contexts, shown=np.where(shows, item, -1), own_counts=counts, own_sums=sums,
+                state,
+                served=state.contexts,
+                shown=np.where(shows, item, -1),
+                own_counts=counts,
+                own_sums=sums,
                 reward=state.reward + likes.sum(1),
-                expected_reward=state.expected_reward + mu.sum(1), regret=state.regret + (best - mu).sum(1),
-                shared=state.shared + shared.sum(1), time=state.time + 1,
+                expected_reward=state.expected_reward + mu.sum(1),
+                regret=state.regret + (best - mu).sum(1),
+                shared=state.shared + shared.sum(1),
+                time=state.time + 1,
             ),
             self.draw_contexts(state.centres, 1)[0],
-        )  # fmt: skip
+        )
         new = self.tell(new, asks)
         known = state.time[:, None] * (1 + shared * self.params.network.degrees)
         info = {
@@ -540,7 +591,8 @@ class Recommender(Population[State]):
         return updated(state, answered=answered, counts=counts, means=means)
 
     def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
-        """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an answer as `shared`."""
+        """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an
+        answer as `shared`."""
         state = self.state
         sums, counts, answered = self.third_party.answer(request, self.channels, state.time, self.params.horizon)
         self._consulted |= answered
@@ -567,7 +619,8 @@ class Recommender(Population[State]):
     # Many rounds at once.
 
     def can_jump(self, until: float) -> bool:
-        """Requires live replicas that have all played the same number of rounds, a named family, and channels without mechanisms."""
+        """Requires live replicas that have all played the same number of rounds, a named family, and channels without
+        mechanisms."""
         times, p = np.unique(self.state.time[~self.done]), self.params
         until = min(until, float(p.horizon))
         named = not callable(p.family) and p.actions == "item"
@@ -577,7 +630,8 @@ class Recommender(Population[State]):
         )
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play several rounds with agents that follow a `RoundPlan`; the same bits as steps, but for rounding in the metrics."""
+        """Play several rounds with agents that follow a `RoundPlan`; the same bits as steps, but for rounding in the
+        metrics."""
         p, state, form = self.params, self.state, forms["agent"]
         last, time = int(min(until, float(p.horizon))), int(state.time[0])
         marks = sorted({last, *(start for start, _ in p.growth if time < start < last)})
@@ -595,7 +649,8 @@ class Recommender(Population[State]):
         self.truncated = self.truncated | (state.time >= p.horizon)
 
     def play_block(self, state: State, form: RoundPlan, contexts: Floats, luck: Floats, then: Floats) -> State:
-        """Play rounds with these contexts [T, B, W, d] and uniform numbers [T, B, W], by which users like what they see."""
+        """Play rounds with these contexts [T, B, W, d] and uniform numbers [T, B, W], by which users like what they
+        see."""
         rounds, replica = len(contexts), np.arange(self.num_envs)[:, None]
         family, instance = self.params.family, self.instance(state)
         item, likes, shared, messages = form.play(
@@ -611,10 +666,17 @@ class Recommender(Population[State]):
         np.add.at(sums, where, likes)
         mu, best = (values.sum((0, 2)) for values in self.mean_rewards(state, contexts, item))
         new = updated(
-            state, served=contexts[-1], shown=item[-1], own_counts=counts, own_sums=sums, reward=state.reward + likes.sum((0, 2)),
-            expected_reward=state.expected_reward + mu, regret=state.regret + best - mu,
-            shared=state.shared + shared.sum((0, 2)), time=state.time + rounds,
-        )  # fmt: skip
+            state,
+            served=contexts[-1],
+            shown=item[-1],
+            own_counts=counts,
+            own_sums=sums,
+            reward=state.reward + likes.sum((0, 2)),
+            expected_reward=state.expected_reward + mu,
+            regret=state.regret + best - mu,
+            shared=state.shared + shared.sum((0, 2)),
+            time=state.time + rounds,
+        )
         return self.moved_on(new, then)
 
     # What is seen.
@@ -657,8 +719,9 @@ class Recommender(Population[State]):
         return {name: partial(np.divide, getattr(s, name), played) for name in names}
 
     def outcome(self) -> dict[str, Array]:
-        """Means per agent and round, [B]: `reward`, `expected_reward` (mu of what was shown), `regret` (against the best item that the
-        agent had), and `shared`, the share of rounds in which agents had statistics of their neighbours."""
+        """Means per agent and round, [B]: `reward`, `expected_reward` (mu of what was shown), `regret` (against the
+        best item that the agent had), and `shared`, the share of rounds in which agents had statistics of their
+        neighbours."""
         return {name: np.asarray(value(), np.float64) for name, value in self.measures().items()}
 
     describe, draw = drawing.describe, drawing.draw

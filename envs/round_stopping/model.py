@@ -1,4 +1,5 @@
-"""The stopping problem of Jiang 2020, chapter 3: its parameters, the law of a slot, and the exact value of any stopping rule."""
+"""The stopping problem of Jiang 2020, chapter 3: its parameters, the law of a slot, and the exact value of any stopping
+rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -83,7 +84,8 @@ def binomial_rows(sizes: Ints, probability: float, width: int) -> Floats:
 
 
 def some_finish(computing: Ints, probability: float) -> Floats:
-    """1 - (1-p)^u, the probability that at least one of u `computing` clients finishes in a slot; accurate for tiny p too."""
+    """1 - (1-p)^u, the probability that at least one of u `computing` clients finishes in a slot; accurate for tiny p
+    too."""
     if probability == 1.0:
         return (computing > 0).astype(np.float64)
     return -np.expm1(computing * np.log1p(-probability))
@@ -102,11 +104,12 @@ class Evaluation(NamedTuple):
 def evaluate(wait: Any, **model: Any) -> Evaluation:
     """The exact value of a stationary stopping rule.
 
-    Solves the linear equations of the rule's Markov chain for decreasing k. Within one k, states are ordered by s = k + beta, the number
-    of clients that have finished computing, which never falls, so the equations are triangular.
+    Solves the linear equations of the rule's Markov chain for decreasing k. Within one k, states are ordered by s = k +
+    beta, the number of clients that have finished computing, which never falls, so the equations are triangular.
 
     Args:
-        wait: bool[M + 1, M + 1] over (k, beta), True where the rule waits; entries with k + beta > M or k = M are ignored.
+        wait: bool[M + 1, M + 1] over (k, beta), True where the rule waits; entries with k + beta > M or k = M are
+            ignored.
         **model: the parameters of `Model`.
 
     Raises:
@@ -140,7 +143,8 @@ def evaluate(wait: Any, **model: Any) -> Evaluation:
         ahead[:, 2] += 1.0
         stops = np.flatnonzero(~table[k, : clients + 1 - k])
         system[stops], system[stops, stops], ahead[stops] = 0.0, 1.0, (m.rewards[k], k, 0.0)
-        # solve_triangular starts threads even for equations so small, and waits for them milliseconds where cores are busy.
+        # solve_triangular starts threads even for equations so small, and waits for them milliseconds where cores are
+        # busy.
         beyond = dtrsm(1.0, system.T, ahead, lower=1, trans_a=1)
     reward, updates, slots = (float(x) for x in beyond[0])
     duration = slots * m.slot_time + m.broadcast_time

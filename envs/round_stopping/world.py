@@ -1,41 +1,45 @@
 """When should a parameter server stop waiting for client updates and start the next round?
 
 Description
-    A server trains with `M` clients over one shared channel. Time passes in slots. At the start of a round every client computes.
-    Later, `k` updates have been received, `beta` are computed and queued, and `u = M - k - beta` are still being computed. In a
-    slot of waiting, one queued update (if the queue was not empty at the start of the slot) is uploaded with probability `mu`, and
-    each client that was computing at the start of the slot finishes with probability `p`; its update can be uploaded from the
-    next slot on. A round that is stopped after `n` slots lasts `n tau + t0` and earns `R(k)`.
+    A server trains with `M` clients over one shared channel. Time passes in slots. At the start of a round every client
+    computes. Later, `k` updates have been received, `beta` are computed and queued, and `u = M - k - beta` are still
+    being computed. In a slot of waiting, one queued update (if the queue was not empty at the start of the slot) is
+    uploaded with probability `mu`, and each client that was computing at the start of the slot finishes with
+    probability `p`; its update can be uploaded from the next slot on. A round that is stopped after `n` slots lasts `n
+    tau + t0` and earns `R(k)`.
 
 Paper
-    Jiang 2020 (dissertation), chapter 3: the Markov chain of section 3.1, the objectives (equations 3.1 and 3.2), and the
-    heavy-tailed times of section 3.4.2.
+    Jiang 2020 (dissertation), chapter 3: the Markov chain of section 3.1, the objectives (equations 3.1 and 3.2), and
+    the heavy-tailed times of section 3.4.2.
 
 Agents
     One: the server (`server_0`).
 
 Observation
-    Box float32 `[k, beta, u, slots, time_left]`: the updates received, queued and being computed; the slots of this round so far;
-    the time that is left of the horizon (0 under the Lagrangian objective, which has no horizon).
+    Box float32 `[k, beta, u, slots, time_left]`: the updates received, queued and being computed; the slots of this
+    round so far; the time that is left of the horizon (0 under the Lagrangian objective, which has no horizon).
 
 Action
-    Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload under Pareto times.
+    Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload
+    under Pareto times.
 
 Reward
-    `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a session is charged,
-    so that this is the return of `rate` minus lambda times the horizon, whatever the server does: the best policy is the same. The price
-    is for learners that discount by the step. A broadcast, however long, is one step, so that without a price they stop at once; at a
-    price near the best rate, no round is worth much more than the time that it takes, and the discount matters little.
-    `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) - lambda (n tau + t0) when the one round closes, else 0.
+    `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a
+    session is charged, so that this is the return of `rate` minus lambda times the horizon, whatever the server does:
+    the best policy is the same. The price is for learners that discount by the step. A broadcast, however long, is one
+    step, so that without a price they stop at once; at a price near the best rate, no round is worth much more than the
+    time that it takes, and the discount matters little. `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) -
+    lambda (n tau + t0) when the one round closes, else 0.
 
 Termination
-    `differential`, `rate`: terminated when the horizon is reached; a round that would end after it earns nothing and is not counted.
-    `lagrangian`: terminated when the round closes. A round closes by itself once all M updates have been received.
+    `differential`, `rate`: terminated when the horizon is reached; a round that would end after it earns nothing and is
+    not counted. `lagrangian`: terminated when the round closes. A round closes by itself once all M updates have been
+    received.
 
 Info
-    Of a round that closes in the step `updates`, `slots`, `duration`, `round_reward` R(k), and whether it was `complete` (otherwise the
-    server stopped it); all are 0 if none closes. At every step `rate_so_far` (the reward of the closed rounds divided by their duration, 0
-    before the first) and `messages` (uploads received so far).
+    Of a round that closes in the step `updates`, `slots`, `duration`, `round_reward` R(k), and whether it was
+    `complete` (otherwise the server stopped it); all are 0 if none closes. At every step `rate_so_far` (the reward of
+    the closed rounds divided by their duration, 0 before the first) and `messages` (uploads received so far).
 
 Privacy channels
     None: the clients' updates have no content here (see `taciturn/FederatedTraining-v0`).
@@ -47,20 +51,21 @@ Arguments
     - reward: `Hyperbolic(c, a)`, or a table R(0..M) of finite numbers.
     - horizon: > 0, the length of a training session, in the same unit of time (`time_budget` is an alias).
     - objective: "differential", "rate" or "lagrangian".
-    - lambda_: the price of a unit of time, > 0; not for "rate". It must be given for "lagrangian". For "differential", None stands for
-      an estimate of the rate of the best fixed number of updates (`rate_of_best_count`).
+    - lambda_: the price of a unit of time, > 0; not for "rate". It must be given for "lagrangian". For "differential",
+      None stands for an estimate of the rate of the best fixed number of updates (`rate_of_best_count`).
     - time_law: "geometric" or "pareto"; transmission, computing: (shape, scale) of the Pareto laws, in slots.
 
 Deviations from the paper
-    Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping` corrects. The
-    paper leaves the order of events within a slot open; with the order above, E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper's
-    objective is a long-run rate; an episode here is a training session of given length, so that no policy needs to know lambda (the
-    price of `differential` changes no policy's rank).
-    Pareto times have no slots, so the server acts at events; which of several queued clients uploads next does not matter.
+    Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`
+    corrects. The paper leaves the order of events within a slot open; with the order above, E[N_1] = 1/(1 - (1-p)^M) +
+    1/mu. The paper's objective is a long-run rate; an episode here is a training session of given length, so that no
+    policy needs to know lambda (the price of `differential` changes no policy's rank).
+    Pareto times have no slots, so the server acts at events; which of several queued clients uploads next does not
+    matter.
 
 Registered configurations
-    `taciturn/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 - 0.018/(k+1)), in sessions
-    of 100 s with differential rewards.
+    `taciturn/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 -
+    0.018/(k+1)), in sessions of 100 s with differential rewards.
 
 Version history
     v0: first version.
@@ -173,7 +178,8 @@ class Constants(NamedTuple):
     computing: tuple[float, float]
 
 
-# One session, as `taciturn.envs.core.compiled.Replicas` says. `UPLOADS` and `COMPUTING` are its sources of random numbers.
+# One session, as `taciturn.envs.core.compiled.Replicas` says. `UPLOADS` and `COMPUTING` are its sources of random
+# numbers.
 
 
 def completions(computing: int, params: Any, rng: Any) -> int:
@@ -315,7 +321,8 @@ def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
 
 
 def rate_of_best_count(params: Params) -> float:
-    """An estimate of the rate of the best fixed number of updates, as if every time had its mean (Pareto times: their quantiles)."""
+    """An estimate of the rate of the best fixed number of updates, as if every time had its mean (Pareto times: their
+    quantiles)."""
     clients, k = params.num_clients, np.arange(1, params.num_clients + 1)
     if params.time_law == "geometric":
         computed = np.cumsum(1 / some_finish(clients + 1 - k, params.compute_probability))
@@ -360,10 +367,19 @@ class RoundStopping(Replicas[State]):
             nobody = np.power(1.0 - p.compute_probability, np.arange(p.num_clients + 1.0))
         pairs = [(float(shape), float(scale)) for shape, scale in (p.transmission, p.computing)]
         return Constants(
-            p.num_clients, float(p.broadcast_time), float(p.slot_time), float(p.upload_probability),
-            float(p.compute_probability), p.rewards, nobody, float(p.horizon), float(p.price),
-            p.objective != "lagrangian", p.time_law == "pareto", *pairs,
-        )  # fmt: skip
+            p.num_clients,
+            float(p.broadcast_time),
+            float(p.slot_time),
+            float(p.upload_probability),
+            float(p.compute_probability),
+            p.rewards,
+            nobody,
+            float(p.horizon),
+            float(p.price),
+            p.objective != "lagrangian",
+            p.time_law == "pareto",
+            *pairs,
+        )
 
     def arrays(self) -> dict[str, Array]:
         return {"finish": np.zeros(self.params.num_clients if self.params.time_law == "pareto" else 0)}
@@ -389,15 +405,18 @@ class RoundStopping(Replicas[State]):
         }
 
     def outcome(self) -> dict[str, Array]:
-        """`rate` (0 if no round closed), `reward`, `rounds`, `messages`, and the means per round `mean_duration` and `mean_updates`
-        (NaN if no round closed)."""
+        """`rate` (0 if no round closed), `reward`, `rounds`, `messages`, and the means per round `mean_duration` and
+        `mean_updates` (NaN if no round closed)."""
         s, p = self.state, self.params
         rounds = np.where(s.rounds > 0, s.rounds, np.nan)
         return {
-            "rate": self.rate(), "reward": s.earned.copy(), "rounds": s.rounds.astype(np.float64),
+            "rate": self.rate(),
+            "reward": s.earned.copy(),
+            "rounds": s.rounds.astype(np.float64),
             "mean_duration": (s.closed_slots * p.slot_time) / rounds + p.broadcast_time,
-            "mean_updates": s.updates / rounds, "messages": (s.updates + s.received).astype(np.float64),
-        }  # fmt: skip
+            "mean_updates": s.updates / rounds,
+            "messages": (s.updates + s.received).astype(np.float64),
+        }
 
     describe, draw = drawing.describe, drawing.draw
 

@@ -1,7 +1,8 @@
 """Dissemination of messages: copies of each message end at agents of a graph, who add up the bits that they receive.
 
-The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `spread_walks`, `spread_queued`), uniformly, which is the limit of
-long walks (`spread_uniform`), or through the normal approximation of the uniform law (`spread_aggregated`).
+The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `spread_walks`, `spread_queued`), uniformly,
+which is the limit of long walks (`spread_uniform`), or through the normal approximation of the uniform law
+(`spread_aggregated`).
 """
 
 from collections.abc import Callable
@@ -60,7 +61,8 @@ def distinct(vectors: Bools, tokens: Ints) -> tuple[Bools, Ints]:
 def throw(balls: int, bins: int, rng: np.random.Generator) -> Ints:
     """Throw `balls` uniformly and independently into `bins`: the number in each, [bins].
 
-    Independent Poisson counts have this law given their sum, so it suffices to draw slightly too few and throw the rest one by one.
+    Independent Poisson counts have this law given their sum, so it suffices to draw slightly too few and throw the rest
+    one by one.
     """
     if balls < 4 * bins:
         return np.bincount(rng.integers(0, bins, balls), minlength=bins)
@@ -72,7 +74,8 @@ def throw(balls: int, bins: int, rng: np.random.Generator) -> Ints:
 
 
 def gather(ends: Ints, owners: Ints, vectors: Bools, num_agents: int) -> tuple[Ints, Ints]:
-    """Sums [N, K] and numbers [N] of the copies that end with each agent: copy i carries `vectors[owners[i]]` to `ends[i]`."""
+    """Sums [N, K] and numbers [N] of the copies that end with each agent: copy i carries `vectors[owners[i]]` to
+    `ends[i]`."""
     from scipy.sparse import csr_array
 
     received = np.bincount(ends, minlength=num_agents)
@@ -83,7 +86,8 @@ def gather(ends: Ints, owners: Ints, vectors: Bools, num_agents: int) -> tuple[I
 def spread_uniform(vectors: Bools, tokens: Ints, num_agents: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Let `tokens` [A] copies of each of the bit vectors [A, K] end at uniformly random agents: B [N, K] and V [N].
 
-    Equal vectors are thrown together. The function draws counts of copies by vector and agent, or single copies, whichever are fewer.
+    Equal vectors are thrown together. The function draws counts of copies by vector and agent, or single copies,
+    whichever are fewer.
     """
     counts, received = np.zeros((num_agents, vectors.shape[1]), np.int64), np.zeros(num_agents, np.int64)
     patterns, tokens = distinct(vectors, tokens)
@@ -116,11 +120,12 @@ def cholesky_root(gram: Floats) -> Floats:
 def spread_gaussian(
     vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, scratch: Array | None = None
 ) -> Array:
-    """Normal approximation of `spread_uniform`, rounded, with the same means and covariances over options and agents: V and B, [1 + K, N].
+    """Normal approximation of `spread_uniform`, rounded, with the same means and covariances over options and agents: V
+    and B, [1 + K, N].
 
-    The numbers C_ai of copies of adopter a that agent i receives have mean T/N and covariance T/N (1[i = i'] - 1/N) for the same adopter,
-    and 0 for different adopters; and (V_i, B_i) = sum_a C_ai (1, Y_a). The bits Y therefore enter only through their column sums and
-    co-occurrences, which are those of `vectors`.
+    The numbers C_ai of copies of adopter a that agent i receives have mean T/N and covariance T/N (1[i = i'] - 1/N) for
+    the same adopter, and 0 for different adopters; and (V_i, B_i) = sum_a C_ai (1, Y_a). The bits Y therefore enter
+    only through their column sums and co-occurrences, which are those of `vectors`.
 
     `scratch` [2, 1 + K, N] is optional working memory.
     """
@@ -139,14 +144,20 @@ def spread_gaussian(
 
 
 def spread_gaussian_fresh(
-    holders: Array, copies: int, num_agents: int, law: tuple[float, float], rng: np.random.Generator,
-    scratch: Array | None = None, zeros: int = 0,
-) -> Array:  # fmt: skip
-    """`spread_gaussian` with fresh noise in each copy (`per_token`), given `holders` D [K] and (p, q) = `law`: V and B, [1 + K, N].
+    holders: Array,
+    copies: int,
+    num_agents: int,
+    law: tuple[float, float],
+    rng: np.random.Generator,
+    scratch: Array | None = None,
+    zeros: int = 0,
+) -> Array:
+    """`spread_gaussian` with fresh noise in each copy (`per_token`), given `holders` D [K] and (p, q) = `law`: V and B,
+    [1 + K, N].
 
-    The number C_ji of copies for option j that agent i receives has covariance T D_j / N (1[i = i'] - 1/N) over agents and is independent
-    over options. Given these, B_ij has mean p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q (1 - q) (V_i - C_ji). Another `zeros`
-    agents send copies for no option, which count in V only.
+    The number C_ji of copies for option j that agent i receives has covariance T D_j / N (1[i = i'] - 1/N) over agents
+    and is independent over options. Given these, B_ij has mean p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q
+    (1 - q) (V_i - C_ji). Another `zeros` agents send copies for no option, which count in V only.
     """
     (p, q), share = law, (holders * (copies / num_agents))[:, None]
     first, second = np.empty((2, 1 + len(holders), num_agents)) if scratch is None else scratch
@@ -172,15 +183,19 @@ def spread_gaussian_fresh(
 
 
 def spread_aggregated(
-    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, exact_below: int,
+    vectors: Array,
+    copies: int,
+    num_agents: int,
+    rng: np.random.Generator,
+    exact_below: int,
     scratch: Array | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """`spread_uniform` at a cost that does not grow with T: V and B, whole numbers, [1 + K, N].
 
-    It is exact if an agent expects at most `exact_below` copies or there are few distinct vectors (always the case without noise).
-    Otherwise it is `spread_gaussian`, which preserves the bits, their sums over all agents up to rounding, and all means and covariances
-    over options and agents. It ignores higher cumulants, with a relative error of order V_i^-1/2 in an agent's counts and 1/V_i in its
-    choices.
+    It is exact if an agent expects at most `exact_below` copies or there are few distinct vectors (always the case
+    without noise). Otherwise it is `spread_gaussian`, which preserves the bits, their sums over all agents up to
+    rounding, and all means and covariances over options and agents. It ignores higher cumulants, with a relative error
+    of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
     """
     if affordable(vectors, copies, num_agents, exact_below):
         return stacked(spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng))
@@ -194,7 +209,8 @@ def stacked(drawn: tuple[Ints, Ints]) -> Floats:
 
 
 def affordable(vectors: Array, copies: int, num_agents: int, exact_below: int) -> bool:
-    """Whether `spread_aggregated` is exact: at most `exact_below` copies per agent, or at most 2 (K + 1) distinct vectors."""
+    """Whether `spread_aggregated` is exact: at most `exact_below` copies per agent, or at most 2 (K + 1) distinct
+    vectors."""
     few = 2 * (vectors.shape[1] + 1)
     return len(vectors) * copies <= exact_below * num_agents or not _more_than(few, vectors)
 
@@ -205,10 +221,12 @@ def _more_than(few: int, vectors: Array) -> bool:
 
 
 def pick_tokens(tokens: Array, num_agents: int, rng: np.random.Generator) -> Array:
-    """The option of a random copy among those that each agent received, [N], K for none, if `tokens` [K] copies end uniformly.
+    """The option of a random copy among those that each agent received, [N], K for none, if `tokens` [K] copies end
+    uniformly.
 
-    If the copies are shuffled and dealt out in heaps, the first copies of all non-empty heaps are a sample without replacement. With more
-    than 60 copies expected per agent, the probability of an empty heap is below the resolution of a uniform float64 number.
+    If the copies are shuffled and dealt out in heaps, the first copies of all non-empty heaps are a sample without
+    replacement. With more than 60 copies expected per agent, the probability of an empty heap is below the resolution
+    of a uniform float64 number.
     """
     total = int(tokens.sum())
     some = np.ones(num_agents, np.bool_) if total > 60 * num_agents else throw(total, num_agents, rng) > 0
@@ -234,9 +252,11 @@ def distinct_integers(below: int, size: int, rng: np.random.Generator) -> Array:
 
 
 def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
-    """One step of a Metropolis-Hastings walk from `place` [n]: to a random neighbour j with probability min(1, d_i / d_j), else stay.
+    """One step of a Metropolis-Hastings walk from `place` [n]: to a random neighbour j with probability min(1, d_i /
+    d_j), else stay.
 
-    One uniform number serves both draws: the integer part of its product with d_i selects the neighbour, and the rest is uniform again.
+    One uniform number serves both draws: the integer part of its product with d_i selects the neighbour, and the rest
+    is uniform again.
     """
     degree = degrees[place]
     scaled = uniform * degree
@@ -247,7 +267,8 @@ def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degre
 
 
 def walk_block(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> int:
-    """Walk L steps from `place` [n], which is updated in place, with random numbers `uniform` [L, n]; returns the number of moves."""
+    """Walk L steps from `place` [n], which is updated in place, with random numbers `uniform` [L, n]; returns the
+    number of moves."""
     hops = 0
     for row in uniform:
         moved = walk_step(place, row, indptr, indices, degrees)
@@ -308,9 +329,9 @@ def _spread_complete(
 ) -> Spread:
     """Walks on a complete graph, where every step moves, by the law of their ends.
 
-    After L steps, P(back at the origin) = 1/N + (1 - 1/N) (-1/(N-1))^L, and all other agents are equally likely. This is a mixture: if L is
-    even, the copy is at its origin with probability (N-1)^-L; if L is odd, it is at a uniformly random other agent with probability
-    (N-1)^(1-L); otherwise it is at a uniformly random agent.
+    After L steps, P(back at the origin) = 1/N + (1 - 1/N) (-1/(N-1))^L, and all other agents are equally likely. This
+    is a mixture: if L is even, the copy is at its origin with probability (N-1)^-L; if L is odd, it is at a uniformly
+    random other agent with probability (N-1)^(1-L); otherwise it is at a uniformly random agent.
     """
     even = length % 2 == 0
     special = rng.binomial(copies, float(num_agents - 1) ** (-length if even else 1 - length), len(vectors))
@@ -328,7 +349,8 @@ def _spread_complete(
 def spread_queued(
     vectors: Array, origins: Array, copies: int, graph: Graph, length: int, slots: int | None, rng: np.random.Generator
 ) -> Spread:
-    """`spread_walks` with queues: in a slot, an agent forwards only the `copies` tokens that arrived first (section 4.2 of Tao et al.).
+    """`spread_walks` with queues: in a slot, an agent forwards only the `copies` tokens that arrived first (section 4.2
+    of Tao et al.).
 
     Tokens that arrive in the same slot queue in random order. Tokens still under way after `slots` slots are lost.
     """

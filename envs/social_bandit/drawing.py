@@ -21,7 +21,8 @@ def describe(world: Any, replica: int = 0) -> str:
 
 
 def draw(world: Any, axes: Any, replica: int = 0) -> None:
-    """Draw the graph coloured by preference (up to 60 agents; else a bar for each option), and the popularity over time as bands."""
+    """Draw the graph coloured by preference (up to 60 agents; else a bar for each option), and the popularity over time
+    as bands."""
     s, p, i, options = world.state, world.params, replica, world.num_options
     colours = option_colours(options)
     holders = count_holders(s.preference[i : i + 1], options)[0]

@@ -62,19 +62,22 @@ def play_round(world: Any, state: Any, rule: SocialRule, live: Bools, sent: Ints
         preference[b, adopts] = option[adopts]
     share = holders / np.maximum(holders.sum(1, keepdims=True), 1)
     return updated(
-        state, preference=preference, signals=phi.astype(np.float64),
+        state,
+        preference=preference,
+        signals=phi.astype(np.float64),
         total_reward=state.total_reward + (share * phi).sum(1),
         expected_reward=state.expected_reward + np.vecdot(share, state.qualities),
         hops=state.hops + speaks.sum(1).astype(np.float64) * p.copies * p.walk_length * world.mobility,
         time=state.time + 1,
-    )  # fmt: skip
+    )
 
 
 def options_to_try(world: Any, preference: Ints, holders: Ints, rule: SocialRule, rng: np.random.Generator) -> Ints:
-    """Stages 1 to 3 of one society: the options that its agents try, [N] (K: none), given their preferences [N] and D_j [K].
+    """Stages 1 to 3 of one society: the options that its agents try, [N] (K: none), given their preferences [N] and D_j
+    [K].
 
-    Without noise, an agent's option is that of a random copy that it received and that names one, which `pick_tokens` draws exactly for
-    all agents at once.
+    Without noise, an agent's option is that of a random copy that it received and that names one, which `pick_tokens`
+    draws exactly for all agents at once.
     """
     p, channel, options = world.params, world.channels["preference"], world.num_options
     if rule.p == 1 and rule.q == 0 and world.noiseless:

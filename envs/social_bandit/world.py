@@ -1,25 +1,28 @@
 """Can agents who remember only a preference learn the best option from one another's noisy preferences?
 
 Description
-    `N` agents on a graph choose among `K` options in rounds. At the start of a round, every agent with a preference perturbs its one-hot
-    vector once and sends `T` copies of it on random walks of `L` steps. Agent i receives the `V_i` copies whose walks end with it; their
-    bits sum to `B_ij`. It then names an option and a plan for it. The signal of the option is drawn, and according to the plan the agent
-    adopts the option or is left without a preference.
+    `N` agents on a graph choose among `K` options in rounds. At the start of a round, every agent with a preference
+    perturbs its one-hot vector once and sends `T` copies of it on random walks of `L` steps. Agent i receives the `V_i`
+    copies whose walks end with it; their bits sum to `B_ij`. It then names an option and a plan for it. The signal of
+    the option is drawn, and according to the plan the agent adopts the option or is left without a preference.
 
 Paper
-    Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks": the four stages of section 4, the
-    regret of equation 1, the walks of equation 2. Its infinite-population limit, equation 34, is `multiplicative_weights`.
+    Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks": the four stages of
+    section 4, the regret of equation 1, the walks of equation 2. Its infinite-population limit, equation 34, is
+    `multiplicative_weights`.
 
 Agents
     N of them, `agent_0 ...`, all at once.
 
 Observation
-    Box float32 `[counts(K), received, own(K), p, q]`: the sums B_i of the copies received, their number V_i, the agent's preference
-    one-hot (all 0: none), and the probabilities that the installed mechanism answers 1 if a bit is 1 and if it is 0.
+    Box float32 `[counts(K), received, own(K), p, q]`: the sums B_i of the copies received, their number V_i, the
+    agent's preference one-hot (all 0: none), and the probabilities that the installed mechanism answers 1 if a bit is 1
+    and if it is 0.
 
 Action
-    MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it if its signal is 0, and whether if it is 1. An agent
-    that does not adopt its option has no preference. With `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
+    MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it if its signal is 0, and whether if it
+    is 1. An agent that does not adopt its option has no preference. With `flat_actions`, Discrete(4 (K + 1)): 4 option
+    + 2 (adopt on 0) + (adopt on 1).
 
 Reward
     The signal of the option that the agent held when the round began; 0 if it held none.
@@ -28,60 +31,68 @@ Termination
     Truncated after `horizon` rounds.
 
 Info
-    `regret` (time average so far, equation 1), `signals` ([K]: Phi, or the share of agents whose signal was 1), `adopters` (share of the
-    agents that now hold an option), `hops` (moves of copies between agents so far), `slots` (used by the last dissemination).
+    `regret` (time average so far, equation 1), `signals` ([K]: Phi, or the share of agents whose signal was 1),
+    `adopters` (share of the agents that now hold an option), `hops` (moves of copies between agents so far), `slots`
+    (used by the last dissemination).
 
 Privacy channels
-    `preference` (one_hot, to neighbours): before each round, one message of every agent that holds an option, or one per copy under
-    `per_token`. All copies of a message carry the same bits and cost nothing more. A message lost on the channel is lost with all its
-    copies. Nothing bounds the total privacy loss: every round in which an agent sends costs it epsilon once more.
+    `preference` (one_hot, to neighbours): before each round, one message of every agent that holds an option, or one
+    per copy under `per_token`. All copies of a message carry the same bits and cost nothing more. A message lost on the
+    channel is lost with all its copies. Nothing bounds the total privacy loss: every round in which an agent sends
+    costs it epsilon once more.
 
-    In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides which option an agent holds, but who
-    speaks, and how many copies arrive, reveals who adopted an option, so totals are infinite. With "zeros" all agents send
-    in all rounds. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ in two, so epsilon of a
-    message is still an upper bound. Observations, and rewards but for an agent's own, then depend on nothing of an agent but what it sent.
-    `info` is for evaluation and shows hidden truth (`adopters`, `regret`).
+    In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides which option an
+    agent holds, but who speaks, and how many copies arrive, reveals who adopted an option, so totals are infinite. With
+    "zeros" all agents send in all rounds. A vector of zeros differs from a one-hot vector in one bit, where two one-hot
+    vectors differ in two, so epsilon of a message is still an upper bound. Observations, and rewards but for an agent's
+    own, then depend on nothing of an agent but what it sent. `info` is for evaluation and shows hidden truth
+    (`adopters`, `regret`).
 
 Arguments
     - num_agents: N >= 3.
-    - graph: anything that `taciturn.envs.core.graph.Graph.of` reads; connected and not bipartite, so that long walks forget their origin.
-    - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (the means of K ordered uniform
-      draws, K/(K+1) down to 1/(K+1), with which the reproduction replaces the paper's draws, which it does not tell), or K >= 2
-      probabilities.
+    - graph: anything that `taciturn.envs.core.graph.Graph.of` reads; connected and not bipartite, so that long walks
+      forget their origin.
+    - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (the means
+      of K ordered uniform draws, K/(K+1) down to 1/(K+1), with which the reproduction replaces the paper's draws, which
+      it does not tell), or K >= 2 probabilities.
     - num_options: K >= 2; None: the number of listed qualities, otherwise 5.
-    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a learner could learn by
-      heart which option is best.
+    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a
+      learner could learn by heart which option is best.
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
     - walk_length: L >= 1.
-    - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the limit of long
-      walks. "aggregated": the law of "stationary" at a cost that does not grow with T; see `spread_aggregated` of
-      `taciturn.envs.social_bandit.dissemination`.
-    - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T times the privacy
-      cost).
+    - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the
+      limit of long walks. "aggregated": the law of "stationary" at a cost that does not grow with T; see
+      `spread_aggregated` of `taciturn.envs.social_bandit.dissemination`.
+    - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T
+      times the privacy cost).
     - congestion: in a slot, an agent forwards only the T copies that arrived first; "walk" only.
-    - slots: copies still under way after this many slots are lost (None: a round lasts until all have arrived); with congestion only.
+    - slots: copies still under way after this many slots are lost (None: a round lasts until all have arrived); with
+      congestion only.
     - exact_below: "aggregated" draws single copies if an agent expects at most this many.
     - signals: "shared" (one Phi_j for all agents) or "per_agent".
     - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).
-    - without_preference: what agents without a preference send before a round: nothing ("silent", the paper's form) or, like everyone
-      else, a message, which names no option ("zeros").
+    - without_preference: what agents without a preference send before a round: nothing ("silent", the paper's form) or,
+      like everyone else, a message, which names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
 
 Deviations from the paper
     - If nobody holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
-    - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. It does not say which L its simulations used.
-    - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds by O(log^2 N) slots
-      with high probability only; copies that arrive at once queue in random order. Queues delay copies but do not change where they end,
-      so `congestion` matters only with `slots`.
+    - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. It does not say which L its
+      simulations used.
+    - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds
+      by O(log^2 N) slots with high probability only; copies that arrive at once queue in random order. Queues delay
+      copies but do not change where they end, so `congestion` matters only with `slots`.
     - On a complete graph the end of a walk is drawn from its closed-form law, elsewhere step by step.
     - An agent's own copies count if they end with it, as in section 4.2.
     - The initial preferences are even if K divides N, and nearly so otherwise.
-    - `spread_aggregated` is the only approximation and is off by default. "stationary" is the exact limit of long walks, at any size.
+    - `spread_aggregated` is the only approximation and is off by default. "stationary" is the exact limit of long
+      walks, at any size.
     - What the paper leaves to the agents (an empty or all-zero estimate, mu, beta) is up to the policy.
 
 Registered configurations
-    `taciturn/SocialBandit-v0` (PettingZoo): 100 agents on a complete graph, 5 options whose qualities are drawn at each reset.
+    `taciturn/SocialBandit-v0` (PettingZoo): 100 agents on a complete graph, 5 options whose qualities are drawn at each
+    reset.
 
 Version history
     v0: first version.
@@ -176,7 +187,8 @@ class Params(OptionParams):
         self.network.require_connected()
         if self.network.bipartite():
             raise ValueError(
-                "graph must not be bipartite, because walks would never forget the side they started on: add an edge within a side"
+                "graph must not be bipartite, because walks would never forget the side they started on: add an edge "
+                "within a side"
             )
 
     @cached_property
@@ -212,18 +224,21 @@ def copies_of_paper(num_agents: int, growth: str = "log_squared", h: float = 485
 
 
 def popularity(preference: Ints, num_options: int) -> Floats:
-    """Q_j = D_j / D, the share of the agents with a preference that hold each option, [B, K]; 0 if nobody holds an option."""
+    """Q_j = D_j / D, the share of the agents with a preference that hold each option, [B, K]; 0 if nobody holds an
+    option."""
     holders = count_holders(preference, num_options)
     return holders / np.maximum(holders.sum(1, keepdims=True), 1)
 
 
 def regret(total_reward: Floats, time: Array, eta: Floats) -> Floats:
-    """eta_1 minus the time average of Q^{r-1} . Phi^r, [B], for qualities [B, K] or [K]; 0 before the first round [Tao 1]."""
+    """eta_1 minus the time average of Q^{r-1} . Phi^r, [B], for qualities [B, K] or [K]; 0 before the first round [Tao
+    1]."""
     return np.where(time > 0, eta.max(-1) - total_reward / np.maximum(time, 1), 0.0)
 
 
 def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Array | None = None) -> Floats:
-    """Normalised weights P^0 ... P^R, [R + 1, ..., K], of an infinite population given the signals Phi^1 ... Phi^R [Tao 34].
+    """Normalised weights P^0 ... P^R, [R + 1, ..., K], of an infinite population given the signals Phi^1 ... Phi^R [Tao
+    34].
 
     Args:
         signals: zeros and ones, [R, ..., K].
@@ -271,8 +286,9 @@ class SocialBandit(SocialPopulation[State]):
         plain = closed and not config.faults and config.budget is None
         if self.params.perturbation == "per_token" and not plain:
             raise ValueError(
-                "perturbation 'per_token' needs a mechanism with perturb_counts that remembers nothing, and no fault or budget, "
-                f"on channel {channel!r}, not {config!r}"
+                "perturbation 'per_token' needs a mechanism with perturb_counts that remembers nothing, and no fault "
+                "or budget, on channel "
+                f"{channel!r}, not {config!r}"
             )
 
     def initial(self) -> State:
@@ -280,10 +296,16 @@ class SocialBandit(SocialPopulation[State]):
         nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         state = State(
             qualities=self.params.draw_qualities(self.num_envs, self.stream("qualities")),
-            preference=self.first_preferences(), counts=np.zeros((*size, self.num_options), np.int64), received=np.zeros(size, np.int64),
-            signals=np.zeros((self.num_envs, self.num_options)), total_reward=nothing, expected_reward=nothing, hops=nothing, slots=none,
+            preference=self.first_preferences(),
+            counts=np.zeros((*size, self.num_options), np.int64),
+            received=np.zeros(size, np.int64),
+            signals=np.zeros((self.num_envs, self.num_options)),
+            total_reward=nothing,
+            expected_reward=nothing,
+            hops=nothing,
+            slots=none,
             time=none,
-        )  # fmt: skip
+        )
         return self.disseminate(state)
 
     def disseminate(self, state: State) -> State:
@@ -307,7 +329,8 @@ class SocialBandit(SocialPopulation[State]):
         return updated(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
 
     def spread(self, vectors: Bools, origins: Ints) -> dissemination.Spread:
-        """Spread copies of the bits [A, K] of the agents `origins` [A] of one society; `per_token` noise is added on arrival."""
+        """Spread copies of the bits [A, K] of the agents `origins` [A] of one society; `per_token` noise is added on
+        arrival."""
         p, rng = self.params, self.stream("dissemination")
         if not origins.size:
             nothing = np.zeros((p.num_agents, self.num_options), np.int64)
@@ -348,7 +371,8 @@ class SocialBandit(SocialPopulation[State]):
         return dissemination.mobility(self.params.network)
 
     def draw_signals(self, eta: Floats) -> tuple[Floats, Callable[[Ints], Bools]]:
-        """Draw Phi, [B, K], by the qualities [B, K]; return it with a function from options [B, N] to their signals (0 for K, none)."""
+        """Draw Phi, [B, K], by the qualities [B, K]; return it with a function from options [B, N] to their signals (0
+        for K, none)."""
         p, size, rng = self.params, self.num_envs, self.stream("signals")
         none = np.zeros((size, 1), np.bool_)
         if p.signals == "shared":
@@ -371,9 +395,12 @@ class SocialBandit(SocialPopulation[State]):
     def inform(self, state: State) -> dict[str, Any]:
         """The info of a round after which the state is `state`."""
         return {
-            "regret": regret(state.total_reward, state.time, state.qualities), "signals": state.signals,
-            "adopters": (state.preference < self.num_options).mean(1), "hops": state.hops, "slots": state.slots,
-        }  # fmt: skip
+            "regret": regret(state.total_reward, state.time, state.qualities),
+            "signals": state.signals,
+            "adopters": (state.preference < self.num_options).mean(1),
+            "hops": state.hops,
+            "slots": state.slots,
+        }
 
     def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
         """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
@@ -395,7 +422,8 @@ class SocialBandit(SocialPopulation[State]):
         return new, reward.astype(np.float64)
 
     def can_jump(self, until: float) -> bool:
-        """Requires copies that end uniformly, shared signals, and live replicas that have all played the same number of rounds."""
+        """Requires copies that end uniformly, shared signals, and live replicas that have all played the same number of
+        rounds."""
         p, times = self.params, np.unique(self.state.time[~self.done])
         until = min(until, float(p.horizon))
         uniform = p.dissemination != "walk" and p.signals == "shared"
@@ -453,8 +481,8 @@ class SocialBandit(SocialPopulation[State]):
         }
 
     def outcome(self) -> dict[str, Array]:
-        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options), `wrong_option`
-        (whether more agents hold some other option than any best one), `adopters`, `hops`."""
+        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options),
+        `wrong_option` (whether more agents hold some other option than any best one), `adopters`, `hops`."""
         best = (self.measure("popularity") * best_options(self.state.qualities)).sum(1)
         names = ("regret", "pseudo_regret", "wrong_option", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}

@@ -1,6 +1,8 @@
-"""Which worlds pass through a library's own environment class, and how fast: `python probe.py LIBRARY`, for example `sb3`.
+"""Which worlds pass through a library's own environment class, and how fast: `python probe.py LIBRARY`, for example
+`sb3`.
 
-It prints a line of JSON for each world: the form, the actions per second of a few hundred random steps, or what went wrong.
+It prints a line of JSON for each world: the form, the actions per second of a few hundred random steps, or what went
+wrong.
 """
 
 import json
@@ -18,7 +20,8 @@ from taciturn import registry
 
 STEPS, ENVS = 200, 4
 SEATS = {
-    "federated_bandit_v0": "UCB1", "gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning", "recommender_v0": "TPriDO",
+    "federated_bandit_v0": "UCB1", "gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning",
+    "recommender_v0": "TPriDO",
 }  # fmt: skip
 SIZES: dict[str, dict[str, Any]] = {
     "round_stopping_v0": {"horizon": 20.0},

@@ -1,13 +1,14 @@
-"""Run the examples of this folder, each in an environment in which its library can be installed, and keep what came of it.
+"""Run the examples of this folder, each in an environment in which its library can be installed, and keep what came of
+it.
 
     python examples/libraries/run.py [NAME ...]     (all, or for example: sb3 torchrl)
     python examples/libraries/run.py --page         (only write docs/libraries.md again, from what was kept)
     python examples/libraries/run.py --check NAME   (only run the examples, and write nothing)
 
-Environments are made in `.venv-libraries/`, one for each group of libraries whose pins agree. Each example runs, and `probe.py` plays a
-few hundred steps of each world through the library's own classes. `benchmarks/results/libraries.json` gets what came of it, for the page.
-With `--here`, the examples of the libraries that are installed beside this Python run in it, and nothing is written. CI does that, and
-`--check` for the others.
+Environments are made in `.venv-libraries/`, one for each group of libraries whose pins agree. Each example runs, and
+`probe.py` plays a few hundred steps of each world through the library's own classes.
+`benchmarks/results/libraries.json` gets what came of it, for the page. With `--here`, the examples of the libraries
+that are installed beside this Python run in it, and nothing is written. CI does that, and `--check` for the others.
 """
 
 import argparse
@@ -43,8 +44,8 @@ BEGIN, END = "# What matters:", "# So far."
 GROUPS = {
     "sb3": ["stable-baselines3==2.9.2", "sb3-contrib==2.9.2"],
     "torch": [
-        "gymnasium==1.4.0", "pettingzoo==1.27.0", "torchrl==0.14.1", "tianshou==2.0.1", "supersuit==3.11.0", "skrl==2.1.1",
-        "stable-baselines3==2.9.2",
+        "gymnasium==1.4.0", "pettingzoo==1.27.0", "torchrl==0.14.1", "tianshou==2.0.1", "supersuit==3.11.0",
+        "skrl==2.1.1", "stable-baselines3==2.9.2",
     ],
     "rllib": ["ray[rllib]==2.60.0"],
     "benchmarl": ["benchmarl==1.5.2"],
@@ -56,8 +57,8 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Library:
-    """A learning library: its title, the name of its example `with_<name>.py`, its package, its module, its environment, and whether
-    worlds are played through classes of its own."""
+    """A learning library: its title, the name of its example `with_<name>.py`, its package, its module, its
+    environment, and whether worlds are played through classes of its own."""
 
     title: str
     name: str
@@ -83,8 +84,9 @@ LIBRARIES = [
 ]
 UPSTREAM = {
     "pufferlib": (
-        "Its only distribution is source, whose `setup.py` downloads raylib and box2d before anything is built, which fails without access "
-        "to the site that has them. Upstream: [where these are downloaded](https://github.com/PufferAI/PufferLib/pull/345)."
+        "Its only distribution is source, whose `setup.py` downloads raylib and box2d before anything is built, which "
+        "fails without access to the site that has them. Upstream: [where these are "
+        "downloaded](https://github.com/PufferAI/PufferLib/pull/345)."
     )
 }
 """`{name: why, and where to read on}` for libraries that cannot run."""
@@ -193,10 +195,10 @@ their scores show that the route works, not how well a library learns. In Flower
 
 *Glue lines* adapt the one to the other: an example has them because this package, and not one of the library's own worlds, is learned in.
 *Seconds* is the whole example: start, training and evaluation.
-"""
-WORLDS = """Actions per second that random agents (RLlib and sb3-contrib: learning ones) took through each library's own classes, with 4
+"""  # noqa: E501 - a page's own lines
+WORLDS = """Actions per second that random agents (RLlib and sb3-contrib: learning ones) took through each library's own classes, with 4  # noqa: E501 - a page's own lines
 replicas at once where the form has them; all agents' actions count. Where a library has no form for many agents, it plays one seat, and
-a policy of the package the others (`gymnasium.make(..., others=...)`)."""
+a policy of the package the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
 """AgileRL: PPO on the vector form, `get_action` as the policy.
 
-Its pins, tensordict 0.13 and PettingZoo below 1.27, want an environment of their own, with peft, which it also imports without its extra
-for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action` draws actions at random, as in training. Its
-PettingZoo processes hand actions of a one-dimensional Box on without that dimension, which the market of elicitation refuses.
+Its pins, tensordict 0.13 and PettingZoo below 1.27, want an environment of their own, with peft, which it also imports
+without its extra for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action` draws
+actions at random, as in training. Its PettingZoo processes hand actions of a one-dimensional Box on without that
+dimension, which the market of elicitation refuses.
 """
 
 import gymnasium
@@ -18,8 +19,14 @@ setting = {"horizon": 20.0}
 # What matters:
 envs = gymnasium.make_vec("taciturn/RoundStopping-v0", num_envs=16, **setting)
 agent = PPO(
-    envs.single_observation_space, envs.single_action_space, num_envs=16, learn_step=1024, batch_size=64, lr=1e-3, update_epochs=10
-)  # fmt: skip
+    envs.single_observation_space,
+    envs.single_action_space,
+    num_envs=16,
+    learn_step=1024,
+    batch_size=64,
+    lr=1e-3,
+    update_epochs=10,
+)
 for _ in range(8):
     collect_rollouts(agent, envs, n_steps=64)
     agent.learn()

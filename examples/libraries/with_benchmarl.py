@@ -1,7 +1,8 @@
 """BenchMARL: MAPPO on a world of many agents, and the experiment's policy as it is.
 
-A task of one's own is a class, the glue here; it borrows from BenchMARL's PettingZoo tasks what TorchRL's wrapper tells. BenchMARL 1.5.2
-needs TorchRL below 0.12: 0.13 [took away](https://github.com/TorchTrade/torchtrade/pull/231) a name that it imports.
+A task of one's own is a class, the glue here; it borrows from BenchMARL's PettingZoo tasks what TorchRL's wrapper
+tells. BenchMARL 1.5.2 needs TorchRL below 0.12: 0.13 [took away](https://github.com/TorchTrade/torchtrade/pull/231) a
+name that it imports.
 """
 
 from tempfile import mkdtemp
@@ -42,9 +43,13 @@ config.max_n_frames, config.on_policy_collected_frames_per_batch, config.on_poli
 config.on_policy_n_minibatch_iters, config.on_policy_minibatch_size, config.lr, config.gamma = 10, 100, 1e-3, 0.0
 config.evaluation, config.loggers, config.create_json, config.save_folder = False, [], False, mkdtemp()
 experiment = Experiment(
-    task=Task("TACITURN", setting), algorithm_config=MappoConfig.get_from_yaml(), model_config=MlpConfig.get_from_yaml(),
-    critic_model_config=MlpConfig.get_from_yaml(), seed=0, config=config,
-)  # fmt: skip
+    task=Task("TACITURN", setting),
+    algorithm_config=MappoConfig.get_from_yaml(),
+    model_config=MlpConfig.get_from_yaml(),
+    critic_model_config=MlpConfig.get_from_yaml(),
+    seed=0,
+    config=config,
+)
 experiment.run()
 
 # What matters:

@@ -1,6 +1,8 @@
-"""Flower: agents of this package end its rounds of real training, as they end those of the world, beside FedAvg with a timeout.
+"""Flower: agents of this package end its rounds of real training, as they end those of the world, beside FedAvg with a
+timeout.
 
-All wait on the virtual clock of `taciturn.flower`; lines with '(world)' are means of 20 sessions of `federated_training_v0`.
+All wait on the virtual clock of `taciturn.flower`; lines with '(world)' are means of 20 sessions of
+`federated_training_v0`.
 """
 
 import logging
@@ -38,9 +40,16 @@ def train(message, context):
 
 
 # What matters:
-setting = {"num_clients": 20, "compute_probability": 0.005, "horizon": 40, "reward": round_stopping_v0.Hyperbolic(0.1, 0.085)}  # fmt: skip
+setting = {
+    "num_clients": 20,
+    "compute_probability": 0.005,
+    "horizon": 40,
+    "reward": round_stopping_v0.Hyperbolic(0.1, 0.085),
+}
 rows = VecNormalize(RowsVecEnv(round_stopping_v0.population(64, **setting), seed=0))
-ppo = PPO("MlpPolicy", rows, 3e-3, n_steps=32, batch_size=512, n_epochs=8, gamma=1.0, gae_lambda=1.0, seed=0).learn(65536)  # fmt: skip
+ppo = PPO("MlpPolicy", rows, 3e-3, n_steps=32, batch_size=512, n_epochs=8, gamma=1.0, gae_lambda=1.0, seed=0).learn(
+    65536
+)
 
 
 @server.main()
@@ -53,7 +62,9 @@ def serve(grid, context):
         print(SAID.format(name, **{key: value.mean() for key, value in run.items()}))
 
 
-run_simulation(server, client, 20, backend_config={"init_args": {"address": "local"}, "client_resources": {"num_cpus": 1}})  # fmt: skip
+run_simulation(
+    server, client, 20, backend_config={"init_args": {"address": "local"}, "client_resources": {"num_cpus": 1}}
+)
 for agent in ("OptimalStopping", Deadline(100)):
     run = taciturn.simulate(federated_training_v0.population(20, **setting), agent, seed=1).metrics
     print(SAID.format(f"{agent} (world)", **{key: value.mean() for key, value in run.items()}))

@@ -1,7 +1,8 @@
 """Stable-Baselines3: every agent of every replica is a row of one VecEnv, and the saved file is the policy.
 
-`VecNormalize` keeps its statistics in a file of its own: saved as `vecnormalize.pkl` beside the model, they are used. Agents of several
-roles need `Controlled`; where agents act one at a time (the gossip bandit), a row is not the trajectory of one agent.
+`VecNormalize` keeps its statistics in a file of its own: saved as `vecnormalize.pkl` beside the model, they are used.
+Agents of several roles need `Controlled`; where agents act one at a time (the gossip bandit), a row is not the
+trajectory of one agent.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """sb3-contrib: MaskablePPO with the masks of a world, and RecurrentPPO, whose state is kept for each row.
 
-`RowsVecEnv.action_masks` and `env.action_masks` of the Gymnasium forms are the methods that MaskablePPO calls; worlds whose actions are a
-Box have none, as MaskablePPO has no masks for them either.
+`RowsVecEnv.action_masks` and `env.action_masks` of the Gymnasium forms are the methods that MaskablePPO calls; worlds
+whose actions are a Box have none, as MaskablePPO has no masks for them either.
 """
 
 from tempfile import mkdtemp

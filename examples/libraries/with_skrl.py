@@ -39,13 +39,20 @@ class Critic(DeterministicMixin, Actor):
 
 models = {"policy": Actor(), "value": Critic()}
 agent = PPO(
-    models=models, memory=RandomMemory(memory_size=64, num_envs=16), device="cpu",
-    observation_space=env.observation_space, action_space=env.action_space,
+    models=models,
+    memory=RandomMemory(memory_size=64, num_envs=16),
+    device="cpu",
+    observation_space=env.observation_space,
+    action_space=env.action_space,
     cfg=PPO_CFG(
-        rollouts=64, learning_epochs=10, mini_batches=16, learning_rate=1e-3, entropy_loss_scale=0.01,
+        rollouts=64,
+        learning_epochs=10,
+        mini_batches=16,
+        learning_rate=1e-3,
+        entropy_loss_scale=0.01,
         experiment=ExperimentCfg(write_interval=0, checkpoint_interval=0),
     ),
-)  # fmt: skip
+)
 SequentialTrainer(env=env, agents=agent, cfg={"timesteps": 512, "headless": True, "disable_progressbar": True}).train()
 
 # What matters:

@@ -1,6 +1,7 @@
 """SuperSuit: agents with other spaces are padded, actions are clipped, and all agents of a world become rows.
 
-Padding works on Box and Discrete spaces only; agents that are alike, as those with MultiDiscrete actions are here, need none.
+Padding works on Box and Discrete spaces only; agents that are alike, as those with MultiDiscrete actions are here, need
+none.
 """
 
 import supersuit

@@ -30,10 +30,14 @@ algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(lr=1e-3
 algorithm.run_training(
     OnPolicyTrainerParams(
         training_collector=Collector(algorithm, envs, VectorReplayBuffer(10_000, 8)),
-        max_epochs=1, epoch_num_steps=8192, collection_step_num_env_steps=1024, update_step_num_repetitions=10, batch_size=64,
+        max_epochs=1,
+        epoch_num_steps=8192,
+        collection_step_num_env_steps=1024,
+        update_step_num_repetitions=10,
+        batch_size=64,
         show_progress=False,
     )
-)  # fmt: skip
+)
 
 # What matters:
 for name, agent in (("tianshou", actor.eval()), ("OptimalStopping", "OptimalStopping"), ("Random", "Random")):

@@ -1,7 +1,8 @@
 """TorchRL: a collector steps the vector form as arrays, and the saved actor is the policy.
 
-`GymEnv("taciturn:taciturn/RoundStopping-v0")` and `PettingZooWrapper` take the worlds as they are; TorchRL groups agents by role. The
-vector form needs Gymnasium's SAME_STEP autoreset, which TorchRL expects. Memory of recurrent actors is not kept by `taciturn.simulate`.
+`GymEnv("taciturn:taciturn/RoundStopping-v0")` and `PettingZooWrapper` take the worlds as they are; TorchRL groups
+agents by role. The vector form needs Gymnasium's SAME_STEP autoreset, which TorchRL expects. Memory of recurrent actors
+is not kept by `taciturn.simulate`.
 """
 
 from tempfile import mkdtemp
@@ -29,8 +30,12 @@ env = GymWrapper(vector)
 layers = {"num_cells": [64, 64], "activation_class": torch.nn.Tanh}
 network = TensorDictModule(MLP(5, 2, **layers), in_keys=["observation"], out_keys=["logits"])
 actor = ProbabilisticActor(
-    network, in_keys=["logits"], distribution_class=OneHotCategorical, return_log_prob=True, spec=env.action_spec_unbatched
-)  # fmt: skip
+    network,
+    in_keys=["logits"],
+    distribution_class=OneHotCategorical,
+    return_log_prob=True,
+    spec=env.action_spec_unbatched,
+)
 critic = ValueOperator(MLP(5, 1, **layers))
 loss = ClipPPOLoss(actor, critic, entropy_coeff=0.01, normalize_advantage=True)
 advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic)

@@ -1,4 +1,5 @@
-"""A world, a policy and a mechanism of another package: agents guess a bit that each of them has seen noisily, and hear a noisy vote."""
+"""A world, a policy and a mechanism of another package: agents guess a bit that each of them has seen noisily, and hear
+a noisy vote."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,5 @@
-"""The checks that the worlds, policies, mechanisms and studies of taciturn pass; where this is installed, names do as well as paths."""
+"""The checks that the worlds, policies, mechanisms and studies of taciturn pass; where this is installed, names do as
+well as paths."""
 
 import pytest
 from rumour import Shrug

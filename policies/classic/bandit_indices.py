@@ -1,8 +1,9 @@
 """Indices, radii and schedules of classic bandit algorithms, one formula per function, for arrays [..., K] of arms.
 
-`counts` are pulls, and `means` are sample means in [0, 1]; their value for an arm that was never pulled does not matter, and the arm's
-index is infinite. `t` counts the pulls or slots so far, a number or an array that broadcasts with the arms; values below 2 count as 2.
-M is the number of `agents`, and `sigma` the sub-Gaussian parameter of a reward. Logarithms are natural.
+`counts` are pulls, and `means` are sample means in [0, 1]; their value for an arm that was never pulled does not
+matter, and the arm's index is infinite. `t` counts the pulls or slots so far, a number or an array that broadcasts with
+the arms; values below 2 count as 2. M is the number of `agents`, and `sigma` the sub-Gaussian parameter of a reward.
+Logarithms are natural.
 """
 
 from typing import NamedTuple
@@ -38,9 +39,9 @@ def bernoulli_divergence(p: Floats, q: Floats) -> Floats:
 def kl_ucb_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0, steps: int = 8) -> Floats:
     """The largest q with n kl(mean, q) <= ln t + c ln ln t (Garivier & Cappe 2011, Algorithm 1; they recommend c = 0).
 
-    Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so that no step passes the root. It starts at the
-    smaller of two upper bounds on the root, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 - p)), where b is the right side
-    divided by n and H the entropy. The error after 8 steps is at most 1e-12.
+    Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so that no step passes the root.
+    It starts at the smaller of two upper bounds on the root, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 -
+    p)), where b is the right side divided by n and H the entropy. The error after 8 steps is at most 1e-12.
     """
     budget = kl_ucb_budget(t, c)
     p = np.clip(means, 0.0, 1.0)
@@ -79,17 +80,19 @@ def moss_index(counts: Array, means: Floats, horizon: float, num_arms: int) -> F
 
 
 def elimination_radius(pulls: Array, num_arms: int, delta: float) -> Floats:
-    """sqrt(ln(4 K n^2 / delta) / (2 n)): Hoeffding's bound, valid for K arms and all n simultaneously with probability 1 - delta.
+    """sqrt(ln(4 K n^2 / delta) / (2 n)): Hoeffding's bound, valid for K arms and all n simultaneously with probability
+    1 - delta.
 
-    Successive elimination (Even-Dar, Mannor & Mansour 2006, Algorithm 3) eliminates arms that are two radii below the best. The paper
-    leaves the constant open; this is Hoeffding's for rewards in [0, 1].
+    Successive elimination (Even-Dar, Mannor & Mansour 2006, Algorithm 3) eliminates arms that are two radii below the
+    best. The paper leaves the constant open; this is Hoeffding's for rewards in [0, 1].
     """
     n = np.maximum(pulls, 1)
     return np.sqrt(np.log(4 * num_arms * n * n / delta) / (2 * n))
 
 
 class DPEpoch(NamedTuple):
-    """An epoch of private successive elimination: pulls of each active arm, then elimination of arms below the best noisy mean."""
+    """An epoch of private successive elimination: pulls of each active arm, then elimination of arms below the best
+    noisy mean."""
 
     pulls: Ints  # R_e, of each active arm
     threshold: Floats  # 2 h_e + 2 c_e, the distance below the best
@@ -111,7 +114,8 @@ def dp_elimination_epoch(epoch: Ints, active: Ints, epsilon: float, beta: float)
 def fed2_ucb_radius(admitted: Floats, pulls: Floats, horizon: float, sigma: float, sigma_c: float) -> float:
     """sqrt(6 sigma^2 eta_p ln T) + sqrt(6 sigma_c^2 ln T / M(p)) (Fed2-UCB; Shi & Shen 2021).
 
-    eta_p = M(p)^-2 sum_q g(q) / F(q, p): of the M(p) clients, g(q) were admitted in phase q and have pulled each active arm F(q, p) times.
+    eta_p = M(p)^-2 sum_q g(q) / F(q, p): of the M(p) clients, g(q) were admitted in phase q and have pulled each active
+    arm F(q, p) times.
 
     Args:
         admitted, pulls: g(1..p) and f(1..p), float64[p].
@@ -130,8 +134,8 @@ def coop_ucb2_index(
 ) -> Floats:
     """s / n + sigma sqrt(2 gamma / G(eta) (n + f(t)) / (M n) ln t / n) (Landgren, Srivastava & Leonard 2016).
 
-    n and s are running consensus estimates of pulls and rewards per agent; G(eta) = 1 - eta^2 / 16, f(t) = sqrt(ln t); gamma > 1 and
-    eta in (0, 4).
+    n and s are running consensus estimates of pulls and rewards per agent; G(eta) = 1 - eta^2 / 16, f(t) = sqrt(ln t);
+    gamma > 1 and eta in (0, 4).
     """
     log_t = np.log(np.maximum(t, 2.0))
     n = np.where(pulls > 0, pulls, 1.0)
@@ -142,7 +146,8 @@ def coop_ucb2_index(
 def dducb_index(pulls: Floats, rewards: Floats, t: Array | float, agents: int, sigma: float, eta: float) -> Floats:
     """rewards / pulls + sqrt(2 eta sigma^2 ln t / (M pulls)) (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1).
 
-    `pulls` and `rewards` are delayed averages over the agents, and t counts the pulls of all agents behind these averages; eta > 1.
+    `pulls` and `rewards` are delayed averages over the agents, and t counts the pulls of all agents behind these
+    averages; eta > 1.
     """
     n = np.where(pulls > 0, pulls, 1.0)
     width = 2 * eta * sigma**2 * np.log(np.maximum(t, 2.0)) / (agents * n)
@@ -152,7 +157,8 @@ def dducb_index(pulls: Floats, rewards: Floats, t: Array | float, agents: int, s
 def gossip_ucb_index(counts: Array, estimates: Floats, t: Array | float, agents: int) -> Floats:
     """estimate + sqrt(2 M ln t / n), where n is the number of the agent's own pulls (Zhu, Zhu, Liu & Liu 2021).
 
-    The estimates are those of the mean over agents. The paper adds a constant, 64 / M^17, to every index, which changes no choice.
+    The estimates are those of the mean over agents. The paper adds a constant, 64 / M^17, to every index, which changes
+    no choice.
     """
     with np.errstate(divide="ignore"):
         return estimates + np.sqrt(2 * agents * np.log(np.maximum(t, 2.0)) / counts)

@@ -72,7 +72,8 @@ class UCB1(ArmPolicy):
         return ucb1_index(counts, means, counts.sum(-1, keepdims=True)).argmax(-1)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """As `choose`, bit for bit, but means and 1 / sqrt(n) are cached, and updated only for the arms that were pulled last."""
+        """As `choose`, bit for bit, but means and 1 / sqrt(n) are cached, and updated only for the arms that were
+        pulled last."""
         time, counts, sums = knowledge.time[:, 0], knowledge.counts, knowledge.sums
         if (time == self._time + 1).all():
             n = counts.reshape(-1)[self._pulled]
@@ -107,8 +108,8 @@ class KLUCB(ArmPolicy):
 def kl_ucb_choice(counts: Array, means: Floats, c: float = 0.0) -> Ints:
     """The arms with the highest KL-UCB index, int64[...], for counts and means [..., K].
 
-    Pinsker's inequality gives an upper bound on the index. The index itself is computed only for arms whose bound is at least the index
-    of the arm with the highest bound, since the others cannot have the highest index.
+    Pinsker's inequality gives an upper bound on the index. The index itself is computed only for arms whose bound is at
+    least the index of the arm with the highest bound, since the others cannot have the highest index.
     """
     t = counts.sum(-1, keepdims=True)
     bound = pinsker_index(counts, means, t, c)
@@ -130,7 +131,8 @@ class MOSS(ArmPolicy):
 
 
 class ThompsonSampling(ArmPolicy):
-    """The best arm in a sample from the posteriors Beta(1 + successes, 1 + failures), under uniform priors (Thompson 1933)."""
+    """The best arm in a sample from the posteriors Beta(1 + successes, 1 + failures), under uniform priors (Thompson
+    1933)."""
 
     fast = ArmPolicy.epochs
     public_schedule = True
@@ -141,7 +143,8 @@ class ThompsonSampling(ArmPolicy):
 
 
 class SuccessiveElimination(ArmPolicy):
-    """Round-robin over active arms, eliminating those two radii below the best (Even-Dar, Mannor & Mansour 2006, Algorithm 3).
+    """Round-robin over active arms, eliminating those two radii below the best (Even-Dar, Mannor & Mansour 2006,
+    Algorithm 3).
 
     Args:
         delta: the probability of ever eliminating the best arm; None: 1/T.
@@ -174,8 +177,8 @@ class SuccessiveElimination(ArmPolicy):
 class DPSuccessiveElimination(ArmPolicy):
     """DP-SE (Sajed & Sheffet 2019, Algorithm 2): elimination in epochs by noisy means over the current epoch only.
 
-    The choice of arms is epsilon-differentially private with respect to the rewards, since each reward enters one noisy mean. The policy
-    adds this noise itself: nothing is sent over a channel, and the ledger does not record it.
+    The choice of arms is epsilon-differentially private with respect to the rewards, since each reward enters one noisy
+    mean. The policy adds this noise itself: nothing is sent over a channel, and the ledger does not record it.
 
     Args:
         epsilon: > 0.

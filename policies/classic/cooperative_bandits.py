@@ -1,4 +1,5 @@
-"""Cooperative baselines for `federated_bandit_v0`: all samples pooled, a server, or exchange between neighbours on a graph."""
+"""Cooperative baselines for `federated_bandit_v0`: all samples pooled, a server, or exchange between neighbours on a
+graph."""
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class CentralisedOracle(ArmPolicy):
-    """KL-UCB on the pooled pulls of all agents, available at once and at no cost: an upper bound on the gain from communication.
+    """KL-UCB on the pooled pulls of all agents, available at once and at no cost: an upper bound on the gain from
+    communication.
 
-    All agents pull the same arm, except that they divide arms that nobody has pulled among themselves. No channel carries the samples.
+    All agents pull the same arm, except that they divide arms that nobody has pulled among themselves. No channel
+    carries the samples.
     """
 
     pools = True
@@ -35,14 +38,15 @@ class CentralisedOracle(ArmPolicy):
 class Fed2UCB(ArmPolicy):
     """Elimination in phases by a server that gradually admits more clients (Shi & Shen 2021).
 
-    In phase p the server admits 2^p more agents (up to M), all agents pull each active arm f(p) times, and the admitted ones upload; arms
-    two radii below the best average are eliminated. With `sigma_c = 0` and `admit_all` this is Fed1-UCB, for the paper's exact model.
-    Agents that are not admitted yet pull like the others (in the paper they do not play); once admitted, they also upload their earlier
-    pulls, which the radius does not count.
+    In phase p the server admits 2^p more agents (up to M), all agents pull each active arm f(p) times, and the admitted
+    ones upload; arms two radii below the best average are eliminated. With `sigma_c = 0` and `admit_all` this is
+    Fed1-UCB, for the paper's exact model. Agents that are not admitted yet pull like the others (in the paper they do
+    not play); once admitted, they also upload their earlier pulls, which the radius does not count.
 
     Args:
         pulls: f(p) = ceil(pulls ln T).
-        sigma_c: standard deviation of the agents' means about the global mean, 0 for homogeneous rewards; ignored once all are admitted.
+        sigma_c: standard deviation of the agents' means about the global mean, 0 for homogeneous rewards; ignored once
+            all are admitted.
         admit_all: admit all agents in the first phase.
         sigma: sub-Gaussian parameter of a reward given its arm.
     """
@@ -121,7 +125,8 @@ class Fed2UCB(ArmPolicy):
         size = self._active.sum(-1)
         place = time - self._begun
         until = place + np.where(size > 1, np.minimum(room, size * self._each - place), room)
-        # Slots place .. until - 1 of the phase cycle through the active arms; the one of rank r has the slots r, r + size, ...
+        # Slots place .. until - 1 of the phase cycle through the active arms; the one of rank r has the slots r, r +
+        # size, ...
         rank = np.where(self._active, np.cumsum(self._active, axis=-1) - 1, 0)
         pulls = (until[:, None] - 1 - rank) // size[:, None] - (place[:, None] - 1 - rank) // size[:, None]
         ends = (size > 1) & (until == size * self._each)
@@ -138,8 +143,9 @@ def communication_matrix(graph: Graph) -> Floats:
 class Consensus(ArmPolicy):
     """Base of algorithms in which neighbours on a graph exchange estimates in every slot.
 
-    Their messages are sent over the channel `means`, where faults apply, and the world counts them as `neighbour`. Since they mix the
-    sums of many agents, the channel's accounting for means of an agent's own rewards does not hold for them: a mechanism is refused.
+    Their messages are sent over the channel `means`, where faults apply, and the world counts them as `neighbour`.
+    Since they mix the sums of many agents, the channel's accounting for means of an agent's own rewards does not hold
+    for them: a mechanism is refused.
 
     Attributes:
         memories: the names of the arrays [B, ...] that are zero at the start of a run.
@@ -167,7 +173,8 @@ class Consensus(ArmPolicy):
         """Compute what depends on the graph."""
 
     def exchange(self, slot: Floats, live: Bools) -> None:
-        """Exchange estimates in the replicas `live` bool[B], after a slot of pulls and rewards `slot` float64[B, M, 2 K]."""
+        """Exchange estimates in the replicas `live` bool[B], after a slot of pulls and rewards `slot` float64[B, M, 2
+        K]."""
         raise NotImplementedError
 
     def index(self, counts: Array) -> Floats:
@@ -200,7 +207,8 @@ class Consensus(ArmPolicy):
 
 
 class CoopUCB2(Consensus):
-    """coop-UCB2 (Landgren, Srivastava & Leonard 2016): UCB on a running consensus, n <- P (n + pulls), s <- P (s + rewards).
+    """coop-UCB2 (Landgren, Srivastava & Leonard 2016): UCB on a running consensus, n <- P (n + pulls), s <- P (s +
+    rewards).
 
     Args:
         gamma: > 1.
@@ -229,7 +237,8 @@ class CoopUCB2(Consensus):
 
 
 class DDUCB(Consensus):
-    """DDUCB (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1): samples of one stage of C slots are mixed in the next.
+    """DDUCB (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1): samples of one stage of C slots are mixed in the
+    next.
 
     Mixing is accelerated by Chebyshev polynomials of P, C = ceil(ln(2 M / accuracy) / sqrt(2 ln(1 / |lambda_2|))).
 
@@ -296,10 +305,12 @@ class DDUCB(Consensus):
 
 
 class GossipUCB(Consensus):
-    """Gossip_UCB (Zhu, Zhu, Liu & Liu 2021): in each slot, two neighbours average their estimates of the means over agents.
+    """Gossip_UCB (Zhu, Zhu, Liu & Liu 2021): in each slot, two neighbours average their estimates of the means over
+    agents.
 
-    An agent that is more than M pulls of some arm behind the largest count of that arm it knows of pulls such an arm, chosen at random;
-    otherwise it pulls the arm with the highest index. In each slot one edge, drawn uniformly, averages; counts are sent over all edges.
+    An agent that is more than M pulls of some arm behind the largest count of that arm it knows of pulls such an arm,
+    chosen at random; otherwise it pulls the arm with the highest index. In each slot one edge, drawn uniformly,
+    averages; counts are sent over all edges.
     """
 
     fast = ArmPolicy.epochs

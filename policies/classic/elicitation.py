@@ -20,7 +20,8 @@ class FlatRate(Platform):
     """Pay the same amount for each report.
 
     Args:
-        amount: of each payment; None: Theorem 1's bound at the target, the limit of WINTALL's payments, which depends on theta.
+        amount: of each payment; None: Theorem 1's bound at the target, the limit of WINTALL's payments, which depends
+            on theta.
         target: the budget that the platform assumes; None: the world's target.
     """
 
@@ -74,7 +75,8 @@ class Genie(Platform):
     fast = Platform.fast
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
-        """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps* [Jiang 2.16]."""
+        """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps* [Jiang
+        2.16]."""
         e = self.aim(target)
         best, _ = cheapest_epsilon(theta, e, cost, self._reporting)
         value, slope = winning_report(theta, best, self._reporting)
@@ -85,7 +87,8 @@ class OutputAgreement(Platform):
     """Pay an amount for each report that equals that of a random peer (von Ahn & Dabbish 2004).
 
     Args:
-        amount: paid for agreement; None: the amount at which everyone at the target is an equilibrium, which depends on theta.
+        amount: paid for agreement; None: the amount at which everyone at the target is an equilibrium, which depends on
+            theta.
         target: e; None: the world's target.
     """
 
@@ -111,8 +114,8 @@ class OutputAgreement(Platform):
 class PeerTruthSerum(OutputAgreement):
     """Output agreement, divided by the report's share so far (Jurca & Faltings 2011; Radanovic, Faltings & Jurca 2016).
 
-    In the long run, past reports have the law of present ones. The expected payment is then the same for every report on average over
-    theta, and larger for reports that are rarer than was believed.
+    In the long run, past reports have the law of present ones. The expected payment is then the same for every report
+    on average over theta, and larger for reports that are rarer than was believed.
 
     Args:
         amount: as for `OutputAgreement`, for the uniform reference of the first campaign.
@@ -158,10 +161,12 @@ class FreeRider(Individuals):
 class _Learner(ExactIndividuals):
     """Base of the learners: each knows the law of all others' reports so far, and computes expected payments exactly.
 
-    That law is computed from everybody's belief and budget, which nobody is told: these individuals are a model, and share a mind.
+    That law is computed from everybody's belief and budget, which nobody is told: these individuals are a model, and
+    share a mind.
 
-    Others are taken to report independently with one law, that of a report chosen at random under the mean belief of the replica. This is
-    exact for individuals who share a belief and a cost, and otherwise an approximation for large N.
+    Others are taken to report independently with one law, that of a report chosen at random under the mean belief of
+    the replica. This is exact for individuals who share a belief and a cost, and otherwise an approximation for large
+    N.
     """
 
     pools = True
@@ -178,7 +183,8 @@ class _Learner(ExactIndividuals):
 
 
 class FictitiousPlay(_Learner):
-    """Best response to the mean law of the others' reports in all campaigns so far; in the first one, to everyone at the target."""
+    """Best response to the mean law of the others' reports in all campaigns so far; in the first one, to everyone at
+    the target."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         view, belief = self._view, self.beliefs(seen)
@@ -197,7 +203,8 @@ class Hedge(_Learner):
 
     Args:
         num_budgets: K, evenly spaced from 0 to twice the world's target.
-        rate: weights are e^(rate * sum of payoffs), each divided by the range of its campaign's; None: sqrt(8 log K / t) at campaign t.
+        rate: weights are e^(rate * sum of payoffs), each divided by the range of its campaign's; None: sqrt(8 log K /
+            t) at campaign t.
     """
 
     def __init__(self, num_budgets: int = 21, rate: float | None = None) -> None:
@@ -226,10 +233,12 @@ class Hedge(_Learner):
 
 
 class Mixture(Policy):
-    """A population of several kinds of individuals, each kind a block of consecutive individuals with a policy of its own.
+    """A population of several kinds of individuals, each kind a block of consecutive individuals with a policy of its
+    own.
 
     Args:
-        parts: pairs (policy, share), shares > 0; shares are normalised, and the ends of the blocks rounded to whole individuals.
+        parts: pairs (policy, share), shares > 0; shares are normalised, and the ends of the blocks rounded to whole
+            individuals.
     """
 
     def __init__(self, parts: Sequence[tuple[Any, float]]) -> None:

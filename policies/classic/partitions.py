@@ -1,4 +1,5 @@
-"""Baselines for `recommender_v0` that partition contexts and items: a static grid, and adaptive cells with fixed clusters."""
+"""Baselines for `recommender_v0` that partition contexts and items: a static grid, and adaptive cells with fixed
+clusters."""
 
 import math
 
@@ -11,7 +12,8 @@ from taciturn.validation import Bools, Floats
 
 
 class _FixedClusters(ClusterPolicy):
-    """Base of policies whose clusters of items are fixed: the largest is halved until there are as many as asked for."""
+    """Base of policies whose clusters of items are fixed: the largest is halved until there are as many as asked
+    for."""
 
     clusters: int
     fast = ClusterPolicy.fast
@@ -38,7 +40,8 @@ class _FixedClusters(ClusterPolicy):
 
 
 class DSC(_FixedClusters):
-    """Distributed learning on a static grid of contexts (Tekin & van der Schaar 2013): UCB over fixed clusters, with all neighbours.
+    """Distributed learning on a static grid of contexts (Tekin & van der Schaar 2013): UCB over fixed clusters, with
+    all neighbours.
 
     All agents ask in every round. Its grid decides how it does, so that it is to be swept before it is ranked.
 
@@ -47,8 +50,8 @@ class DSC(_FixedClusters):
         clusters: number of clusters of items.
         xi: > 0; the index is mean + sqrt(xi ln n / (8 Q)), UCB1 for 16.
 
-    Deviations from the paper: a UCB index in place of its phases of training, exploration and exploitation. A cell of the grid is cut as
-    soon as somebody arrives in it, once a round.
+    Deviations from the paper: a UCB index in place of its phases of training, exploration and exploitation. A cell of
+    the grid is cut as soon as somebody arrives in it, once a round.
     """
 
     threshold = math.inf
@@ -67,7 +70,8 @@ class DSC(_FixedClusters):
 
 
 class ACR(_FixedClusters):
-    """Adaptive context partition with fixed clusters of items (Song, Tekin & van der Schaar 2016), each agent on its own.
+    """Adaptive context partition with fixed clusters of items (Song, Tekin & van der Schaar 2016), each agent on its
+    own.
 
     A cell of level l is split after rate 2^(power l) ln n arrivals.
 
@@ -78,8 +82,8 @@ class ACR(_FixedClusters):
         power: > 0.
         bisect: whether cells are halved in one dimension at a time.
 
-    Deviations from the paper: its clusters are built from single items upwards, here by halving the largest; and its thresholds have
-    no ln n.
+    Deviations from the paper: its clusters are built from single items upwards, here by halving the largest; and its
+    thresholds have no ln n.
     """
 
     threshold = -math.inf

@@ -79,7 +79,8 @@ class DUCB(ItemUCB1):
         super().begin(view)
         if any(view.channels[name].mechanism is not None for name in ("statistics", "counts")):
             raise ValueError(
-                "DUCB asks for statistics of single items without noise: no mechanism can stand on 'statistics' or 'counts'"
+                "DUCB asks for statistics of single items without noise: no mechanism can stand on 'statistics' or "
+                "'counts'"
             )
         self._consult = view.consult
 
@@ -114,7 +115,8 @@ def affine(points: Floats) -> Floats:
 
 
 def features(contexts: Floats, items: Floats) -> Floats:
-    """All products of (1, 2c - 1) and (1, 2x - 1), [..., (d + 1) * 6], over sqrt((d + 1) * 6), so that their length is at most 1."""
+    """All products of (1, 2c - 1) and (1, 2x - 1), [..., (d + 1) * 6], over sqrt((d + 1) * 6), so that their length is
+    at most 1."""
     c, x = affine(contexts), affine(items)
     product = c[..., :, None] * x[..., None, :]
     return np.asarray(product.reshape(*product.shape[:-2], -1) / math.sqrt(product.shape[-2] * product.shape[-1]))
@@ -133,7 +135,8 @@ def linear_forecast(context: Floats, columns: Floats, beta: Floats, inverse: Flo
 
 
 class _TreeSearch(ItemPolicy):
-    """Base of the policies that search one tree of items for each agent, blind to contexts; they show a random item of its last cluster."""
+    """Base of the policies that search one tree of items for each agent, blind to contexts; they show a random item of
+    its last cluster."""
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
         """The tree of an agent whose items have these codes, in increasing order."""
@@ -195,7 +198,8 @@ class HOO(_TreeSearch):
 
 
 class HCT(_TreeSearch):
-    """High-confidence tree (Azar, Lazaric & Brunskill 2014, HCT-iid), blind to contexts; the base of POO, the paper's "Poo-Loc".
+    """High-confidence tree (Azar, Lazaric & Brunskill 2014, HCT-iid), blind to contexts; the base of POO, the paper's
+    "Poo-Loc".
 
     Args:
         nu, rho: as for `HOO`.
@@ -217,11 +221,12 @@ class HCT(_TreeSearch):
 
 
 class LinUCB(ItemPolicy):
-    """LinUCB (Li, Chu, Langford & Schapire 2010): ridge regression with an upper confidence bound, each agent on its own.
+    """LinUCB (Li, Chu, Langford & Schapire 2010): ridge regression with an upper confidence bound, each agent on its
+    own.
 
     Args:
-        kind: "disjoint" (a model of each item, linear in (1, 2c - 1); Algorithm 1), "hybrid" (such models and one that all items share,
-            linear in `features`; Algorithm 2), or "shared" (the latter alone).
+        kind: "disjoint" (a model of each item, linear in (1, 2c - 1); Algorithm 1), "hybrid" (such models and one that
+            all items share, linear in `features`; Algorithm 2), or "shared" (the latter alone).
         alpha: > 0, weight of the confidence width.
         ridge: in [1e-9, 1e9], what is added to the diagonals; 1 in the paper.
     """
@@ -238,7 +243,8 @@ class LinUCB(ItemPolicy):
         size, agents, items = self._shape
         d, k = self._dims + 1, (self._dims + 1) * 6
         if fresh.all():
-            # The inverses of A_0 and A_a, b_0, b_a, and B_a. Items that were never shown have A_a = ridge I and B_a = 0.
+            # The inverses of A_0 and A_a, b_0, b_a, and B_a. Items that were never shown have A_a = ridge I and B_a =
+            # 0.
             self._shared_inverse, self._shared_b = np.zeros((size, agents, k, k)), np.zeros((size, agents, k))
             own = (size, agents, items) if self.kind != "shared" else (size, agents, 0)
             self._inverse, self._b = np.zeros((*own, d, d)), np.zeros((*own, d))
@@ -258,7 +264,8 @@ class LinUCB(ItemPolicy):
         return self.best(index)
 
     def predict(self, b: int, w: int, context: Floats) -> tuple[Floats, Floats]:
-        """Estimates of the mean rewards of all items in a context, by agent w of replica b, and their variances in units of the noise's."""
+        """Estimates of the mean rewards of all items in a context, by agent w of replica b, and their variances in
+        units of the noise's."""
         x, shared = affine(context), self._shared_inverse[b, w]
         mean, variance = np.zeros((2, self._shape[2]))
         if self.kind != "disjoint":
@@ -279,9 +286,7 @@ class LinUCB(ItemPolicy):
             turned = (np.swapaxes(cross, -1, -2) @ ahead[..., None])[..., 0]  # B' A^-1 x
             mean[which] += theta @ x
             pair = turned @ shared
-            variance[which] = (
-                ((z @ shared) * z).sum(-1) - 2 * (pair * z).sum(-1) + ahead @ x + (pair * turned).sum(-1)
-            )  # fmt: skip
+            variance[which] = ((z @ shared) * z).sum(-1) - 2 * (pair * z).sum(-1) + ahead @ x + (pair * turned).sum(-1)
         return mean, variance
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
@@ -317,11 +322,13 @@ def _rank_one(inverse: Floats, x: Floats) -> Floats:
 
 
 class GaussLinUCB(ItemPolicy):
-    """Linear UCB that is jointly differentially private, with Gaussian noise on a tree of Gram matrices (Shariff & Sheffet 2018).
+    """Linear UCB that is jointly differentially private, with Gaussian noise on a tree of Gram matrices (Shariff &
+    Sheffet 2018).
 
-    Each agent on its own regresses on `features`. All sums of (z, y)(z, y)' over the blocks of the binary mechanism get a symmetric
-    Gaussian matrix, and the diagonal is shifted so that the sum stays positive definite (section 4.2). What users are shown is then private
-    towards all other users. The policy adds this noise itself: nothing is sent over a channel, and the ledger does not record it.
+    Each agent on its own regresses on `features`. All sums of (z, y)(z, y)' over the blocks of the binary mechanism get
+    a symmetric Gaussian matrix, and the diagonal is shifted so that the sum stays positive definite (section 4.2). What
+    users are shown is then private towards all other users. The policy adds this noise itself: nothing is sent over a
+    channel, and the ledger does not record it.
 
     Args:
         epsilon: > 0, of the whole run.
@@ -395,11 +402,12 @@ class GaussLinUCB(ItemPolicy):
 
 
 class ContextualZooming(ItemPolicy):
-    """Contextual zooming (Slivkins 2011, 2014): balls in the product of contexts and items, finer where rewards are high.
+    """Contextual zooming (Slivkins 2011, 2014): balls in the product of contexts and items, finer where rewards are
+    high.
 
-    Each agent on its own. A ball of radius r belongs to the points that no smaller ball covers. Among the balls to which some own item
-    belongs in the present context, the one with the highest index is chosen, and a random such item is shown; if the ball's confidence
-    radius is at most r, a ball of half its radius is opened around the point.
+    Each agent on its own. A ball of radius r belongs to the points that no smaller ball covers. Among the balls to
+    which some own item belongs in the present context, the one with the highest index is chosen, and a random such item
+    is shown; if the ball's confidence radius is at most r, a ball of half its radius is opened around the point.
 
     Args:
         width: > 0; the confidence radius is width sqrt(ln T / (1 + n)), 4 in the paper.
@@ -455,7 +463,8 @@ class ContextualZooming(ItemPolicy):
         return items
 
     def indices(self, b: int, w: int, relevant: Ints) -> Floats:
-        """r + min over balls B' of (mean + r' + confidence' + distance to B') of the `relevant` balls [n], float64[n]."""
+        """r + min over balls B' of (mean + r' + confidence' + distance to B') of the `relevant` balls [n],
+        float64[n]."""
         n = self._balls[b, w]
         counts, radius = self._counts[b, w, :n], self._radius[b, w, :n]
         before = self._sums[b, w, :n] / np.maximum(counts, 1) + radius + self.confidence(counts)

@@ -26,7 +26,8 @@ class WaitForAll(StoppingRule):
 
 
 class Fraction(StoppingRule):
-    """Wait for a fraction of the clients, rounded up; 0.1 is the 10% rule of Jiang 2020, section 3.4 (after McMahan et al. 2016)."""
+    """Wait for a fraction of the clients, rounded up; 0.1 is the 10% rule of Jiang 2020, section 3.4 (after McMahan et
+    al. 2016)."""
 
     def __init__(self, fraction: float = 0.1) -> None:
         self.fraction = number("fraction", fraction, at_least=0, at_most=1)
@@ -50,14 +51,16 @@ class Deadline(StoppingRule):
 
 
 class OneStepLookAhead(StoppingRule):
-    """Wait while the next update is worth more than the time it takes: R(k+1) - R(k) > lambda tau E[slots until it arrives].
+    """Wait while the next update is worth more than the time it takes: R(k+1) - R(k) > lambda tau E[slots until it
+    arrives].
 
-    The expected number of slots is 1/mu if an update is queued, and 1/(1 - (1-p)^u) + 1/mu otherwise. (Looking ahead by one slot, as in
-    equation 3.8 of Jiang 2020, is not a useful rule: a slot with an empty queue earns nothing, so every round would stop at once.)
+    The expected number of slots is 1/mu if an update is queued, and 1/(1 - (1-p)^u) + 1/mu otherwise. (Looking ahead by
+    one slot, as in equation 3.8 of Jiang 2020, is not a useful rule: a slot with an empty queue earns nothing, so every
+    round would stop at once.)
 
     Args:
-        lambda_: the price of a unit of time; None: the rate that the rule itself attains, found by iteration from the rate of
-            stopping at once for as long as the rate grows.
+        lambda_: the price of a unit of time; None: the rate that the rule itself attains, found by iteration from the
+            rate of stopping at once for as long as the rate grows.
     """
 
     def __init__(self, lambda_: float | None = None) -> None:

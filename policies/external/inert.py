@@ -1,4 +1,5 @@
-"""What a pickle holds, read without running anything that it names, and Stable-Baselines3's files, which hold such pickles."""
+"""What a pickle holds, read without running anything that it names, and Stable-Baselines3's files, which hold such
+pickles."""
 
 import base64
 import importlib
@@ -30,7 +31,8 @@ class Foreign(Exception):  # noqa: N818 - it names what was found
 
 
 class Parts:
-    """Stands for an object that a pickle describes: its class has the name of the real one, and nothing of that is called."""
+    """Stands for an object that a pickle describes: its class has the name of the real one, and nothing of that is
+    called."""
 
     args: tuple[Any, ...] = ()
     state: Any = None
@@ -55,7 +57,8 @@ def inert(content: bytes) -> Any:
 
 
 def read_policy(file: Path) -> Any:
-    """The policy that a model of Stable-Baselines3 or sb3-contrib was saved with, made anew from public parts; nothing in the file runs.
+    """The policy that a model of Stable-Baselines3 or sb3-contrib was saved with, made anew from public parts; nothing
+    in the file runs.
 
     Raises:
         Foreign: it has a class that is not of these libraries.
@@ -116,7 +119,8 @@ def unpacked(entry: Any) -> Any:
 
 
 def value(found: Any) -> Any:
-    """What `Parts` stand for, where it is a class of these libraries, a space, or numbers; raises Foreign for anything else."""
+    """What `Parts` stand for, where it is a class of these libraries, a space, or numbers; raises Foreign for anything
+    else."""
     if isinstance(found, dict):
         return {name: value(one) for name, one in found.items()}
     if isinstance(found, list | tuple):

@@ -27,8 +27,8 @@ def of_network(network: Any) -> RowPolicy:
 class Scores(RowFunction):
     """A function whose output may also be scores of discrete actions: the highest one that the mask allows wins.
 
-    It gives actions [R, ...], or a score of each action, [R, n] for Discrete and [R, n1 + n2 + ...] for MultiDiscrete actions; those of a
-    Box are clipped to it.
+    It gives actions [R, ...], or a score of each action, [R, n] for Discrete and [R, n1 + n2 + ...] for MultiDiscrete
+    actions; those of a Box are clipped to it.
     """
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
@@ -50,7 +50,8 @@ class Scores(RowFunction):
 
 
 class Network(Scores):
-    """A plain network, from observations float32[R, D] to actions or scores of them (`Scores`), or to a tuple that begins with these."""
+    """A plain network, from observations float32[R, D] to actions or scores of them (`Scores`), or to a tuple that
+    begins with these."""
 
     def __init__(self, network: Any) -> None:
         super().__init__(evaluated(network))
@@ -74,10 +75,12 @@ def evaluated(network: Any) -> Any:
 
 
 class Actor(Scores):
-    """An actor of TensorDict, from the key "observation" to "action", both of them also within a group of agents, as ("agents", "action").
+    """An actor of TensorDict, from the key "observation" to "action", both of them also within a group of agents, as
+    ("agents", "action").
 
-    It acts without exploration. One that has a group is shown all agents of a replica at once, [B, N, D], and needs as many as it was made
-    for; with a key "action_mask" it gets the masks. Memory, as that of a recurrent network, is not kept between steps.
+    It acts without exploration. One that has a group is shown all agents of a replica at once, [B, N, D], and needs as
+    many as it was made for; with a key "action_mask" it gets the masks. Memory, as that of a recurrent network, is not
+    kept between steps.
     """
 
     def __init__(self, actor: Any) -> None:
@@ -128,8 +131,8 @@ class Module(RowPolicy):
 
     Args:
         module: the RLModule.
-        normalized: whether it gives actions in a Box as numbers between -1 and 1, which are then scaled to the Box: RLlib's
-            `normalize_actions`, true by default.
+        normalized: whether it gives actions in a Box as numbers between -1 and 1, which are then scaled to the Box:
+            RLlib's `normalize_actions`, true by default.
     """
 
     def __init__(self, module: Any, *, normalized: bool = True) -> None:

@@ -33,22 +33,25 @@ class RowPolicy(Policy):
         if self._spaces is not None and not all(map(alike, self._spaces, theirs)):
             ours, there = (f"{observation} and {action}" for observation, action in (self._spaces, theirs))
             raise ValueError(
-                f"policy must have the spaces of role {self.role!r} of {view.name!r}, which observes and acts in {there}; it was "
-                f"made for {ours}"
+                f"policy must have the spaces of role {self.role!r} of {view.name!r}, which observes and acts in "
+                f"{there}; it was made for {ours}"
             )
         self._space = role.action_space
         self._acting, self._agents = partial(view.acting, self.role), role.num_agents
 
     def places(self) -> Array | None:
-        """Where each row's agent is among all agents of all replicas, int64[R]; None if the rows are all of them, in order.
+        """Where each row's agent is among all agents of all replicas, int64[R]; None if the rows are all of them, in
+        order.
 
-        Where agents act one at a time, as in the gossip bandit, a row is not always the same agent's, and its memory must follow it.
+        Where agents act one at a time, as in the gossip bandit, a row is not always the same agent's, and its memory
+        must follow it.
         """
         acting = self._acting()
         return None if acting is None else (np.arange(len(acting))[:, None] * self._agents + acting).ravel()
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
-        """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the world has any, marks what has an effect."""
+        """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the world has any, marks what has an
+        effect."""
         raise NotImplementedError
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -61,14 +64,16 @@ class RowPolicy(Policy):
 
 
 def alike(ours: gymnasium.Space[Any], theirs: gymnasium.Space[Any]) -> bool:
-    """Whether an agent made for one space can act in the other: the bounds of observations may differ, their number may not."""
+    """Whether an agent made for one space can act in the other: the bounds of observations may differ, their number may
+    not."""
     if isinstance(ours, gymnasium.spaces.Box) and isinstance(theirs, gymnasium.spaces.Box):
         return bool(ours.shape == theirs.shape)
     return bool(ours == theirs)
 
 
 class RowFunction(RowPolicy):
-    """A function from observations [R, D] to actions [R, ...]; one with two required arguments gets the masks [R, n] or None as well."""
+    """A function from observations [R, D] to actions [R, ...]; one with two required arguments gets the masks [R, n] or
+    None as well."""
 
     def __init__(
         self, function: Callable[..., Any], spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None = None
@@ -88,20 +93,24 @@ class RowFunction(RowPolicy):
             raise
         except Exception as error:
             raise ValueError(
-                f"policy must be a function from observations [R, D] to actions [R, ...], and {self!r} raises {shown(error)}"
+                f"policy must be a function from observations [R, D] to actions [R, ...], and {self!r} raises "
+                f"{shown(error)}"
             ) from error
         return found
 
 
 class Predictor(RowPolicy):
-    """Anything with Stable-Baselines3's `predict`: its models and policies, recurrent ones and those that take masks included.
+    """Anything with Stable-Baselines3's `predict`: its models and policies, recurrent ones and those that take masks
+    included.
 
-    A recurrent model has a state for each agent: arrays [layers, R, ...], or [R, ...] if they have fewer than three dimensions.
+    A recurrent model has a state for each agent: arrays [layers, R, ...], or [R, ...] if they have fewer than three
+    dimensions.
 
     Args:
         model: its `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or less.
         deterministic: whether it is asked for its best action instead of a random one.
-        normalize: a function of the observations that comes first; None: the statistics with which the model was trained, if it has any.
+        normalize: a function of the observations that comes first; None: the statistics with which the model was
+            trained, if it has any.
     """
 
     def __init__(
@@ -153,7 +162,8 @@ class Predictor(RowPolicy):
 
 
 def rows_of(state: Array) -> Array:
-    """A view of an array of a recurrent model's state in which rows come first, [R, ...]; the same function leads back."""
+    """A view of an array of a recurrent model's state in which rows come first, [R, ...]; the same function leads
+    back."""
     return np.swapaxes(state, 0, 1) if state.ndim > 2 else state
 
 

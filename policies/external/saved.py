@@ -1,4 +1,5 @@
-"""Agents that learning libraries have saved. What could run code as it is loaded must be trusted (`taciturn.policies.trust`)."""
+"""Agents that learning libraries have saved. What could run code as it is loaded must be trusted
+(`taciturn.policies.trust`)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,12 +30,14 @@ def load_sb3(
     Args:
         path: the file, `model.zip`.
         deterministic: see `Predictor`.
-        normalize: the statistics that `VecNormalize.save` wrote; None: `vecnormalize.pkl` beside the model, if it is there.
+        normalize: the statistics that `VecNormalize.save` wrote; None: `vecnormalize.pkl` beside the model, if it is
+            there.
         trust: whether code in the file may run.
 
     Raises:
         ImportError: stable-baselines3 is not installed.
-        ValueError: there is no such file, it holds no model, or one with classes of its author's own that is not trusted.
+        ValueError: there is no such file, it holds no model, or one with classes of its author's own that is not
+            trusted.
     """
     try:
         import stable_baselines3  # noqa: F401
@@ -84,7 +87,8 @@ class OneThread:
 
 
 def load_onnx(path: str | Path) -> RowFunction:
-    """A network in the ONNX format: float32[R, D] in, actions or, for discrete actions, a score of each action [R, n] out.
+    """A network in the ONNX format: float32[R, D] in, actions or, for discrete actions, a score of each action [R, n]
+    out.
 
     Raises:
         ImportError: onnxruntime is not installed.
@@ -135,8 +139,8 @@ def load_rllib(
 
     Raises:
         ImportError: ray is not installed.
-        ValueError: there is no such folder, it is not trusted, it holds no RLModule or several, or the algorithm has a connector that
-            transforms observations.
+        ValueError: there is no such folder, it is not trusted, it holds no RLModule or several, or the algorithm has a
+            connector that transforms observations.
     """
     folder = existing(path, "the folder of an RLlib checkpoint").resolve()
     if not trusted(trust):
@@ -167,8 +171,8 @@ def configuration(folder: Path) -> dict[str, Any]:
         ((config,), _) = pickle.load(opened)["ctor_args_and_kwargs"]
     if config.get("_env_to_module_connector") is not None:
         raise ValueError(
-            f"policy must be an algorithm without env_to_module_connector, which {folder} has: its RLModules see other things "
-            "than a world's observations"
+            f"policy must be an algorithm without env_to_module_connector, which {folder} has: its RLModules see other "
+            "things than a world's observations"
         )
     return dict(config)
 

@@ -1,4 +1,5 @@
-"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, in which nobody shares a mind."""
+"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, in which nobody
+shares a mind."""
 
 from copy import deepcopy
 from functools import partial
@@ -13,9 +14,10 @@ from taciturn.policies.base import Learner, Policy
 class Separate(Policy):
     """One copy of `agent` for each agent of each replica, each with memory and random numbers of its own.
 
-    A copy sees a world of one replica in which it is its role's only agent: observations [1, 1, D], rewards [1, 1], and a public view with
-    `num_envs` 1. Its action may be a plain number, or an array of the action space's shape. Functions of the view by which agents of all
-    replicas exchange messages at once are not there. A learner is trained once; its copies share what it has learned, and nothing more.
+    A copy sees a world of one replica in which it is its role's only agent: observations [1, 1, D], rewards [1, 1], and
+    a public view with `num_envs` 1. Its action may be a plain number, or an array of the action space's shape.
+    Functions of the view by which agents of all replicas exchange messages at once are not there. A learner is trained
+    once; its copies share what it has learned, and nothing more.
 
     Args:
         agent: a policy, or whatever has its methods; copied by `copy.deepcopy` at every reset.
@@ -67,7 +69,8 @@ class Separate(Policy):
             chosen = np.asarray(self._copy(place).act(obs[own].copy(), None if mask is None else mask[own].copy()))
             if chosen.size != np.prod(self._shape):
                 raise ValueError(
-                    f"policy must give one action of shape {list(self._shape)} for its only agent, not {list(chosen.shape)}"
+                    f"policy must give one action of shape {list(self._shape)} for its only agent, not "
+                    f"{list(chosen.shape)}"
                 )
             found[place] = chosen.reshape(self._shape)
         return np.array(found.ravel().tolist()).reshape(*shape, *self._shape)

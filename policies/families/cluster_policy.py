@@ -18,14 +18,16 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class ClusterPolicy(Policy):
-    """Base of policies on a `ClusterTree`: the leaf with the highest mean + sqrt(xi ln n / (8 Q)) + bonus in the cell of the context.
+    """Base of policies on a `ClusterTree`: the leaf with the highest mean + sqrt(xi ln n / (8 Q)) + bonus in the cell
+    of the context.
 
     Attributes, which a policy sets:
         threshold: an agent asks the third party if its own mean in the cell and leaf that it used last is smaller.
         xi: weight of the confidence width.
         bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
-        compile_from: number of agent-rounds in a block from which the loop is compiled; only the time that it takes depends on it.
+        compile_from: number of agent-rounds in a block from which the loop is compiled; only the time that it takes
+        depends on it.
     """
 
     threshold: float
@@ -40,7 +42,8 @@ class ClusterPolicy(Policy):
     def set_rules(self, context_dim: int) -> None:
         """Set, by depth of a leaf, `_bonus` and `_explored`, and by level of a cell, `_crowded`.
 
-        A leaf is expanded if its Q is at least `_explored` times ln n, and a cell split if its arrivals are at least `_crowded` times ln n.
+        A leaf is expanded if its Q is at least `_explored` times ln n, and a cell split if its arrivals are at least
+        `_crowded` times ln n.
         """
         raise NotImplementedError
 
@@ -75,8 +78,8 @@ class ClusterPolicy(Policy):
     def public_schedule(self) -> bool:  # type: ignore[override]
         """Whether all agents ask in every round, or none ever does, and so none because of what its users liked.
 
-        What an agent shows, and so which streams its records enter, must follow from answers too. An agent that misses one, because of a
-        fault, goes on with its own feedbacks.
+        What an agent shows, and so which streams its records enter, must follow from answers too. An agent that misses
+        one, because of a fault, goes on with its own feedbacks.
         """
         return self.threshold <= 0 or self.always_answered
 
@@ -86,14 +89,16 @@ class ClusterPolicy(Policy):
         return self.threshold > 1 and not self._faulty
 
     def form_groups(self) -> None:
-        """Set who keeps a model of its closed neighbourhood's records, int64[G], and which model each agent follows, int64[W]."""
+        """Set who keeps a model of its closed neighbourhood's records, int64[G], and which model each agent follows,
+        int64[W]."""
         self._owners = self._follows = np.arange(self._shape[1])
 
     def prepare(self, fresh: Bools) -> None:
         """Change what a run begins with, in the replicas `fresh` bool[B]."""
 
     def sketch(self, replica: int, agent: int, context: Floats) -> Sketch:
-        """The leaves and cells of the model that an agent uses, and the means in the cell of a context [d], for pictures."""
+        """The leaves and cells of the model that an agent uses, and the means in the cell of a context [d], for
+        pictures."""
         tree = self._tree
         model = self._model_of[[replica * self._shape[1] + agent]]
         (leaves,) = tree.num_leaves[model]
@@ -117,7 +122,8 @@ class ClusterPolicy(Policy):
         return self.choose(context.astype(np.float64), luck).reshape(self._shape)
 
     def choose(self, contexts: Floats, luck: Floats) -> Ints:
-        """The items that the agents show, int64[A], in contexts [B, W, d], with two uniform numbers for each, [A, 2]."""
+        """The items that the agents show, int64[A], in contexts [B, W, d], with two uniform numbers for each, [A,
+        2]."""
         tree, agents = self._tree, self._shape[1]
         self._steps = grid(contexts.reshape(len(luck), -1))
         self._row = tree.rows(self._model_of, tree.digits(self._steps))
@@ -197,7 +203,8 @@ class ClusterPolicy(Policy):
         return np.where(asks[:, None], sums, own_sums), np.where(asks[:, None], counts, own_counts), asks
 
     def messages(self, answers: Array) -> Ints:
-        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about a group it is in."""
+        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about a
+        group it is in."""
         tree, actors = self._tree, len(self._model_of)
         by_model = np.bincount(self._model_of, answers.ravel(), len(tree.owner_actor))
         told = np.bincount(tree.pair_actor, by_model[tree.pair_model], actors).reshape(self._shape)
@@ -209,7 +216,8 @@ class ClusterPolicy(Policy):
         return self._tree.entered(self._model_of[actor], self._row[actor], reader)
 
     def indices(self, sums: Floats, counts: Floats, log_n: Floats) -> tuple[Floats, Bools]:
-        """The index of each leaf, float64[A, leaves], inf without records; and the leaves that hold items of the agent, bool[A, leaves]."""
+        """The index of each leaf, float64[A, leaves], inf without records; and the leaves that hold items of the agent,
+        bool[A, leaves]."""
         tree, width = self._tree, sums.shape[1]
         wide = np.repeat(self.xi * log_n / 8, self._shape[1])[:, None]
         models, actor = self._model_of, np.arange(len(self._model_of))[:, None]
@@ -293,10 +301,17 @@ class ClusterPolicy(Policy):
         """What the compiled loop must know, for the coming rounds."""
         log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
         return {
-            "model_of": self._model_of, "may_ask": self._may_ask, "always_asks": ~self.leads(),
-            "threshold": self.threshold, "biased": self.biased, "log_n": log_n, "wide": self.xi * log_n / 8, "bonus": self._bonus,
-            "explored": self._explored, "crowded": self._crowded,
-        }  # fmt: skip
+            "model_of": self._model_of,
+            "may_ask": self._may_ask,
+            "always_asks": ~self.leads(),
+            "threshold": self.threshold,
+            "biased": self.biased,
+            "log_n": log_n,
+            "wide": self.xi * log_n / 8,
+            "bonus": self._bonus,
+            "explored": self._explored,
+            "crowded": self._crowded,
+        }
 
     def leads(self) -> Bools:
         """The agents that keep the model that they use, bool[A]."""

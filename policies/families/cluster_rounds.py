@@ -1,4 +1,5 @@
-"""Many rounds of T-PriDO in one loop, compiled with numba: the same bits as `ClusterTree` and the policy give round by round."""
+"""Many rounds of T-PriDO in one loop, compiled with numba: the same bits as `ClusterTree` and the policy give round by
+round."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -16,9 +17,9 @@ COMPILE_FROM = 100_000
 FAMILIES = {"peak": 1, "bumps": len(BUMPS), "linear": 0}  # number of bumps
 
 TABLES = (
-    "leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "num_leaves", "leaf_of", "node_level", "node_row", "node_kids", "node_name",
-    "node_low", "kids", "counts", "sums", "own_counts", "own_sums", "arrivals", "row_model", "row_name", "log_place",
-    "log_likes", "log_steps", "codes", "order", "own", "below", "pair_model", "pair_actor", "owner_actor",
+    "leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "num_leaves", "leaf_of", "node_level", "node_row", "node_kids",
+    "node_name", "node_low", "kids", "counts", "sums", "own_counts", "own_sums", "arrivals", "row_model", "row_name",
+    "log_place", "log_likes", "log_steps", "codes", "order", "own", "below", "pair_model", "pair_actor", "owner_actor",
 )  # fmt: skip
 
 
@@ -65,11 +66,41 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: dict[str, Any], block: A
         size = np.array([tree.num_nodes, tree.num_rows, tree.num_splits, len(tree.free_rows), tree.levels])
         tables = [getattr(tree, name) for name in TABLES]
         done = compiled()(
-            *tables, tree.pair_from, free, size, start, done, spare, tree.bisect, tree.deepest, tree.num_agents, tree.num_models, steps,
-            contexts, luck, uniform, rules["model_of"], rules["may_ask"], rules["always_asks"], rules["threshold"], rules["biased"],
-            rules["wide"], rules["log_n"], rules["bonus"], rules["explored"], rules["crowded"], mean, block.items, *instance, heights,
-            radii, FAMILIES[block.family], items, likes, asked,
-        )  # fmt: skip
+            *tables,
+            tree.pair_from,
+            free,
+            size,
+            start,
+            done,
+            spare,
+            tree.bisect,
+            tree.deepest,
+            tree.num_agents,
+            tree.num_models,
+            steps,
+            contexts,
+            luck,
+            uniform,
+            rules["model_of"],
+            rules["may_ask"],
+            rules["always_asks"],
+            rules["threshold"],
+            rules["biased"],
+            rules["wide"],
+            rules["log_n"],
+            rules["bonus"],
+            rules["explored"],
+            rules["crowded"],
+            mean,
+            block.items,
+            *instance,
+            heights,
+            radii,
+            FAMILIES[block.family],
+            items,
+            likes,
+            asked,
+        )
         tree.num_nodes, tree.num_rows, tree.num_splits, num_free, tree.levels = size.tolist()
         tree.free_rows = free[:num_free].tolist()
     tree.time += rounds
@@ -149,9 +180,21 @@ def _walk(node: int, steps: Array, node_level: Array, node_kids: Array, kids: Ar
 
 
 def _sub_cell(
-    m: int, node: int, digit: int, node_level: Array, node_row: Array, node_kids: Array, node_name: Array, node_low: Array, kids: Array,
-    row_model: Array, row_name: Array, free: Array, size: Array, bisect: bool,
-) -> int:  # fmt: skip
+    m: int,
+    node: int,
+    digit: int,
+    node_level: Array,
+    node_row: Array,
+    node_kids: Array,
+    node_name: Array,
+    node_low: Array,
+    kids: Array,
+    row_model: Array,
+    row_name: Array,
+    free: Array,
+    size: Array,
+    bisect: bool,
+) -> int:
     """The sub-cell of a cell that was split, made if there is none."""
     known = kids[node_kids[node], digit]
     if known >= 0:
@@ -178,11 +221,34 @@ def _sub_cell(
 
 
 def _split(
-    m: int, node: int, when: int, first: int, last: int, node_level: Array, node_row: Array, node_kids: Array, node_name: Array,
-    node_low: Array, kids: Array, counts: Array, sums: Array, own_counts: Array, own_sums: Array, arrivals: Array, row_model: Array,
-    row_name: Array, log_place: Array, log_likes: Array, log_steps: Array, leaf_of: Array, pair_actor: Array,
-    owner: int, free: Array, size: Array, bisect: bool,
-) -> None:  # fmt: skip
+    m: int,
+    node: int,
+    when: int,
+    first: int,
+    last: int,
+    node_level: Array,
+    node_row: Array,
+    node_kids: Array,
+    node_name: Array,
+    node_low: Array,
+    kids: Array,
+    counts: Array,
+    sums: Array,
+    own_counts: Array,
+    own_sums: Array,
+    arrivals: Array,
+    row_model: Array,
+    row_name: Array,
+    log_place: Array,
+    log_likes: Array,
+    log_steps: Array,
+    leaf_of: Array,
+    pair_actor: Array,
+    owner: int,
+    free: Array,
+    size: Array,
+    bisect: bool,
+) -> None:
     """`ClusterTree.split`; the pairs of the model are `first` to `last`."""
     row, level, dims = node_row[node], node_level[node], node_low.shape[1]
     node_kids[node], node_row[node] = size[2], -1
@@ -210,8 +276,21 @@ def _split(
                 continue
             digit = _digit(log_steps[a, t].astype(np.int64), level, bisect)
             kid = _sub_cell(
-                m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size, bisect,
-            )  # fmt: skip
+                m,
+                node,
+                digit,
+                node_level,
+                node_row,
+                node_kids,
+                node_name,
+                node_low,
+                kids,
+                row_model,
+                row_name,
+                free,
+                size,
+                bisect,
+            )
             row, s = node_row[kid], leaf_of[m, log_place[a, t]]
             counts[row, s] += 1
             sums[row, s] += log_likes[a, t]
@@ -222,11 +301,33 @@ def _split(
 
 
 def _expand(
-    m: int, leaf: int, when: int, first: int, last: int, codes: Array, leaf_lo: Array, leaf_hi: Array, leaf_depth: Array,
-    leaf_name: Array, num_leaves: Array, leaf_of: Array, node_level: Array, node_kids: Array, node_row: Array, kids: Array, counts: Array,
-    sums: Array, own_counts: Array, own_sums: Array, log_place: Array, log_likes: Array, log_steps: Array, pair_actor: Array, owner: int,
+    m: int,
+    leaf: int,
+    when: int,
+    first: int,
+    last: int,
+    codes: Array,
+    leaf_lo: Array,
+    leaf_hi: Array,
+    leaf_depth: Array,
+    leaf_name: Array,
+    num_leaves: Array,
+    leaf_of: Array,
+    node_level: Array,
+    node_kids: Array,
+    node_row: Array,
+    kids: Array,
+    counts: Array,
+    sums: Array,
+    own_counts: Array,
+    own_sums: Array,
+    log_place: Array,
+    log_likes: Array,
+    log_steps: Array,
+    pair_actor: Array,
+    owner: int,
     bisect: bool,
-) -> None:  # fmt: skip
+) -> None:
     """`ClusterTree.expand`, where no answers are charged; the pairs of the model are `first` to `last`."""
     new = num_leaves[m]
     lo, hi = leaf_lo[m, leaf], leaf_hi[m, leaf]
@@ -259,16 +360,72 @@ def _expand(
 
 
 def _loop(
-    leaf_lo: Array, leaf_hi: Array, leaf_depth: Array, leaf_name: Array, num_leaves: Array, leaf_of: Array, node_level: Array,
-    node_row: Array, node_kids: Array, node_name: Array, node_low: Array, kids: Array, counts: Array, sums: Array, own_counts: Array,
-    own_sums: Array, arrivals: Array, row_model: Array, row_name: Array, log_place: Array, log_likes: Array,
-    log_steps: Array, codes: Array, order: Array, own: Array, below: Array, pair_model: Array, pair_actor: Array, owner_actor: Array,
-    pair_from: Array, free: Array, size: Array, start: int, done: int, spare: int, bisect: bool, deepest: int, num_agents: int,
+    leaf_lo: Array,
+    leaf_hi: Array,
+    leaf_depth: Array,
+    leaf_name: Array,
+    num_leaves: Array,
+    leaf_of: Array,
+    node_level: Array,
+    node_row: Array,
+    node_kids: Array,
+    node_name: Array,
+    node_low: Array,
+    kids: Array,
+    counts: Array,
+    sums: Array,
+    own_counts: Array,
+    own_sums: Array,
+    arrivals: Array,
+    row_model: Array,
+    row_name: Array,
+    log_place: Array,
+    log_likes: Array,
+    log_steps: Array,
+    codes: Array,
+    order: Array,
+    own: Array,
+    below: Array,
+    pair_model: Array,
+    pair_actor: Array,
+    owner_actor: Array,
+    pair_from: Array,
+    free: Array,
+    size: Array,
+    start: int,
+    done: int,
+    spare: int,
+    bisect: bool,
+    deepest: int,
+    num_agents: int,
     num_models: int,
-    steps: Array, contexts: Array, luck: Array, uniform: Array, model_of: Array, may_ask: Array, always_asks: Array, threshold: float,
-    biased: bool, wide: Array, log_n: Array, bonus: Array, explored: Array, crowded: Array, mean: Array, items: Array, weights: Array,
-    directions: Array, phases: Array, matrix: Array, heights: Array, radii: Array, bumps: int, shown: Array, likes: Array, asked: Array,
-) -> int:  # fmt: skip
+    steps: Array,
+    contexts: Array,
+    luck: Array,
+    uniform: Array,
+    model_of: Array,
+    may_ask: Array,
+    always_asks: Array,
+    threshold: float,
+    biased: bool,
+    wide: Array,
+    log_n: Array,
+    bonus: Array,
+    explored: Array,
+    crowded: Array,
+    mean: Array,
+    items: Array,
+    weights: Array,
+    directions: Array,
+    phases: Array,
+    matrix: Array,
+    heights: Array,
+    radii: Array,
+    bumps: int,
+    shown: Array,
+    likes: Array,
+    asked: Array,
+) -> int:
     rounds, actors, dims = steps.shape
     models, pairs = len(owner_actor), len(pair_model)
     index = np.empty(leaf_lo.shape[1])
@@ -338,8 +495,21 @@ def _loop(
             while node_kids[node] >= 0:
                 digit = _digit(steps[t, a], node_level[node], bisect)
                 node = _sub_cell(
-                    m, node, digit, node_level, node_row, node_kids, node_name, node_low, kids, row_model, row_name, free, size, bisect,
-                )  # fmt: skip
+                    m,
+                    node,
+                    digit,
+                    node_level,
+                    node_row,
+                    node_kids,
+                    node_name,
+                    node_low,
+                    kids,
+                    row_model,
+                    row_name,
+                    free,
+                    size,
+                    bisect,
+                )
             nodes[p] = node
             row, s = node_row[node], leaf_of[m, places[a]]
             counts[row, s] += 1
@@ -358,15 +528,62 @@ def _loop(
             level, row, depth = node_level[node], node_row[node], leaf_depth[m, slot]
             if arrivals[row] >= crowded[level] * log_n[t] and level < deepest:
                 _split(
-                    m, node, now + 1, pair_from[m], pair_from[m + 1], node_level, node_row, node_kids, node_name, node_low, kids, counts,
-                    sums, own_counts, own_sums, arrivals, row_model, row_name, log_place, log_likes, log_steps, leaf_of,
-                    pair_actor, a, free, size, bisect,
-                )  # fmt: skip
+                    m,
+                    node,
+                    now + 1,
+                    pair_from[m],
+                    pair_from[m + 1],
+                    node_level,
+                    node_row,
+                    node_kids,
+                    node_name,
+                    node_low,
+                    kids,
+                    counts,
+                    sums,
+                    own_counts,
+                    own_sums,
+                    arrivals,
+                    row_model,
+                    row_name,
+                    log_place,
+                    log_likes,
+                    log_steps,
+                    leaf_of,
+                    pair_actor,
+                    a,
+                    free,
+                    size,
+                    bisect,
+                )
             held = below[a, leaf_hi[m, slot]] - below[a, leaf_lo[m, slot]]
             if used[a] >= explored[depth] * log_n[t] and depth < DEPTH and held > 1:
                 _expand(
-                    m, slot, now + 1, pair_from[m], pair_from[m + 1], codes[m // num_models], leaf_lo, leaf_hi, leaf_depth, leaf_name,
-                    num_leaves, leaf_of, node_level, node_kids, node_row, kids, counts, sums, own_counts, own_sums, log_place,
-                    log_likes, log_steps, pair_actor, a, bisect,
-                )  # fmt: skip
+                    m,
+                    slot,
+                    now + 1,
+                    pair_from[m],
+                    pair_from[m + 1],
+                    codes[m // num_models],
+                    leaf_lo,
+                    leaf_hi,
+                    leaf_depth,
+                    leaf_name,
+                    num_leaves,
+                    leaf_of,
+                    node_level,
+                    node_kids,
+                    node_row,
+                    kids,
+                    counts,
+                    sums,
+                    own_counts,
+                    own_sums,
+                    log_place,
+                    log_likes,
+                    log_steps,
+                    pair_actor,
+                    a,
+                    bisect,
+                )
     return rounds

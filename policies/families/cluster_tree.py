@@ -1,8 +1,9 @@
 """The statistics of T-PriDO: trees of item clusters and cells of contexts that are refined as records come in.
 
-A model is what one agent keeps: the leaves of its tree of item clusters, the leaves of its partition of the context space, and for every
-pair (cell, leaf) the sum and number of the feedbacks of its group, its own among them, and of its own. All models, of all replicas, share
-flat arrays. Statistics are whole numbers, so that they equal what counting the raw history afresh would give.
+A model is what one agent keeps: the leaves of its tree of item clusters, the leaves of its partition of the context
+space, and for every pair (cell, leaf) the sum and number of the feedbacks of its group, its own among them, and of its
+own. All models, of all replicas, share flat arrays. Statistics are whole numbers, so that they equal what counting the
+raw history afresh would give.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ class ClusterTree:
     Args:
         codes: of the items, [B, K].
         dims: dimensions of contexts, d.
-        groups: [G, W], a SciPy CSR array whose row g has an entry for each agent whose records enter model g, in increasing order.
+        groups: [G, W], a SciPy CSR array whose row g has an entry for each agent whose records enter model g, in
+            increasing order.
         owners: int[G], the agent that keeps each model, and whose own statistics it holds.
         bisect: whether cells are halved in one dimension at a time.
         longest: rounds of a run.
@@ -45,15 +47,16 @@ class ClusterTree:
         num_leaves: int64[J].
         leaf_of: int32[J, K], the leaf of each item, by its place.
         place: int64[B, K], of each item; `order` int64[B, K], the items by place.
-        node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has a row of statistics or kids.
-        node_low: int64[nodes, d], its lower corner.
+        node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has a row of
+        statistics or kids. node_low: int64[nodes, d], its lower corner.
         kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
         counts, sums, own_counts, own_sums: int32[R, L].
         arrivals: int64[R], the owner's records in the cell.
-        released: by reader (see `Request.entered`), int32[R, L], the round before which all records of a stream have been released to it.
-        log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
+        released: by reader (see `Request.entered`), int32[R, L], the round before which all records of a stream have
+        been released to it. log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
-        pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at `pair_from[m]`.
+        pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at
+        `pair_from[m]`.
     """
 
     def __init__(
@@ -89,8 +92,10 @@ class ClusterTree:
         self.kids = np.full((splits, self.width), -1, np.int32)
         self.counts, self.sums, self.own_counts, self.own_sums = (np.zeros((rows, leaves), np.int32) for _ in range(4))
         self.arrivals, self.row_model, self.row_name = (
-            np.zeros(rows, np.int64), np.full(rows, -1, np.int32), np.ones(rows, np.int64),
-        )  # fmt: skip
+            np.zeros(rows, np.int64),
+            np.full(rows, -1, np.int32),
+            np.ones(rows, np.int64),
+        )
         self.released: dict[Reader, Array] = {}
         self.log_place, self.log_likes = np.zeros((a, 64), np.int32), np.zeros((a, 64), np.int8)
         self.log_steps = np.zeros((a, 64, dims), np.uint16)
@@ -159,9 +164,11 @@ class ClusterTree:
     # Records.
 
     def record(self, steps: Ints, places: Ints, likes: Array, real: Bools, live: Bools) -> tuple[Ints, Ints]:
-        """Add a round of records: contexts [A, d], items by place [A] and feedbacks [A], in the replicas `live` bool[B].
+        """Add a round of records: contexts [A, d], items by place [A] and feedbacks [A], in the replicas `live`
+        bool[B].
 
-        Actors that are not `real`, bool[A], have shown nothing, or their replica is not live: they have no record in this round.
+        Actors that are not `real`, bool[A], have shown nothing, or their replica is not live: they have no record in
+        this round.
 
         Returns:
             The cells int64[J] and the leaves int64[J] of the owners' own records; without meaning where there is none.
@@ -210,7 +217,8 @@ class ClusterTree:
     # Refinement.
 
     def split(self, model: int, node: int) -> None:
-        """Split a cell into sub-cells, and count its records again; there are sub-cells only where there are records."""
+        """Split a cell into sub-cells, and count its records again; there are sub-cells only where there are
+        records."""
         row, level, when = (
             int(self.node_row[node]),
             int(self.node_level[node]),
@@ -258,7 +266,8 @@ class ClusterTree:
         return [CONTEXT_BITS - (level + self.dims - 1 - i) // self.dims for i in range(self.dims)]
 
     def expand(self, model: int, leaf: int) -> None:
-        """Replace a leaf by its two children, and count its records again. The left child takes its place, the right one a new one."""
+        """Replace a leaf by its two children, and count its records again. The left child takes its place, the right
+        one a new one."""
         new = int(self.num_leaves[model])
         if new == self.leaf_lo.shape[1]:
             self.widen()
@@ -295,7 +304,8 @@ class ClusterTree:
                 np.subtract.at(table, gone, values)
 
     def boxes(self, model: int) -> Floats:
-        """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records are among them."""
+        """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records
+        are among them."""
         found, left = [], [(self.node_low[model], int(self.node_level[model]), model)]
         while left:
             low, level, node = left.pop()
@@ -318,9 +328,11 @@ class ClusterTree:
         return _name(owner[:, None], cell[:, None], self.leaf_name[models, :width])
 
     def entered(self, models: Ints, rows: Ints, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
-        """The records that answers about these rows release to `reader` for the first time in their streams: replicas, agents and rounds.
+        """The records that answers about these rows release to `reader` for the first time in their streams: replicas,
+        agents and rounds.
 
-        They then count as released. The owner's own records are among them: it knows them, but others who read its answers do not.
+        They then count as released. The owner's own records are among them: it knows them, but others who read its
+        answers do not.
         """
         until = self.released.setdefault(reader, np.zeros(self.counts.shape, np.int32))
         for model, row in dict.fromkeys(zip(models.tolist(), rows.tolist(), strict=True)):
@@ -396,9 +408,7 @@ class ClusterTree:
 
     def widen(self) -> None:
         """Make room for twice as many leaves."""
-        for name in (
-            "leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "counts", "sums", "own_counts", "own_sums",
-        ):  # fmt: skip
+        for name in ("leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "counts", "sums", "own_counts", "own_sums"):
             setattr(self, name, _wider(getattr(self, name)))
         self.released = {reader: _wider(until) for reader, until in self.released.items()}
 

@@ -1,4 +1,5 @@
-"""Base classes of the policies for elicitation: platforms that announce one thing in every campaign, and individuals."""
+"""Base classes of the policies for elicitation: platforms that announce one thing in every campaign, and
+individuals."""
 
 import numpy as np
 
@@ -42,7 +43,8 @@ class Platform(Policy):
         """Warn or raise if the policy is unsuitable for this world."""
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
-        """The announcement for this theta [M], cost and desired budget; theta is uniform unless the policy declares `needs_truth`."""
+        """The announcement for this theta [M], cost and desired budget; theta is uniform unless the policy declares
+        `needs_truth`."""
         raise NotImplementedError
 
     def aim(self, target: float | None) -> float:
@@ -111,21 +113,24 @@ class Individuals(Policy):
         return seen["cost"].astype(np.float64) / self._view.cost.c
 
     def best(self, seen: dict[str, Array], belief: Floats, prizes: Floats) -> tuple[Floats, Floats]:
-        """The budgets [B, N] with the largest payoffs for prizes [B, n, x], and the answer: these, or -1 where they lose."""
+        """The budgets [B, N] with the largest payoffs for prizes [B, n, x], and the answer: these, or -1 where they
+        lose."""
         view, factor, bound = self._view, self.cost_factors(seen), self._view.params.max_epsilon
         budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=bound, reporting=view.reporting)
         return budget, np.where(payoff >= 0, budget, -1.0)
 
 
 class ExactIndividuals(Individuals):
-    """Base of the policies that compute expected payments exactly from the law of the others' reports, for k-ary response."""
+    """Base of the policies that compute expected payments exactly from the law of the others' reports, for k-ary
+    response."""
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         choice("reporting", self._view.params.reporting, ("k_ary",))
 
     def expected(self, seen: dict[str, Array], laws: Floats) -> Floats:
-        """The expected payment for each report, [B, n, x], if all others report with the law [B, n, x]; n is N, or 1 for all alike."""
+        """The expected payment for each report, [B, n, x], if all others report with the law [B, n, x]; n is N, or 1
+        for all alike."""
         p, rows = self._view.params, laws.shape[1]
         others, nothing = np.array([p.num_individuals - 1]), np.zeros(seen["target"].shape)
         fields = np.stack([seen["target"], seen["scale"], self.rules(seen), seen.get("value", nothing)], -1)

@@ -19,10 +19,11 @@ class OptimisticTree:
         c: > 0, weight of HCT's confidence width.
         delta: in (0, 1), of HCT.
 
-    The truncated HOO (Bubeck, Munos, Stoltz & Szepesvari 2011) counts a reward in all clusters on the path and expands every leaf that it
-    reaches, to a depth of (ln T / 2 - ln(1 / nu)) / ln(1 / rho). HCT (Azar, Lazaric & Brunskill 2014, HCT-iid) counts it in the last one,
-    passes through a cluster that has been tried often enough for its size, and expands it then. Of equal values the right child's wins.
-    Clusters without items are never entered, and clusters of one item not expanded.
+    The truncated HOO (Bubeck, Munos, Stoltz & Szepesvari 2011) counts a reward in all clusters on the path and expands
+    every leaf that it reaches, to a depth of (ln T / 2 - ln(1 / nu)) / ln(1 / rho). HCT (Azar, Lazaric & Brunskill
+    2014, HCT-iid) counts it in the last one, passes through a cluster that has been tried often enough for its size,
+    and expands it then. Of equal values the right child's wins. Clusters without items are never entered, and clusters
+    of one item not expanded.
     """
 
     def __init__(self, codes: Ints, nu: float, rho: float, rounds: int | None, c: float, delta: float) -> None:

@@ -13,7 +13,8 @@ from taciturn.validation import Bools, Floats, Ints
 class ItemPolicy(Policy):
     """Base of policies in which `choose` picks an item from a context, and `learn` learns from the feedback.
 
-    Attributes, of a run: `items` float64[B, K, 5], the catalogue; `have` bool[B, W, K], the items at hand; `shape` (B, W, K).
+    Attributes, of a run: `items` float64[B, K, 5], the catalogue; `have` bool[B, W, K], the items at hand; `shape` (B,
+    W, K).
     """
 
     def begin(self, view: PublicView) -> None:

@@ -29,7 +29,8 @@ class StoppingRule(Policy):
         return fields["received"].astype(np.int64), fields["queued"].astype(np.int64), fields["slots"]
 
     def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
-        """True where the rule waits with k updates `received` and beta `queued` after `slots` slots of the round; all of one shape."""
+        """True where the rule waits with k updates `received` and beta `queued` after `slots` slots of the round; all
+        of one shape."""
         raise NotImplementedError
 
     def table(self, num_clients: int) -> Bools:

@@ -1,7 +1,7 @@
 """Policies of social learning: reading observations, removing the bias of perturbed replies, and writing plans.
 
-They act in `gossip_bandit_v0` and `social_bandit_v0`. An action is a plan: which option to pull (K for none), and whether to adopt it if
-its signal is 0 and if its signal is 1.
+They act in `gossip_bandit_v0` and `social_bandit_v0`. An action is a plan: which option to pull (K for none), and
+whether to adopt it if its signal is 0 and if its signal is 1.
 """
 
 from typing import Any, NamedTuple
@@ -26,10 +26,11 @@ class Heard(NamedTuple):
 
 
 def unbiased(counts: Array, received: Array, p: float, q: float) -> Array:
-    """Unbiased estimate (H - q) / (p - q) of the share of senders who prefer each option, [..., K]; 0 if no message was received.
+    """Unbiased estimate (H - q) / (p - q) of the share of senders who prefer each option, [..., K]; 0 if no message was
+    received.
 
-    H = counts / received; p and q are the probabilities that a bit is read as 1 if it is 1 and if it is 0. Under bitwise randomised
-    response the estimate equals ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1).
+    H = counts / received; p and q are the probabilities that a bit is read as 1 if it is 1 and if it is 0. Under
+    bitwise randomised response the estimate equals ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1).
     """
     heard = received[..., None] > 0
     share = counts / np.where(heard, received[..., None], 1.0)
@@ -85,7 +86,8 @@ class SocialPolicy(Policy):
 
 
 class Proportional(SocialPolicy):
-    """Base of the policies that pull an option with probability proportional to a function of its count (see `GossipRule`)."""
+    """Base of the policies that pull an option with probability proportional to a function of its count (see
+    `GossipRule`)."""
 
     _threshold: float = np.inf
     _explore: float = 0.0
@@ -103,7 +105,8 @@ class Proportional(SocialPolicy):
         return self.plan(option, *self._adopts)
 
     def gossip_rule(self, view: PublicView) -> GossipRule | None:
-        """The fast form in `gossip_bandit_v0`, where every agent asked replies: the weight of each count that can occur."""
+        """The fast form in `gossip_bandit_v0`, where every agent asked replies: the weight of each count that can
+        occur."""
         if not issubclass(view.world, GossipBandit):
             return None
         replies = view.params.num_agents if view.params.asks == "all" else 1

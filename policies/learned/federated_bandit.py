@@ -18,8 +18,8 @@ from taciturn.validation import mapping
 class BanditPPO(PPOLearner):
     """Base of both learners, whose reward is the mean over the agents of a replica.
 
-    A learner trains at its first reset, in a practice world with the same setting and the same mechanisms on its channels, and is then
-    fixed.
+    A learner trains at its first reset, in a practice world with the same setting and the same mechanisms on its
+    channels, and is then fixed.
     """
 
     entry: ClassVar[tuple[str, str]]
@@ -82,8 +82,8 @@ class BanditPPO(PPOLearner):
 class LearnedElimination(BanditPPO):
     """A coordinator's schedule, learned by PPO: pulls per epoch, elimination threshold and participation.
 
-    The network sees the arms in the order of their means, so that its actions do not depend on how arms are numbered. Once trained, it
-    acts in worlds with the same number of arms.
+    The network sees the arms in the order of their means, so that its actions do not depend on how arms are numbered.
+    Once trained, it acts in worlds with the same number of arms.
 
     Args:
         steps: training steps (epochs of the world), counted over replicas.
@@ -105,7 +105,8 @@ class LearnedElimination(BanditPPO):
         return partial(PPO, "MlpPolicy")
 
     def features(self, obs: Array) -> Array:
-        """Square roots of the sorted gaps to the best average (1 for eliminated arms), that average, pulls, and progress of the run."""
+        """Square roots of the sorted gaps to the best average (1 for eliminated arms), that average, pulls, and
+        progress of the run."""
         fields = self.fields(obs)
         active = fields["active"] > 0
         best = np.where(active, fields["means"], -np.inf).max(1, initial=-np.inf, keepdims=True)
@@ -125,9 +126,10 @@ class LearnedElimination(BanditPPO):
 class LearnedPulls(BanditPPO):
     """Pulls and uploads, slot by slot, learned by PPO with one network for all agents and all arms.
 
-    Every arm gets a score from the agent's own mean and pulls and from the last broadcast; the softmax of the scores is the probability
-    of pulling it. Agents may upload only in every `every`-th slot, the same for all: uploads are worth little if agents make them at
-    different times, as they would at the beginning of training. Once trained, it acts in worlds with any number of arms and agents.
+    Every arm gets a score from the agent's own mean and pulls and from the last broadcast; the softmax of the scores is
+    the probability of pulling it. Agents may upload only in every `every`-th slot, the same for all: uploads are worth
+    little if agents make them at different times, as they would at the beginning of training. Once trained, it acts in
+    worlds with any number of arms and agents.
 
     Args:
         steps: training steps (slots), counted over agents and replicas.
@@ -140,8 +142,14 @@ class LearnedPulls(BanditPPO):
     entry = "federated_bandit", "LearnedPulls"
 
     def __init__(
-        self, steps: int = 2_000_000, *, num_envs: int = 64, every: int = 25, arguments: Mapping[str, Any] | None = None, seed: int = 0
-    ) -> None:  # fmt: skip
+        self,
+        steps: int = 2_000_000,
+        *,
+        num_envs: int = 64,
+        every: int = 25,
+        arguments: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
         super().__init__(steps, num_envs=num_envs, arguments=arguments, seed=seed)
         self.every = integer("every", every, at_least=1)
 
@@ -157,16 +165,22 @@ class LearnedPulls(BanditPPO):
         return partial(MaskablePPO, ScoringPolicy, policy_kwargs={"arms": arms, "width": 16})
 
     def features(self, obs: Array) -> Array:
-        """For each arm: its own and broadcast means, their distances from the best, pulls, whether it is active; and the time."""
+        """For each arm: its own and broadcast means, their distances from the best, pulls, whether it is active; and
+        the time."""
         fields = self.fields(obs)
         counts = fields["counts"]
         informed = np.broadcast_to(fields["rounds"] > 0, counts.shape)
         own = (counts * fields["means"] + 0.5) / (counts + 1)
         shared = np.where(informed, fields["broadcast"], 0.5)
         arm = [
-            own, own - own.max(1, keepdims=True), shared, shared - shared.max(1, keepdims=True),
-            1 / np.sqrt(counts + 1), np.log1p(counts) / 5, informed * fields["active"],
-        ]  # fmt: skip
+            own,
+            own - own.max(1, keepdims=True),
+            shared,
+            shared - shared.max(1, keepdims=True),
+            1 / np.sqrt(counts + 1),
+            np.log1p(counts) / 5,
+            informed * fields["active"],
+        ]
         logs = [np.log1p(fields[name]) / scale for name, scale in (("time", 6), ("time_left", 6), ("rounds", 2))]
         common = [np.broadcast_to(x, counts.shape) for x in (fields["time"] / self._horizon, *logs)]
         return np.stack([*arm, *common], 2).reshape(len(obs), -1).astype(np.float32)

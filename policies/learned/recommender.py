@@ -19,35 +19,46 @@ WORLDS_FOR = 25  # steps of training for which the same practice worlds serve
 class NeuralBandit(ItemPolicy, Learner):
     """Thompson sampling on the last layer of a network, which is trained in practice worlds.
 
-    The network maps a context and an item to features phi, and the mean reward is taken to be w'phi. Each agent on its own learns w online,
-    from its own feedbacks, by Bayesian linear regression, draws one w from the posterior in every round, and shows the item with the
-    highest w'phi ("neural linear", Riquelme et al.). Beforehand phi and the prior of w are trained by gradient steps, so that after
-    any number of random feedbacks in a practice world of its own the posterior predicts the world's other feedbacks well (Harrison et al.).
-    The instance of the run is not known in practice, and the network stays as it is during a run.
+    The network maps a context and an item to features phi, and the mean reward is taken to be w'phi. Each agent on its
+    own learns w online, from its own feedbacks, by Bayesian linear regression, draws one w from the posterior in every
+    round, and shows the item with the highest w'phi ("neural linear", Riquelme et al.). Beforehand phi and the prior of
+    w are trained by gradient steps, so that after any number of random feedbacks in a practice world of its own the
+    posterior predicts the world's other feedbacks well (Harrison et al.). The instance of the run is not known in
+    practice, and the network stays as it is during a run.
 
     Args:
-        steps: gradient steps of training, each on a fresh part of `num_envs` practice worlds; 0: the network stays as it was drawn, and
-            whatever is learned is learned online.
+        steps: gradient steps of training, each on a fresh part of `num_envs` practice worlds; 0: the network stays as
+            it was drawn, and whatever is learned is learned online.
         hidden, features: units of the two hidden layers; the second gives phi.
         learning_rate: of Adam, falling linearly to 0.
         num_envs: practice worlds at a time, each with one agent.
         rounds: random rounds played in each of them.
-        explore: >= 0, by which the standard deviation of the posterior is multiplied; 0: the item with the highest expected reward.
+        explore: >= 0, by which the standard deviation of the posterior is multiplied; 0: the item with the highest
+            expected reward.
         seed: of all randomness in training.
 
-    Arguments left out take their values from `policies/learned/settings/recommender.yml`. `history` holds the mean squared error of
-    predictions, in units of reward squared, averaged over the gradient steps on the same practice worlds. If a mechanism stands on
-    `selection`, scores are clipped to [0, 1], which is their stated sensitivity, and passed through it. It asks no neighbours.
+    Arguments left out take their values from `policies/learned/settings/recommender.yml`. `history` holds the mean
+    squared error of predictions, in units of reward squared, averaged over the gradient steps on the same practice
+    worlds. If a mechanism stands on `selection`, scores are clipped to [0, 1], which is their stated sensitivity, and
+    passed through it. It asks no neighbours.
 
     Source:
-        Riquelme, Tucker and Snoek (2018), Deep Bayesian bandits showdown; Harrison, Sharma and Pavone (2018), Meta-learning priors for
-        efficient online Bayesian regression (ALPaCA).
+        Riquelme, Tucker and Snoek (2018), Deep Bayesian bandits showdown; Harrison, Sharma and Pavone (2018),
+        Meta-learning priors for efficient online Bayesian regression (ALPaCA).
     """
 
     def __init__(
-        self, steps: int | None = None, *, hidden: int | None = None, features: int | None = None, learning_rate: float | None = None,
-        num_envs: int | None = None, rounds: int | None = None, explore: float = 0.3, seed: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        steps: int | None = None,
+        *,
+        hidden: int | None = None,
+        features: int | None = None,
+        learning_rate: float | None = None,
+        num_envs: int | None = None,
+        rounds: int | None = None,
+        explore: float = 0.3,
+        seed: int = 0,
+    ) -> None:
         given: dict[str, Any] = {} if steps is None else {"steps": integer("steps", steps, at_least=0)}
         whole = {"hidden": hidden, "features": features, "num_envs": num_envs}
         given |= {name: integer(name, x, at_least=1) for name, x in whole.items() if x is not None}
@@ -146,7 +157,8 @@ class NeuralBandit(ItemPolicy, Learner):
         if len(self._learned["weight0"]) != view.params.context_dim + ITEM_DIMS:
             trained = len(self._learned["weight0"]) - ITEM_DIMS
             raise ValueError(
-                f"NeuralBandit was trained on contexts of {trained} dimensions, and {view.name} has {view.params.context_dim}"
+                f"NeuralBandit was trained on contexts of {trained} dimensions, and {view.name} has "
+                f"{view.params.context_dim}"
             )
         law = view.channels["selection"].mechanism
         self._noisy_selection = law is not None and law.kind != "none"
@@ -169,7 +181,8 @@ class NeuralBandit(ItemPolicy, Learner):
 
     @one_thread()
     def phi(self, contexts: Floats, of_items: Any) -> Floats:
-        """Features [..., n, m] of items, of which `of_items` [..., n, hidden] is the part of the first layer, in contexts [..., d]."""
+        """Features [..., n, m] of items, of which `of_items` [..., n, hidden] is the part of the first layer, in
+        contexts [..., d]."""
         import torch
 
         p = self._learned

@@ -37,7 +37,8 @@ def settle_per_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any)
 
 
 class PaidPerSlot(RoundStopping):
-    """The Lagrangian objective with time charged slot by slot instead of at the end: the same return, with less delay."""
+    """The Lagrangian objective with time charged slot by slot instead of at the end: the same return, with less
+    delay."""
 
     heard = staticmethod(settle_per_slot)
 
@@ -45,9 +46,9 @@ class PaidPerSlot(RoundStopping):
 class LearnedStopping(ModelLearner):
     """A rule learned by PPO or DQN from play alone, without knowledge of the model.
 
-    It maximises the long-run rate as Jiang 2020 does. The reward of a round is R(k) - lambda (n tau + t0); after each stage of training
-    lambda becomes the best rate attained so far (Dinkelbach's iteration, of which Algorithm 2 is the bisection form), and the rule of the
-    best stage is kept. The rate of a stage is measured in sessions of their own.
+    It maximises the long-run rate as Jiang 2020 does. The reward of a round is R(k) - lambda (n tau + t0); after each
+    stage of training lambda becomes the best rate attained so far (Dinkelbach's iteration, of which Algorithm 2 is the
+    bisection form), and the rule of the best stage is kept. The rate of a stage is measured in sessions of their own.
 
     Args:
         algorithm: "PPO" or "DQN".
@@ -59,14 +60,20 @@ class LearnedStopping(ModelLearner):
 
     Steps, rows and arguments that are left out are those in `policies/learned/settings/round_stopping.yml`.
 
-    It is trained at its first reset, on the stopping problem of the world in which it acts, and not again. `history` holds the rate
-    after each stage.
+    It is trained at its first reset, on the stopping problem of the world in which it acts, and not again. `history`
+    holds the rate after each stage.
     """
 
     def __init__(
-        self, algorithm: str = "PPO", *, stages: int = 6, steps: int | None = None, seed: int = 0, rows: int | None = None,
+        self,
+        algorithm: str = "PPO",
+        *,
+        stages: int = 6,
+        steps: int | None = None,
+        seed: int = 0,
+        rows: int | None = None,
         arguments: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.algorithm = choice("algorithm", algorithm, ("PPO", "DQN"))
         self.stages = integer("stages", stages, at_least=1)
         self.steps = steps if steps is None else integer("steps", steps, at_least=1)
@@ -160,8 +167,9 @@ def _bias_towards_waiting(model: Any) -> None:
 class TabularQ(StoppingRule, Learner):
     """Average-reward Q-learning over (k, beta) (semi-Markov: Das et al. 1999, SMART).
 
-    Q(s, a) moves towards r - rho dt + max Q(s'), where dt is the duration of the action and rho the recent rate of greedy rounds. It thus
-    maximises the long-run rate without a given price of time. Values are relative to that of the start of a round.
+    Q(s, a) moves towards r - rho dt + max Q(s'), where dt is the duration of the action and rho the recent rate of
+    greedy rounds. It thus maximises the long-run rate without a given price of time. Values are relative to that of the
+    start of a round.
 
     Args:
         sessions: number of training sessions of 200 broadcast times, each with 256 replicas.

@@ -21,8 +21,8 @@ from taciturn.policies.learned.training import (
 from taciturn.policies.learned.tuning import tuned
 
 DEFAULTS: dict[str, Any] = {
-    "steps": 500_000, "num_envs": 16, "gamma": 0.95, "learning_rate": 1e-3, "n_steps": 32, "n_epochs": 8, "batch_size": 4096,
-    "ent_coef": 0.0, "hidden": 64, "options": (), "overrides": {},
+    "steps": 500_000, "num_envs": 16, "gamma": 0.95, "learning_rate": 1e-3, "n_steps": 32, "n_epochs": 8,
+    "batch_size": 4096, "ent_coef": 0.0, "hidden": 64, "options": (), "overrides": {},
 }  # fmt: skip
 
 
@@ -38,7 +38,8 @@ class PPOLearner(ModelLearner):
         return self._history
 
     def learn(self, ppo: Any, env: Any, steps: int, *, learning_rate: float, batch_size: int, **settings: Any) -> None:
-        """Train a new model of the class `ppo`; the learning rate falls linearly to 0, and `batch_size` is an upper limit."""
+        """Train a new model of the class `ppo`; the learning rate falls linearly to 0, and `batch_size` is an upper
+        limit."""
         from taciturn.policies.learned.stable_baselines import TrainingMonitor
 
         self._model = ppo(
@@ -55,38 +56,53 @@ class PPOLearner(ModelLearner):
 
 
 class SharedPPO(PPOLearner):
-    """One network for all agents, trained in practice worlds with the parameters and privacy of the world that it is to act in.
+    """One network for all agents, trained in practice worlds with the parameters and privacy of the world that it is to
+    act in.
 
-    The rows of a rollout are the agents of all replicas (`taciturn.wrappers.sb3.RowsVecEnv`). If one agent acts at a time, a row is the
-    sequence of all agents' turns in a replica, so training maximises the return of the team.
+    The rows of a rollout are the agents of all replicas (`taciturn.wrappers.sb3.RowsVecEnv`). If one agent acts at a
+    time, a row is the sequence of all agents' turns in a replica, so training maximises the return of the team.
 
     Args:
         steps: environment steps of training, counted over rows.
         num_envs: number of replicas in training.
         gamma: discount factor of a step.
-        learning_rate, n_steps, n_epochs, batch_size, ent_coef: see PPO of Stable-Baselines3; `batch_size` is an upper limit.
+        learning_rate, n_steps, n_epochs, batch_size, ent_coef: see PPO of Stable-Baselines3; `batch_size` is an upper
+            limit.
         hidden: width of the two hidden layers.
-        options: fields of the observation with one number per option. The network sees the options sorted by the first of these fields,
-            so that it cannot learn the index of the best option by heart (`Ranking`). Empty: options are not sorted.
+        options: fields of the observation with one number per option. The network sees the options sorted by the first
+            of these fields, so that it cannot learn the index of the best option by heart (`Ranking`). Empty: options
+            are not sorted.
         overrides: parameters of the world that differ in training, such as `{"num_agents": 50}`.
         seed: seed of all randomness in training.
         deterministic: take the most likely action; otherwise draw from the learned distribution.
 
-    Arguments left out take their values from the world's file in `policies/learned/settings`, or else from `DEFAULTS`. The network trains
-    when the policy is first reset, and is then kept. `history` holds the mean reward per step of each rollout. In `social_bandit_v0` the
-    reward in training is that of `ImmediateReward`.
+    Arguments left out take their values from the world's file in `policies/learned/settings`, or else from `DEFAULTS`.
+    The network trains when the policy is first reset, and is then kept. `history` holds the mean reward per step of
+    each rollout. In `social_bandit_v0` the reward in training is that of `ImmediateReward`.
 
     Source:
-        Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms; parameter sharing as in Gupta,
-        Egorov and Kochenderfer (2017), Cooperative multi-agent control using deep reinforcement learning.
+        Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms; parameter
+        sharing as in Gupta, Egorov and Kochenderfer (2017), Cooperative multi-agent control using deep reinforcement
+        learning.
     """
 
     def __init__(
-        self, steps: int | None = None, *, num_envs: int | None = None, gamma: float | None = None, learning_rate: float | None = None,
-        n_steps: int | None = None, n_epochs: int | None = None, batch_size: int | None = None, ent_coef: float | None = None,
-        hidden: int | None = None, options: Sequence[str] | None = None, overrides: dict[str, Any] | None = None, seed: int = 0,
+        self,
+        steps: int | None = None,
+        *,
+        num_envs: int | None = None,
+        gamma: float | None = None,
+        learning_rate: float | None = None,
+        n_steps: int | None = None,
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        ent_coef: float | None = None,
+        hidden: int | None = None,
+        options: Sequence[str] | None = None,
+        overrides: dict[str, Any] | None = None,
+        seed: int = 0,
         deterministic: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         whole = {"steps": steps, "num_envs": num_envs, "n_epochs": n_epochs, "hidden": hidden}
         given: dict[str, Any] = {name: integer(name, x, at_least=1) for name, x in whole.items() if x is not None}
         several = {"n_steps": n_steps, "batch_size": batch_size}
@@ -187,5 +203,6 @@ class SharedPPO(PPOLearner):
         return np.stack([self._choice(one) for one in part], axis=-1)
 
     def _choice(self, categorical: Any) -> Array:
-        """Draw from a categorical distribution, int64[rows], by adding Gumbel noise to the logits and taking the largest."""
+        """Draw from a categorical distribution, int64[rows], by adding Gumbel noise to the logits and taking the
+        largest."""
         return np.argmax(categorical.logits.numpy() + self.rng.gumbel(size=categorical.logits.shape), axis=-1)

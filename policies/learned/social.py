@@ -1,4 +1,5 @@
-"""Tabular Q-learning for the worlds of social learning, on the popularity of the own option and of the most popular one."""
+"""Tabular Q-learning for the worlds of social learning, on the popularity of the own option and of the most popular
+one."""
 
 from dataclasses import fields
 from typing import Any
@@ -14,31 +15,39 @@ from taciturn.policies.learned.training import has_individual_params, practice, 
 class SocialQ(SocialPolicy, Learner):
     """Q-learning on binned popularity, with one table for all agents.
 
-    The state consists of two binned numbers: the unbiased shares of the agent's own option (with an extra bin for no option) and of the
-    most popular option. The five actions are plans: pull nothing; pull an option drawn in proportion to its share, the most popular
-    option, or a uniformly random one, and adopt it on signal 1; or adopt the most popular option whatever its signal. The table therefore
-    applies to any number of options.
+    The state consists of two binned numbers: the unbiased shares of the agent's own option (with an extra bin for no
+    option) and of the most popular option. The five actions are plans: pull nothing; pull an option drawn in proportion
+    to its share, the most popular option, or a uniformly random one, and adopt it on signal 1; or adopt the most
+    popular option whatever its signal. The table therefore applies to any number of options.
 
     Args:
         steps: environment steps of training, counted over rows.
         bins: number of bins of a share.
-        gamma: discount factor of a row's next step, in [0, 1); at 0 a decision is valued by the preference that it results in.
-        epsilon: probability of a uniformly random action, in training and in play; without exploration, populations stay with the
-            option that leads first.
+        gamma: discount factor of a row's next step, in [0, 1); at 0 a decision is valued by the preference that it
+            results in.
+        epsilon: probability of a uniformly random action, in training and in play; without exploration, populations
+            stay with the option that leads first.
         num_envs: number of replicas in training.
         seed: seed of all randomness in training.
 
-    It trains when it is first reset, under the parameters and privacy of the world that it is to act in (with at most 100 agents); the
-    table is then kept. The reward in training depends on the preference after each step: `reward="preference"` in `gossip_bandit_v0`,
-    `ImmediateReward` in `social_bandit_v0`.
+    It trains when it is first reset, under the parameters and privacy of the world that it is to act in (with at most
+    100 agents); the table is then kept. The reward in training depends on the preference after each step:
+    `reward="preference"` in `gossip_bandit_v0`, `ImmediateReward` in `social_bandit_v0`.
 
     Source:
         Watkins 1989, Learning from delayed rewards.
     """
 
     def __init__(
-        self, steps: int = 1_000_000, *, bins: int = 8, gamma: float = 0.0, epsilon: float = 0.1, num_envs: int = 128, seed: int = 0
-    ) -> None:  # fmt: skip
+        self,
+        steps: int = 1_000_000,
+        *,
+        bins: int = 8,
+        gamma: float = 0.0,
+        epsilon: float = 0.1,
+        num_envs: int = 128,
+        seed: int = 0,
+    ) -> None:
         self.steps = integer("steps", steps, at_least=1)
         self.bins = integer("bins", bins, at_least=1)
         self.gamma = number("gamma", gamma, at_least=0, below=1)

@@ -1,4 +1,5 @@
-"""What the learners add to Stable-Baselines3: rows to train on, a monitor of the training, and a network that scores arms."""
+"""What the learners add to Stable-Baselines3: rows to train on, a monitor of the training, and a network that scores
+arms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -100,9 +101,9 @@ def hidden_layers(features: int, width: int) -> nn.Sequential:
 class ArmScorer(nn.Module):
     """A small network applied to every arm with the same weights, so that it is equivariant under renumbering of arms.
 
-    The input is F features of each arm, [rows, K F]. The actor's logits [rows, 2 K] are a score for pulling each arm, and, for pulling it
-    and uploading, this score plus a term for uploading that depends on all arms. The critic's latent is the mean and maximum over arms,
-    [rows, 2 width].
+    The input is F features of each arm, [rows, K F]. The actor's logits [rows, 2 K] are a score for pulling each arm,
+    and, for pulling it and uploading, this score plus a term for uploading that depends on all arms. The critic's
+    latent is the mean and maximum over arms, [rows, 2 width].
     """
 
     def __init__(self, arms: int, features: int, width: int) -> None:
@@ -126,7 +127,8 @@ class ArmScorer(nn.Module):
 
 
 class ScoringPolicy(MaskableActorCriticPolicy):
-    """The policy of MaskablePPO with the logits of an `ArmScorer` for `arms` arms, whose hidden layers have `width` units."""
+    """The policy of MaskablePPO with the logits of an `ArmScorer` for `arms` arms, whose hidden layers have `width`
+    units."""
 
     def __init__(self, *args: Any, arms: int, width: int, **more: Any) -> None:
         self._sizes = arms, width

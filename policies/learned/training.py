@@ -23,8 +23,9 @@ class Ranking:
         fields: fields of the observation with one number per option.
         space: of the actions; None: plans.
 
-    An action is a plan whose first number is the option, or, if flat, 4 option + (0 to 3); option K, none, stays K. If there are 2 K
-    actions, they are the options and then the options with a request. Actions of other spaces are not by option, and stay as they are.
+    An action is a plan whose first number is the option, or, if flat, 4 option + (0 to 3); option K, none, stays K. If
+    there are 2 K actions, they are the options and then the options with a request. Actions of other spaces are not by
+    option, and stay as they are.
     """
 
     def __init__(self, layout: Layout, fields: tuple[str, ...], space: Any = None) -> None:
@@ -62,7 +63,8 @@ class Ranking:
         return np.concatenate([np.take_along_axis(self._order, action[:, :1], 1), action[:, 1:]], 1)
 
     def mask(self, mask: Array) -> Array:
-        """The mask [rows, n] of actions by rank, from that of the world's actions, in the order of the last observation."""
+        """The mask [rows, n] of actions by rank, from that of the world's actions, in the order of the last
+        observation."""
         if self._requests:
             ranked = np.take_along_axis(mask.reshape(len(mask), 2, -1), self._order[:, None, :-1], 2)
         elif not self._plans:
@@ -75,9 +77,9 @@ class Ranking:
 class ImmediateReward(SocialBandit):
     """The social bandit with a reward at the end of the round: a fresh signal of the option that the agent now holds.
 
-    Agents without an option receive the mean reward of those with one. The reward thus evaluates a decision at once, and its mean over
-    agents has expectation Q . eta, as in equation 1 of Tao et al. With the world's own reward, for holding an option, agents learn to
-    adopt whatever they try, and popularity then carries no information.
+    Agents without an option receive the mean reward of those with one. The reward thus evaluates a decision at once,
+    and its mean over agents has expectation Q . eta, as in equation 1 of Tao et al. With the world's own reward, for
+    holding an option, agents learn to adopt whatever they try, and popularity then carries no information.
     """
 
     def transition(self, state: State, actions: dict[str, Array]) -> Any:
@@ -104,7 +106,8 @@ def has_individual_params(params: Any) -> bool:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run PyTorch, if it is in use, on one thread: faster for small networks, and the result does not depend on the number of threads."""
+    """Run PyTorch, if it is in use, on one thread: faster for small networks, and the result does not depend on the
+    number of threads."""
     torch = sys.modules.get("torch")
     if torch is None:
         yield
@@ -118,7 +121,8 @@ def one_thread() -> Iterator[None]:
 
 
 def fit(model: Any, steps: int, **arguments: Any) -> None:
-    """`model.learn` of Stable-Baselines3 on one thread, and without its logger, which leaves an empty folder for each training."""
+    """`model.learn` of Stable-Baselines3 on one thread, and without its logger, which leaves an empty folder for each
+    training."""
     from stable_baselines3.common.logger import Logger
 
     model.set_logger(Logger(None, []))
@@ -128,7 +132,8 @@ def fit(model: Any, steps: int, **arguments: Any) -> None:
 
 @contextmanager
 def learning(name: str, weights: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
-    """Turn what PyTorch raises as the numbers of a learner grow without bound, or weights that do, into a ValueError."""
+    """Turn what PyTorch raises as the numbers of a learner grow without bound, or weights that do, into a
+    ValueError."""
     import torch
 
     told = f"{name} cannot learn with these settings (is its learning rate too large?)"
@@ -170,12 +175,14 @@ def needs_stable_baselines(policy: Any) -> Iterator[None]:
 
 
 def library_seed(seed: int) -> int:
-    """The seed of the libraries' own random numbers (the network's first weights, its exploration) in a training with `seed`."""
+    """The seed of the libraries' own random numbers (the network's first weights, its exploration) in a training with
+    `seed`."""
     return int(Streams(seed, "training")["library"].integers(2**31))
 
 
 def update_table(values: Floats, visits: Floats, where: tuple[Ints, ...], targets: Floats) -> None:
-    """Move each value met at `where` by its mean distance from the `targets`, at a rate that falls with its number of visits."""
+    """Move each value met at `where` by its mean distance from the `targets`, at a rate that falls with its number of
+    visits."""
     cells = np.ravel_multi_index(where, values.shape).ravel()
     flat, seen = values.reshape(-1), visits.reshape(-1)
     count = np.bincount(cells, minlength=flat.size)

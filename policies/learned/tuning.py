@@ -11,7 +11,8 @@ FOLDER = Path(__file__).parent / "settings"
 
 
 def tuned(world: str, algorithm: str) -> dict[str, Any]:
-    """The settings of an algorithm or learner that come with this package for the world of that name; empty if there are none."""
+    """The settings of an algorithm or learner that come with this package for the world of that name; empty if there
+    are none."""
     file = FOLDER / f"{world}.yml"
     return deepcopy(settings_in(file).get(algorithm, {})) if file.is_file() else {}
 
@@ -20,8 +21,8 @@ def tuned(world: str, algorithm: str) -> dict[str, Any]:
 def settings_in(file: Path) -> dict[str, dict[str, Any]]:
     """`{algorithm: settings}` of a file.
 
-    Each of its entries is called after an algorithm and has `settings`, which are parameters by name, and `found`, free text under the keys
-    `command`, `seeds` and `budget` that says how they were found.
+    Each of its entries is called after an algorithm and has `settings`, which are parameters by name, and `found`, free
+    text under the keys `command`, `seeds` and `budget` that says how they were found.
 
     Raises:
         ValueError: the file is not of this form; the message names it and the key.

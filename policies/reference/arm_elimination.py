@@ -17,7 +17,8 @@ from taciturn.wrappers import Laplace
 
 
 def target_gap(r: Ints, rounds: int | None = None, gap: Floats | float = 1.0) -> Floats:
-    """Dtilde_r = 2^-r (Algorithm 1, line 3), or Delta^(r/R) for at most R `rounds`, with the smallest gap Delta (section IV-B)."""
+    """Dtilde_r = 2^-r (Algorithm 1, line 3), or Delta^(r/R) for at most R `rounds`, with the smallest gap Delta
+    (section IV-B)."""
     return np.asarray(2.0**-r if rounds is None else np.asarray(gap) ** (r / rounds), np.float64)
 
 
@@ -56,8 +57,8 @@ def confidence_radius(
 ) -> Floats:
     """C(r) (Algorithm 1, line 5; with N: section IV-B); arms that are 2 C(r) below the best are eliminated.
 
-    C(r) = sqrt(log(8 |I| r^2 T) / (2 N S)) + r sqrt(8 log(8 K r^2 T)) / (N^1.5 epsilon S), where S = `total` is the rounded S(r). The
-    other arguments are those of `samples`.
+    C(r) = sqrt(log(8 |I| r^2 T) / (2 N S)) + r sqrt(8 log(8 K r^2 T)) / (N^1.5 epsilon S), where S = `total` is the
+    rounded S(r). The other arguments are those of `samples`.
     """
     n, epoch = num_participants, np.asarray(r, np.float64)
     sampling = np.sqrt(np.log(8 * num_active * epoch**2 * horizon) / (2 * n * total))
@@ -71,10 +72,11 @@ EXPLORE, WAIT, EXPLOIT, REST = range(4)
 class EpochElimination(Policy):
     """Base of the paper's algorithms: epochs that pull all active arms equally often, with an elimination after each.
 
-    An epoch runs only if it and its communication end by T; otherwise agents cycle through the active arms to T and upload nothing. After
-    R epochs (if limited), or with one arm left, the best arm is played to T.
+    An epoch runs only if it and its communication end by T; otherwise agents cycle through the active arms to T and
+    upload nothing. After R epochs (if limited), or with one arm left, the best arm is played to T.
 
-    Arrays are [B, G]: agents that communicate move in lockstep (G = 1), agents without communication each have a row (G = M).
+    Arrays are [B, G]: agents that communicate move in lockstep (G = 1), agents without communication each have a row (G
+    = M).
     """
 
     topology = ""
@@ -98,7 +100,8 @@ class EpochElimination(Policy):
         return params.num_agents
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
-        """[Li 4] for means of n rewards: Laplace noise of scale 1 / (N epsilon n) (Algorithm 1, line 9). A message is (N epsilon)-DP."""
+        """[Li 4] for means of n rewards: Laplace noise of scale 1 / (N epsilon n) (Algorithm 1, line 9). A message is
+        (N epsilon)-DP."""
         return {"means": Laplace(epsilon=self.uploaders(self._params(view)) * self.epsilon)}
 
     def _params(self, view: PublicView) -> Any:
@@ -132,7 +135,8 @@ class EpochElimination(Policy):
         return pulls.argmax(-1) + self._shape[2] * uploads
 
     def plan(self, knowledge: Any, room: Ints) -> tuple[Ints, Bools]:
-        """(Pulls in the next slots, at most `room` of them, int64[B, M, K]; agents that upload after these slots, bool[B, M])."""
+        """(Pulls in the next slots, at most `room` of them, int64[B, M, K]; agents that upload after these slots,
+        bool[B, M])."""
         self._follow(knowledge)
         group = self._time.shape[1]
         room = room[:, :group]
@@ -214,7 +218,8 @@ class EpochElimination(Policy):
         self._played[which] = 0
 
     def _choose(self, waiting: Bools, knowledge: Any) -> None:
-        """Choose, once per round, the arm to play while it is under way: each agent's own best active arm, ties broken at random."""
+        """Choose, once per round, the arm to play while it is under way: each agent's own best active arm, ties broken
+        at random."""
         new = waiting & (self._played == self._pulls * self._active.sum(-1))
         if new.any():
             own = np.where(self._active, knowledge.private, -np.inf)
@@ -248,7 +253,8 @@ class CDPMAB(EpochElimination):
 
 
 class CommunicationEfficientCDPMAB(CDPMAB):
-    """CDP-MAB under communication constraints (section IV-B, Theorem 2): `CDPMAB` with both `participation` p and `rounds` R limited."""
+    """CDP-MAB under communication constraints (section IV-B, Theorem 2): `CDPMAB` with both `participation` p and
+    `rounds` R limited."""
 
     def __init__(self, participation: float, rounds: int, epsilon: float = 1.0, gap: float | None = None) -> None:
         super().__init__(epsilon, participation, rounds, gap)
@@ -259,7 +265,8 @@ class DDPMAB(EpochElimination):
 
     Args:
         epsilon, rounds, gap: as in `CDPMAB` (Corollary 1).
-        aggregate: "history": eliminate by ybar, as in the proof of Theorem 3; "epoch": by yhat, the last epoch's means alone (line 9).
+        aggregate: "history": eliminate by ybar, as in the proof of Theorem 3; "epoch": by yhat, the last epoch's means
+            alone (line 9).
     """
 
     topology = "a graph"

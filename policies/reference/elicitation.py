@@ -19,7 +19,8 @@ from taciturn.validation import Floats
 class Wintall(Platform):
     """Winners take all: pay g'(e) (M + e) e / (M f - 1) to each report of the most popular value, whose share is f.
 
-    It warns if Theorem 2 does not hold, so that individuals may prefer another budget than the target e even under its assumptions.
+    It warns if Theorem 2 does not hold, so that individuals may prefer another budget than the target e even under its
+    assumptions.
 
     Args:
         target: e; None: the world's target.
@@ -32,8 +33,8 @@ class Wintall(Platform):
         aims = {self.aim(target) for target in view.params.targets}
         if failing := sorted(e for e in aims if not payments.theorem_2_holds(view.cost, e, m)):
             warnings.warn(
-                f"Theorem 2 does not hold for {view.params.cost!r} at target {failing[0]:g} and M = {m}: the payoff is not concave, "
-                "and individuals may prefer another budget",
+                f"Theorem 2 does not hold for {view.params.cost!r} at target {failing[0]:g} and M = {m}: the payoff is "
+                "not concave, and individuals may prefer another budget",
                 stacklevel=4,
             )
 
@@ -72,10 +73,11 @@ class TargetQuality(Individuals):
 
 
 class BestResponse(Individuals):
-    """Best response of an individual certain of its belief: it expects the platform's estimate to equal it, whatever it reports.
+    """Best response of an individual certain of its belief: it expects the platform's estimate to equal it, whatever it
+    reports.
 
-    Under `wintall` the winner is then certain, and the payment is that of equation 2.18 at the belief. Under rules that compare reports,
-    peers are expected to choose the target budget.
+    Under `wintall` the winner is then certain, and the payment is that of equation 2.18 at the belief. Under rules that
+    compare reports, peers are expected to choose the target budget.
     """
 
     def begin(self, view: PublicView) -> None:
@@ -91,7 +93,8 @@ class BestResponse(Individuals):
         return self.best(seen, belief, self.prizes(seen, belief))[1]
 
     def against_winners(self, seen: dict[str, Array]) -> tuple[Floats, Floats]:
-        """The budgets [B, N] with the largest payoffs, and these, if only reports of the value that is most probable [B, N] are paid."""
+        """The budgets [B, N] with the largest payoffs, and these, if only reports of the value that is most probable
+        [B, N] are paid."""
         view, m = self._view, self._view.params.num_values
         if not np.array_equal(seen["belief"], self._belief):
             self._belief, self._most = seen["belief"].copy(), self.beliefs(seen).max(-1)
@@ -121,8 +124,9 @@ class BestResponse(Individuals):
 class FiniteBestResponse(ExactIndividuals):
     """Exact best response among N individuals, if theta equals the belief and all others choose the target budget.
 
-    Unlike `BestResponse` it takes into account that shares are random and that one's own report may change the winner. Each distinct
-    belief is solved for, in some milliseconds at N = 1,000, so it suits small populations, or those that share a belief.
+    Unlike `BestResponse` it takes into account that shares are random and that one's own report may change the winner.
+    Each distinct belief is solved for, in some milliseconds at N = 1,000, so it suits small populations, or those that
+    share a belief.
     """
 
     @staticmethod
@@ -136,7 +140,8 @@ class FiniteBestResponse(ExactIndividuals):
             target: e.
             cost: g.
             num_individuals: N, including oneself.
-            others: the others' budgets: one number for all, or [N - 1] with few distinct values (NaN: stays away); None: the target.
+            others: the others' budgets: one number for all, or [N - 1] with few distinct values (NaN: stays away);
+                None: the target.
 
         Returns:
             The budget with the largest expected payment minus cost.

@@ -1,4 +1,5 @@
-"""The optimal stopping rule of Jiang 2020, chapter 3: Algorithm 1 for a given price of time, and Algorithm 2, which finds the price."""
+"""The optimal stopping rule of Jiang 2020, chapter 3: Algorithm 1 for a given price of time, and Algorithm 2, which
+finds the price."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,8 @@ class Threshold:
 
 
 def bounds(model: Model) -> tuple[float, float]:
-    """Bounds on the optimal rate: Corollary 1, R(1) / ((1/mu + 1/p) tau + t0), and Corollary 2, max_k R(k) / (k tau + t0).
+    """Bounds on the optimal rate: Corollary 1, R(1) / ((1/mu + 1/p) tau + t0), and Corollary 2, max_k R(k) / (k tau +
+    t0).
 
     They hold if R(M) >= 0.
     """
@@ -35,8 +37,9 @@ def bounds(model: Model) -> tuple[float, float]:
 def attainable(model: Model) -> float:
     """A rate that some fixed number of updates attains: a lower bound, usually sharper than Corollary 1.
 
-    The k-th upload ends no later than k consecutive uploads after the k-th completion. The k-th smallest of M geometric times is at most
-    one slot more than the k-th smallest of M exponential ones, whose mean is (H_M - H_{M-k}) / -log(1-p).
+    The k-th upload ends no later than k consecutive uploads after the k-th completion. The k-th smallest of M geometric
+    times is at most one slot more than the k-th smallest of M exponential ones, whose mean is (H_M - H_{M-k}) /
+    -log(1-p).
     """
     m, k = model, np.arange(model.num_clients + 1)
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(m.num_clients, 0, -1))])
@@ -54,7 +57,8 @@ class Solution:
     Attributes:
         model: the problem.
         rate: lambda*, the optimal rate J*.
-        thresholds: `(k_star, k0_star)`: wait while k < k_star if updates are queued, and while k < k0_star if none are (Theorem 4).
+        thresholds: `(k_star, k0_star)`: wait while k < k_star if updates are queued, and while k < k0_star if none are
+            (Theorem 4).
         bounds: the lower and upper bound of Corollaries 1 and 2.
     """
 
@@ -63,9 +67,10 @@ class Solution:
         self.model = model
         self.bounds = bounds(model)
         self._rows: Floats = np.zeros((0, 1))
-        # V_lambda is convex, decreasing and piecewise linear in lambda, and its slope at lambda is minus the expected duration under the
-        # rule optimal there. Newton's method from a lower bound, lambda <- J(that rule), therefore increases to the root and reaches it in
-        # a few steps, whereas the bisection of Algorithm 2 needs one step for each bit.
+        # V_lambda is convex, decreasing and piecewise linear in lambda, and its slope at lambda is minus the expected
+        # duration under the rule optimal there. Newton's method from a lower bound, lambda <- J(that rule), therefore
+        # increases to the root and reaches it in a few steps, whereas the bisection of Algorithm 2 needs one step for
+        # each bit.
         price = attainable(model)
         while True:
             best = self._optimal(price)
@@ -78,7 +83,8 @@ class Solution:
         self.thresholds = (best.k_star, best.k0_star)
 
     def value(self, lambda_: float) -> float:
-        """V_lambda, the largest expected reward of a round minus the price `lambda_` > 0 of its duration [Jiang 3.2]."""
+        """V_lambda, the largest expected reward of a round minus the price `lambda_` > 0 of its duration [Jiang
+        3.2]."""
         number("lambda_", lambda_, above=0)
         best = self._optimal(float(lambda_))
         return best.expected_reward - lambda_ * (best.expected_slots * self.model.slot_time + self.model.broadcast_time)
@@ -93,13 +99,15 @@ class Solution:
         return evaluate(wait, **parameters(self.model))
 
     def _optimal(self, price: float) -> Threshold:
-        """Algorithm 1: k* in closed form, then the Bellman equations for beta > 0 [Jiang 3.3] and beta = 0 [Jiang 3.4], k = k* - 1 .. 0.
+        """Algorithm 1: k* in closed form, then the Bellman equations for beta > 0 [Jiang 3.3] and beta = 0 [Jiang 3.4],
+        k = k* - 1 .. 0.
 
-        Let s = k + beta be the number of clients that have finished computing. Lemma 1 gives the value where s >= k*: the channel is never
-        idle, and the server collects k* updates in 1/mu slots each. For s < k* the solution is stored relative to that value, reward and
-        slots apart. For beta > 0 it solves (I - (1-mu) T) x_k = mu T x_{k+1}, where T, which adds Binomial(M - s, p) to s, is a banded
-        triangular matrix that does not depend on k. For beta = 0 the self-loop (1-p)^u is solved for. Ties stop. (Equations 3.5 to 3.7
-        are these equations at k* - 1 and k* - 2.)
+        Let s = k + beta be the number of clients that have finished computing. Lemma 1 gives the value where s >= k*:
+        the channel is never idle, and the server collects k* updates in 1/mu slots each. For s < k* the solution is
+        stored relative to that value, reward and slots apart. For beta > 0 it solves (I - (1-mu) T) x_k = mu T x_{k+1},
+        where T, which adds Binomial(M - s, p) to s, is a banded triangular matrix that does not depend on k. For beta =
+        0 the self-loop (1-p)^u is solved for. Ties stop. (Equations 3.5 to 3.7 are these equations at k* - 1 and k* -
+        2.)
         """
         from scipy.linalg import blas, lapack
 
@@ -117,7 +125,8 @@ class Solution:
         band = np.asfortranarray(mu * band)
 
         k0_star = k_star
-        # Columns: reward and slots relative to a channel that is never idle, for s = k+1 up to where idling before k* has probability 0.
+        # Columns: reward and slots relative to a channel that is never idle, for s = k+1 up to where idling before k*
+        # has probability 0.
         relative = np.zeros((0, 2), order="F")
         for k in range(k_star - 1, -1, -1):
             size = len(relative)
@@ -140,7 +149,8 @@ class Solution:
         return Threshold(k_star, k0_star, float(rewards[k_star] + reward), float(k_star / mu + slots))
 
     def _moves(self, size: int) -> Floats:
-        """T by diagonals, [size, width + 1]: P(d more clients finish in a slot | s have finished); the tail beyond `width` is < 1e-16."""
+        """T by diagonals, [size, width + 1]: P(d more clients finish in a slot | s have finished); the tail beyond
+        `width` is < 1e-16."""
         m = self.model
         if len(self._rows) < size:
             mean = m.num_clients * m.compute_probability
@@ -150,7 +160,8 @@ class Solution:
 
 
 def threshold_table(num_clients: int, k_star: int, k0_star: int) -> Bools:
-    """The threshold rule of Theorem 4, bool[M + 1, M + 1] over (k, beta): wait while k < k_star (beta > 0), k < k0_star (beta = 0)."""
+    """The threshold rule of Theorem 4, bool[M + 1, M + 1] over (k, beta): wait while k < k_star (beta > 0), k < k0_star
+    (beta = 0)."""
     k, beta = np.indices((num_clients + 1, num_clients + 1))
     return k < np.where(beta > 0, k_star, k0_star)
 
@@ -174,7 +185,8 @@ class OptimalStopping(StoppingRule):
     Args:
         thresholds: `(k_star, k0_star)` to play instead of the solution, such as the paper's own (10, 8); None: solve.
 
-    In a world with Pareto times it plays the thresholds solved for the world's geometric parameters, as section 3.4.2 does.
+    In a world with Pareto times it plays the thresholds solved for the world's geometric parameters, as section 3.4.2
+    does.
     """
 
     def __init__(self, thresholds: tuple[int, int] | None = None) -> None:
@@ -191,7 +203,8 @@ class OptimalStopping(StoppingRule):
         """Find the rule with the largest rate for the parameters of `Model`.
 
         Raises:
-            ValueError: a parameter out of range, or a reward table that is not increasing and concave, for which Theorem 4 is false.
+            ValueError: a parameter out of range, or a reward table that is not increasing and concave, for which
+                Theorem 4 is false.
 
         Cost:
             O(k*^2 w) operations, where w bounds the clients that finish in a slot: 1 ms in the paper's setting.

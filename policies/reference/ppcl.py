@@ -9,7 +9,8 @@ from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 
 
 def clipped_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
-    """Popularity estimate Ftilde, [..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1) clipped to [0, 1] [Chen 7].
+    """Popularity estimate Ftilde, [..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1) clipped to [0, 1] [Chen
+    7].
 
     With p = 1 - q and q = 1 / (e^(epsilon/2) + 1), the value that is clipped is (H - q) / (p - q).
     """
@@ -17,19 +18,20 @@ def clipped_estimate(counts: Array, received: Array, p: float, q: float) -> Arra
 
 
 class PPCL(Proportional):
-    """Estimate the popularity of the options; keep an own option that seems popular enough, else pull one in proportion to popularity.
+    """Estimate the popularity of the options; keep an own option that seems popular enough, else pull one in proportion
+    to popularity.
 
-    An agent keeps its preference while its estimated share is at least `alpha`. Otherwise it adopts the option that it pulls if the signal
-    is 1.
+    An agent keeps its preference while its estimated share is at least `alpha`. Otherwise it adopts the option that it
+    pulls if the signal is 1.
 
     Args:
-        epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs; 3 in the paper's baseline. The
-            estimate always uses the mechanism that is installed.
+        epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs; 3 in the paper's
+            baseline. The estimate always uses the mechanism that is installed.
         alpha: the share from which an agent keeps its preference, in (0, 1]; None: the paper's 1 - 1/(2K).
 
-    Deviations from the paper: equation 7 has a stray comma, so the estimate follows line 7 of Algorithm 1. H is an average over the replies
-    that arrive, which are N unless the channel has faults. If the estimate is 0 for all options, equation 8 would divide by 0; the agent
-    then keeps its preference.
+    Deviations from the paper: equation 7 has a stray comma, so the estimate follows line 7 of Algorithm 1. H is an
+    average over the replies that arrive, which are N unless the channel has faults. If the estimate is 0 for all
+    options, equation 8 would divide by 0; the agent then keeps its preference.
     """
 
     def __init__(self, epsilon: float = 3.0, alpha: float | None = None) -> None:
@@ -50,16 +52,17 @@ class PPCL(Proportional):
 
 
 class CBL(Proportional):
-    """Pull what a random peer prefers and adopt it on signal 1; without a preference, pull a random option with probability `tau`.
+    """Pull what a random peer prefers and adopt it on signal 1; without a preference, pull a random option with
+    probability `tau`.
 
     Args:
         tau: probability in (0, 1].
 
     It needs `gossip_bandit_v0` with `asks="one"`, and is meant to start with `initial_preferences="none"`.
 
-    Deviations from the paper: it does not state the tau of its Figure 6. Its condition `C_i = 1` for copying a peer is read as `C_i != 0`.
-    If the peer has no preference, the agent pulls nothing. The paper runs CBL without noise; under noise the agent pulls one of the
-    options whose bit is set in the reply, drawn uniformly.
+    Deviations from the paper: it does not state the tau of its Figure 6. Its condition `C_i = 1` for copying a peer is
+    read as `C_i != 0`. If the peer has no preference, the agent pulls nothing. The paper runs CBL without noise; under
+    noise the agent pulls one of the options whose bit is set in the reply, drawn uniformly.
     """
 
     def __init__(self, tau: float = 0.1) -> None:

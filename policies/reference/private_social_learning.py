@@ -1,4 +1,5 @@
-"""Agents of Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks", section 4, stages 3 and 4."""
+"""Agents of Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks", section
+4, stages 3 and 4."""
 
 import math
 
@@ -14,32 +15,42 @@ from taciturn.validation import Bools, Ints
 
 
 def popularity_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
-    """Popularity estimate Qtilde, [..., K]: max(((e^(epsilon/2) + 1) Lambda - 1) / (e^(epsilon/2) - 1), 0) with Lambda = B / V [Tao 7].
+    """Popularity estimate Qtilde, [..., K]: max(((e^(epsilon/2) + 1) Lambda - 1) / (e^(epsilon/2) - 1), 0) with Lambda
+    = B / V [Tao 7].
 
-    With p = 1 - q and q = 1 / (e^(epsilon/2) + 1) this is max((Lambda - q) / (p - q), 0). It is 0 where no copy was received.
+    With p = 1 - q and q = 1 / (e^(epsilon/2) + 1) this is max((Lambda - q) / (p - q), 0). It is 0 where no copy was
+    received.
     """
     return np.maximum(unbiased(counts, received, p, q), 0.0)
 
 
 class PrivateSocialLearning(SocialPolicy):
-    """Stage 3: estimate the popularity of the options from noisy copies, and draw an option from it. Stage 4: adopt it by its signal.
+    """Stage 3: estimate the popularity of the options from noisy copies, and draw an option from it. Stage 4: adopt it
+    by its signal.
 
     Args:
         beta: probability of adopting an option whose signal is 1, in (1/2, 1]; 1 - beta if the signal is 0.
         mu: probability of a uniformly random option instead of one drawn from the estimate, in [0, 1].
         delta: ln(beta / (1 - beta)), in place of beta.
         epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs.
-        empty: what an agent tries that received nothing or whose estimate is 0 for all options: "uniform" (a random option) or "null"
-            (none). The paper leaves this open.
-        pool: number of rounds whose copies an agent pools, >= 1. The paper's agents have no memory, which is 1; more averages out noise.
+        empty: what an agent tries that received nothing or whose estimate is 0 for all options: "uniform" (a random
+            option) or "null" (none). The paper leaves this open.
+        pool: number of rounds whose copies an agent pools, >= 1. The paper's agents have no memory, which is 1; more
+            averages out noise.
 
     The theorems assume `beta` in (1/2, e/(e+1)); any value above 1/2 is allowed here.
     """
 
     def __init__(
-        self, beta: float | None = None, mu: float = 6.7e-5, *, delta: float | None = None, epsilon: float = 1.0, empty: str = "uniform",
+        self,
+        beta: float | None = None,
+        mu: float = 6.7e-5,
+        *,
+        delta: float | None = None,
+        epsilon: float = 1.0,
+        empty: str = "uniform",
         pool: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if beta is not None and delta is not None:
             raise ValueError(
                 f"beta and delta determine each other: give one, not both beta={beta!r} and delta={delta!r}"
@@ -83,7 +94,8 @@ class PrivateSocialLearning(SocialPolicy):
         return self.plan(option, *self.adopts(option.shape))
 
     def explore(self, option: Ints, known: Bools) -> Ints:
-        """Replace `option` by a random one with probability mu [Tao 13]; where it is not `known`, `empty` says what to try."""
+        """Replace `option` by a random one with probability mu [Tao 13]; where it is not `known`, `empty` says what to
+        try."""
         uniform = self.rng.integers(0, self._options, option.shape)
         explores = self.rng.random(option.shape) < self.mu
         option = np.where(known, option, uniform if self.empty == "uniform" else self._options)
@@ -95,12 +107,12 @@ class PrivateSocialLearning(SocialPolicy):
 
 
 class Replicator(PrivateSocialLearning):
-    """Copy a random message, then adopt its option by the signal: Celis, Krafft & Vishnoi 2017, "A distributed learning dynamics in social
-    groups".
+    """Copy a random message, then adopt its option by the signal: Celis, Krafft & Vishnoi 2017, "A distributed learning
+    dynamics in social groups".
 
-    An agent tries the option of a random message that it received, or with probability mu a random one. It adopts that option with
-    probability beta if its signal is 1, and alpha if it is 0. With alpha = 1 - beta and without noise this is `PrivateSocialLearning`;
-    unlike that policy it does not correct for noise.
+    An agent tries the option of a random message that it received, or with probability mu a random one. It adopts that
+    option with probability beta if its signal is 1, and alpha if it is 0. With alpha = 1 - beta and without noise this
+    is `PrivateSocialLearning`; unlike that policy it does not correct for noise.
 
     Args:
         beta: in (0, 1].

@@ -1,4 +1,5 @@
-"""A policy from whatever acts: a policy, its name or class, a function, a learning library's model, or a file that it has saved."""
+"""A policy from whatever acts: a policy, its name or class, a function, a learning library's model, or a file that it
+has saved."""
 
 import inspect
 from collections.abc import Mapping
@@ -18,30 +19,33 @@ from taciturn.validation import UnknownParameter, choice, shown
 def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
     """A policy from `agent`, with `parameters` if it is a name or a class.
 
-    `module:Class` runs the module. Files run nothing as they are loaded, or are refused: a checkpoint of RLlib, an actor of TorchRL, a
-    model with classes of its author's own, and a learner that this user has not trained on this machine can hold code, and need `trust`.
+    `module:Class` runs the module. Files run nothing as they are loaded, or are refused: a checkpoint of RLlib, an
+    actor of TorchRL, a model with classes of its author's own, and a learner that this user has not trained on this
+    machine can hold code, and need `trust`.
 
-    What is written for one agent, as a class says with `one_agent = True`, is played as one copy for each agent of each replica
-    (`taciturn.policies.external.separate.Separate`), so that no two of them share a memory.
+    What is written for one agent, as a class says with `one_agent = True`, is played as one copy for each agent of each
+    replica (`taciturn.policies.external.separate.Separate`), so that no two of them share a memory.
 
     Args:
         agent: one of
 
             - a policy (`taciturn.policies.Policy`, or an object with its methods), or its class;
             - the name of one of `taciturn list`, or `module:Class` of anything in this list;
-            - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it requires a second
-              argument, it gets the masks int8[R, n] (None in a world without any);
+            - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it
+              requires a second argument, it gets the masks int8[R, n] (None in a world without any);
             - anything with Stable-Baselines3's `predict`;
-            - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of TensorDict, or an RLModule of
-              RLlib (`taciturn.policies.external.networks`);
-            - `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`, what these libraries have saved, or a folder of
-              `taciturn train`.
-        trust: whether code in a file may run as it is loaded; so says the environment variable `TACITURN_TRUST=1` for all files.
+            - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of
+              TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
+            - `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`, what these libraries have
+              saved, or a folder of `taciturn train`.
+        trust: whether code in a file may run as it is loaded; so says the environment variable `TACITURN_TRUST=1` for
+            all files.
         separate: whether to play a copy for each agent, whatever the class says.
 
     Raises:
         UnknownName: no policy is called that.
-        ValueError: nothing that acts, parameters that it does not take, or a file that can hold code and is not trusted.
+        ValueError: nothing that acts, parameters that it does not take, or a file that can hold code and is not
+            trusted.
     """
     choice("separate", separate, (False, True))
     found = _brought(agent, parameters, trust)
@@ -77,7 +81,8 @@ def _brought(agent: Any, parameters: dict[str, Any], trust: bool) -> Any:
     if callable(agent):
         return RowFunction(agent)
     raise ValueError(
-        f"policy must be a policy, its name or class, a function of observations or an object with predict(), not {shown(agent)}"
+        "policy must be a policy, its name or class, a function of observations or an object with predict(), not "
+        f"{shown(agent)}"
     )
 
 

@@ -53,8 +53,8 @@ class Site:
 def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     """The mechanism of `NAME[:VALUE][,parameter=value...]`, such as `Laplace:1.0,sensitivity=0.5`.
 
-    VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise. `Memoized:NAME...`
-    memoizes the answers of that mechanism.
+    VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise.
+    `Memoized:NAME...` memoizes the answers of that mechanism.
 
     Raises:
         ValueError: the mechanism or a parameter is unknown, or a value is not allowed.
@@ -109,12 +109,14 @@ MECHANISM_PLUGINS = Plugins(
 
 
 def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
-    """`{name: class}` of the mechanisms that can be made from a name and numbers, with those of other packages that can be used."""
+    """`{name: class}` of the mechanisms that can be made from a name and numbers, with those of other packages that can
+    be used."""
     return own_mechanisms() | MECHANISM_PLUGINS.load_all()
 
 
 def parsed(text: str) -> Any:
-    """A value on the command line: JSON if it parses as such, else the text itself. Raises ValueError for JSON that is too large."""
+    """A value on the command line: JSON if it parses as such, else the text itself. Raises ValueError for JSON that is
+    too large."""
     try:
         return json.loads(text, parse_int=_int64)
     except json.JSONDecodeError:
@@ -132,9 +134,9 @@ def _int64(digits: str) -> int:
 def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
     """Two adjacent messages for which a mechanism's privacy loss is the largest, or nearly so.
 
-    They are one-hot vectors of two options, two values, two numbers a sensitivity apart, two streams that differ in one value, or scores of
-    10 options that all change by the sensitivity, one of them in the opposite direction. A `Memoized` mechanism is audited on its first
-    answer.
+    They are one-hot vectors of two options, two values, two numbers a sensitivity apart, two streams that differ in one
+    value, or scores of 10 options that all change by the sensitivity, one of them in the opposite direction. A
+    `Memoized` mechanism is audited on its first answer.
     """
     inner = getattr(mechanism, "mechanism", mechanism)
     reach = getattr(inner, "sensitivity", None) or sensitivity
@@ -172,8 +174,8 @@ class _Overheard(mechanisms.NoPrivacy):
 def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
     """Two adjacent messages for a channel, as far apart as the sensitivity that the world states in a trial run allows.
 
-    They are one-hot vectors of two options, two categories, two numbers a sensitivity apart, scores as in `adjacent_pair`, or opposite
-    vectors of half the sensitivity in the direction (1, ..., 1).
+    They are one-hot vectors of two options, two categories, two numbers a sensitivity apart, scores as in
+    `adjacent_pair`, or opposite vectors of half the sensitivity in the direction (1, ..., 1).
 
     Raises:
         ValueError: no message is sent in the trial run, or the world states no sensitivity.
@@ -208,8 +210,10 @@ def audit_command(
 
     Args:
         specs: specifications as for `parse_mechanism`.
-        site: the channel on which to install each mechanism, to audit the ledger's total after a run; None: audit single messages.
-        trials: of each audit. Default: enough to certify 80% of the claim, at most 4 million (`trials_for`), or 10,000 runs.
+        site: the channel on which to install each mechanism, to audit the ledger's total after a run; None: audit
+            single messages.
+        trials: of each audit. Default: enough to certify 80% of the claim, at most 4 million (`trials_for`), or 10,000
+            runs.
         confidence, method, delta, seed: of each audit, as for `audit`.
         as_json: print one JSON document.
         plot: file for a figure of certified against claimed epsilon.

@@ -100,14 +100,18 @@ def _app() -> Any:
     Where = Annotated[
         list[str] | None,
         Option(
-            help="Only the cells whose configuration has this entry, key=value, as tables name it: policy=PPCL (repeatable)."
+            help="Only the cells whose configuration has this entry, key=value, as tables name it: policy=PPCL "
+            "(repeatable)."
         ),
     ]
     Resume = Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")]
     set_help = "A parameter, key=value: of the environment, or of the policy as policy.key=value."
     Settings = Annotated[list[str] | None, Option("--set", help=set_help)]
     Json = Annotated[bool, Option("--json", help="Print one JSON document.")]
-    code_help = "A module runs as it is loaded, and so does a file that can hold code, which must be from this user or needs --trust"
+    code_help = (
+        "A module runs as it is loaded, and so does a file that can hold code, which must be from this user or needs "
+        "--trust"
+    )
 
     def trusts(asked: bool) -> bool:
         if asked:
@@ -115,8 +119,8 @@ def _app() -> Any:
         return asked
 
     trust_help = (
-        "Load saved agents that can run code as they are loaded: checkpoints of RLlib, actors of TorchRL, models with classes of their "
-        "author's own, and what another user or machine has trained."
+        "Load saved agents that can run code as they are loaded: checkpoints of RLlib, actors of TorchRL, models with "
+        "classes of their author's own, and what another user or machine has trained."
     )
     Trust = Annotated[bool, Option("--trust", callback=trusts, help=trust_help)]
 
@@ -204,8 +208,9 @@ def _app() -> Any:
         policy: Annotated[
             str,
             Option(
-                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, or a folder of "
-                "train); ROLE=NAME,ROLE=NAME where there are several roles (and --set policy.ROLE.parameter=value). "
+                help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, or "
+                "a folder of train); ROLE=NAME,ROLE=NAME where there are several roles (and --set "
+                "policy.ROLE.parameter=value). "
                 f"{code_help}."
             ),
         ],
@@ -214,8 +219,8 @@ def _app() -> Any:
         privacy: Annotated[
             str | None,
             Option(
-                help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:...; or paper, for "
-                "what the policy's paper prescribes."
+                help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:...; or "
+                "paper, for what the policy's paper prescribes."
             ),
         ] = None,
         runs: Annotated[
@@ -225,7 +230,8 @@ def _app() -> Any:
         until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
         as_json: Json = False,
     ) -> None:
-        """Run a policy in an environment, or in a task of the benchmark as the study agents plays it, and print the results."""
+        """Run a policy in an environment, or in a task of the benchmark as the study agents plays it, and print the
+        results."""
         from taciturn.bench.progress import bar, stderr
         from taciturn.bench.tables import estimate, privacy_text
         from taciturn.bench.tasks import TASKS
@@ -314,10 +320,21 @@ def _app() -> Any:
             )
         with bar(stderr(), 1) as shown:
             train(
-                env, algorithm, steps=steps, out=out, seed=seed, params=others, privacy=mechanisms, settings=own, file=file,
-                num_envs=num_envs, evaluations=evaluations, resume=resume, trust=trust,
+                env,
+                algorithm,
+                steps=steps,
+                out=out,
+                seed=seed,
+                params=others,
+                privacy=mechanisms,
+                settings=own,
+                file=file,
+                num_envs=num_envs,
+                evaluations=evaluations,
+                resume=resume,
+                trust=trust,
                 progress=lambda done, text: shown.running(text, done),
-            )  # fmt: skip
+            )
         print(f"trained: {out} (taciturn run {env} --policy {out})")
         print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
 
@@ -351,15 +368,17 @@ def _app() -> Any:
             list[str] | None,
             Argument(
                 metavar="STUDY",
-                help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents and privacy-totals).",
+                help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents and "
+                "privacy-totals).",
             ),
         ] = None,
         out: Out = Path("results"),
         agent: Annotated[
             list[str] | None,
             Option(
-                help="An agent of your own, as for run --policy, that takes part in the study agents, in every world that it fits "
-                f"(repeatable). {code_help}."
+                help="An agent of your own, as for run --policy, that takes part in the study agents, in every world "
+                "that it fits (repeatable). "
+                f"{code_help}."
             ),
         ] = None,
         trust: Trust = False,
@@ -388,7 +407,8 @@ def _app() -> Any:
             list[str] | None,
             Argument(
                 metavar="FIGURE",
-                help="A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); default: all.",
+                help="A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); "
+                "default: all.",
             ),
         ] = None,
         out: Out = Path("results/reproduction"),
@@ -448,7 +468,8 @@ def _app() -> Any:
             raise ValueError(f"the claim of {', '.join(broken)} is violated")
 
     logged = Typer(
-        help="Policies of the recommender on logged data: in a simulator fitted to ratings, or off policy on the log of a bandit.",
+        help="Policies of the recommender on logged data: in a simulator fitted to ratings, or off policy on the log "
+        "of a bandit.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -460,7 +481,8 @@ def _app() -> Any:
 
     @logged.command(
         "ratings",
-        epilog="Example: taciturn logged ratings ml-25m/ratings.csv --policy Random,LinUCB,TPriDO --until 500 --set num_agents=4",
+        epilog="Example: taciturn logged ratings ml-25m/ratings.csv --policy Random,LinUCB,TPriDO --until 500 --set "
+        "num_agents=4",
     )
     def ratings_(
         file: Annotated[Path, Argument(help="Ratings: user,item,rating,timestamp, with or without a header.")],
@@ -480,8 +502,9 @@ def _app() -> Any:
     ) -> None:
         """Fit a simulator to ratings, print its held-out error, and play policies in it.
 
-        The latest ratings are held out, and the simulator of mean rewards is fitted to the others. What it says of an item that a user
-        never rated is a guess: policies are compared in a world that is like the data, not on the data.
+        The latest ratings are held out, and the simulator of mean rewards is fitted to the others. What it says of an
+        item that a user never rated is a guess: policies are compared in a world that is like the data, not on the
+        data.
         """
         from taciturn.bench.progress import bar, stderr
         from taciturn.bench.tables import estimate, privacy_text
@@ -493,9 +516,13 @@ def _app() -> Any:
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in actors}
         with bar(stderr(), 1 + len(actors) * seeds, shown=not as_json) as shown:
             family = fit_ratings(
-                file, like=like, context_dim=context_dim, num_items=num_items, held_out=held_out,
+                file,
+                like=like,
+                context_dim=context_dim,
+                num_items=num_items,
+                held_out=held_out,
                 progress=lambda share, what: shown.running(what, share),
-            )  # fmt: skip
+            )
             shown.finished("fitted")
             try:
                 population = make_world("recommender_v0").population(family=family, **others)
@@ -515,7 +542,8 @@ def _app() -> Any:
             return
         print(f"{family!r}")
         print(
-            f"recommender_v0, {family.title}, {seeds} seeds, {until:,} rounds: means and 95% intervals of rewards and regret"
+            f"recommender_v0, {family.title}, {seeds} seeds, {until:,} rounds: means and 95% intervals of rewards and "
+            "regret"
         )
         rows = [("policy", "expected reward", "", "regret", "", "shared", "epsilon" * (privacy is not None))]
         for name, values in metrics.items():
@@ -531,7 +559,8 @@ def _app() -> Any:
 
     @logged.command(
         "bandit",
-        epilog="Example: taciturn logged bandit all.csv --position 1 --policy Random,LinUCB --set policy.LinUCB.kind=disjoint",
+        epilog="Example: taciturn logged bandit all.csv --position 1 --policy Random,LinUCB --set "
+        "policy.LinUCB.kind=disjoint",
     )
     def bandit_(
         file: Annotated[
@@ -566,9 +595,10 @@ def _app() -> Any:
     ) -> None:
         """Estimate what policies would have earned in place of the one that wrote a log.
 
-        Replay lets a policy learn from the rows whose action is its own. The other estimators judge the policy that the first part of the
-        rows has taught, with weights of inverse propensity; the table gives the rows that match, the effective sample size, and the mean
-        weight, which is about 1 unless the policy takes actions that the log never does.
+        Replay lets a policy learn from the rows whose action is its own. The other estimators judge the policy that the
+        first part of the rows has taught, with weights of inverse propensity; the table gives the rows that match, the
+        effective sample size, and the mean weight, which is about 1 unless the policy takes actions that the log never
+        does.
         """
         from taciturn.bench.progress import bar, stderr
         from taciturn.logged import evaluate, read_bandit
@@ -580,16 +610,28 @@ def _app() -> Any:
             )
         with bar(stderr(), 1 + len(actors), shown=not as_json) as shown:
             log = read_bandit(
-                file, context=context.split(",") if context else None, context_dim=context_dim, items=items, position=position,
-                sort=sort, progress=lambda share, what: shown.running(what, share),
-            )  # fmt: skip
+                file,
+                context=context.split(",") if context else None,
+                context_dim=context_dim,
+                items=items,
+                position=position,
+                sort=sort,
+                progress=lambda share, what: shown.running(what, share),
+            )
             shown.finished("read")
             found = {}
             for name, actor in actors.items():
                 found[name] = evaluate(
-                    log, actor, estimator=estimator, learn=learn, draws=draws, lowest_propensity=lowest_propensity,
-                    interval=interval, seed=seed, progress=lambda share, what: shown.running(what, share),
-                )  # fmt: skip
+                    log,
+                    actor,
+                    estimator=estimator,
+                    learn=learn,
+                    draws=draws,
+                    lowest_propensity=lowest_propensity,
+                    interval=interval,
+                    seed=seed,
+                    progress=lambda share, what: shown.running(what, share),
+                )
                 shown.finished(name)
         if as_json:
             about = {
@@ -614,11 +656,17 @@ def _app() -> Any:
         rows = [("policy", "estimator", "value", "", "rows", "matches", "effective", "mean weight")]
         rows += [
             (
-                name, one.estimator, *_interval((one.value, one.low, one.high)), f"{one.rows}", f"{one.matches}",
-                f"{one.effective:.1f}", f"{one.mean_weight:.3f}",
+                name,
+                one.estimator,
+                *_interval((one.value, one.low, one.high)),
+                f"{one.rows}",
+                f"{one.matches}",
+                f"{one.effective:.1f}",
+                f"{one.mean_weight:.3f}",
             )
-            for name, values in found.items() for one in values
-        ]  # fmt: skip
+            for name, values in found.items()
+            for one in values
+        ]
         _print_table(rows)
 
     @app.command()
@@ -652,7 +700,8 @@ def _app() -> Any:
         _report(store, None, as_json, {"cells": len(planned), "missing": missing})
         if missing:
             raise ValueError(
-                f"{missing} of {len(planned)} cells are missing: run their shards again and gather, or run all with --resume --out {out}"
+                f"{missing} of {len(planned)} cells are missing: run their shards again and gather, or run all with "
+                f"--resume --out {out}"
             )
 
     @app.command()
@@ -710,7 +759,8 @@ def _first_line(documented: Any) -> str:
 
 
 def _by_module(lines: dict[str, str]) -> dict[str, dict[str, str]]:
-    """The policies' lines by module, under its first line: the papers' policies, the classic ones, the learners, other packages'."""
+    """The policies' lines by module, under its first line: the papers' policies, the classic ones, the learners, other
+    packages'."""
     found: dict[str, dict[str, str]] = {}
     modules = {name: policy.__module__ for name, policy in policies().items()}
     kinds = [f"taciturn.policies.{kind}" for kind in ("reference", "classic", "learned", "base", "")]
@@ -761,7 +811,8 @@ def _any(actor: Any, name: str) -> bool:
 def _task(
     task: "Task", policy: str, settings: list[str], fixed: dict[str, Any], seed: int
 ) -> tuple[Play, Any, dict[str, Any], str]:
-    """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners play may be set."""
+    """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners
+    play may be set."""
     from taciturn.bench.comparisons.kinds import play_task, shared_mind, task_config
     from taciturn.bench.scales import scale_of
     from taciturn.bench.tasks import FIELDS
@@ -772,7 +823,8 @@ def _task(
     for option, value in fixed.items():
         if value is not None:
             raise ValueError(
-                f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show {task.id})"
+                f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show "
+                f"{task.id})"
             )
     actor, scale = bring(policy, **own), scale_of(task)
     given = form | {f"policy.{key}": value for key, value in own.items()}

@@ -1,4 +1,5 @@
-"""Random numbers of which a row's depend on the other rows as little as possible, for playing a policy again (`taciturn.pooling`)."""
+"""Random numbers of which a row's depend on the other rows as little as possible, for playing a policy again
+(`taciturn.pooling`)."""
 
 import random
 import sys
@@ -10,17 +11,19 @@ from typing import Any
 import numpy as np
 
 STEADY = frozenset({
-    "random", "uniform", "normal", "standard_normal", "exponential", "standard_exponential", "gumbel", "laplace", "logistic",
-    "rayleigh", "weibull", "beta", "gamma", "standard_gamma", "binomial", "poisson", "choice", "permutation", "permuted", "shuffle",
+    "random", "uniform", "normal", "standard_normal", "exponential", "standard_exponential", "gumbel", "laplace",
+    "logistic", "rayleigh", "weibull", "beta", "gamma", "standard_gamma", "binomial", "poisson", "choice",
+    "permutation", "permuted", "shuffle",
 })  # fmt: skip
 """Methods of a generator that draw as many numbers whatever their parameters are."""
 
 
 class Coupled(np.random.Generator):
-    """A generator whose numbers for one row depend on the other rows as little as possible, and which knows whether they may.
+    """A generator whose numbers for one row depend on the other rows as little as possible, and which knows whether
+    they may.
 
-    Each call of a policy begins at a place of its own in the stream, and variates whose number of draws depends on a parameter are
-    inverted from one uniform number each.
+    Each call of a policy begins at a place of its own in the stream, and variates whose number of draws depends on a
+    parameter are inverted from one uniform number each.
 
     Attributes:
         drawn: the call, method and shape of each draw; without a shape if the number of draws may depend on more.

@@ -1,4 +1,5 @@
-"""What the command `taciturn show` prints: everything that there is to know about a world, policy, mechanism or study, by its name."""
+"""What the command `taciturn show` prints: everything that there is to know about a world, policy, mechanism or study,
+by its name."""
 
 import inspect
 import shutil
@@ -14,7 +15,8 @@ from taciturn.registry import UnknownName, entry, make_world, policies, worlds
 
 
 def described(name: str) -> str:
-    """The text for a name: parameters with their defaults, and the documentation; of a world also metrics, channels and policies.
+    """The text for a name: parameters with their defaults, and the documentation; of a world also metrics, channels and
+    policies.
 
     Raises:
         UnknownName: nothing is called that.
@@ -64,7 +66,8 @@ def by_role(world: World[Any, Any, ...], quote: str = "") -> list[str]:
 
 
 def fitting(world: World[Any, Any, ...]) -> dict[str, list[str]]:
-    """The policies that act in each role of a world, as `Name` or `Name(required parameters)`; not learners, which would have to train."""
+    """The policies that act in each role of a world, as `Name` or `Name(required parameters)`; not learners, which
+    would have to train."""
     population = world.population()
     observation, _ = population.reset(seed=0)
     found: dict[str, list[str]] = {role: [] for role in population.roles}

@@ -1,8 +1,9 @@
 """Rounds of Flower that a stopping policy ends (extra `flower`).
 
-A server of Flower asks clients to train and waits for all their replies, or until a timeout. `StoppingStrategy` wraps any of Flower's
-strategies and asks a policy of `round_stopping_v0` after every slot whether to wait on. What has arrived when the policy stops is
-aggregated by the strategy, and the rest is dropped. The policy sees what that world shows, so that one that was trained there acts here.
+A server of Flower asks clients to train and waits for all their replies, or until a timeout. `StoppingStrategy` wraps
+any of Flower's strategies and asks a policy of `round_stopping_v0` after every slot whether to wait on. What has
+arrived when the policy stops is aggregated by the strategy, and the rest is dropped. The policy sees what that world
+shows, so that one that was trained there acts here.
 """
 
 import math
@@ -31,32 +32,37 @@ class StoppingStrategy(Strategy):
 
     Two clocks can say what arrives in a slot:
 
-    - `"virtual"`: all clients are trained, and each reply says in its metrics, as `"computing-time"`, after how many seconds it was
-      computed. From then on it queues for the shared channel, on which one queued update is uploaded per slot with the probability
-      `upload_probability`, as in the world. Flower's simulation has no other way to make slow clients without waiting for them.
-    - `"real"`: a slot lasts `slot_time` seconds, and at its end the replies that have come are pulled. Nothing is ever seen as queued,
-      since a server of Flower hears of an update only when it is there; `upload_probability=1` describes that best.
+    - `"virtual"`: all clients are trained, and each reply says in its metrics, as `"computing-time"`, after how many
+      seconds it was computed. From then on it queues for the shared channel, on which one queued update is uploaded per
+      slot with the probability `upload_probability`, as in the world. Flower's simulation has no other way to make slow
+      clients without waiting for them.
+    - `"real"`: a slot lasts `slot_time` seconds, and at its end the replies that have come are pulled. Nothing is ever
+      seen as queued, since a server of Flower hears of an update only when it is there; `upload_probability=1`
+      describes that best.
 
-    A run is a session of the world: it ends at its `horizon`, and a round that would end after it is dropped. Flower's rounds after
-    that do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on either clock. A round also ends when no
-    further reply can come, because the others are errors or the timeout has passed.
+    A run is a session of the world: it ends at its `horizon`, and a round that would end after it is dropped. Flower's
+    rounds after that do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on either
+    clock. A round also ends when no further reply can come, because the others are errors or the timeout has passed.
 
     Args:
         strategy: the strategy that samples clients and aggregates, such as `FedAvg()`.
         policy: who stops the rounds: anything that `taciturn.agents.bring` takes for `round_stopping_v0`.
         seed: of the uploads' luck on the virtual clock, and of the policy; the same as in `taciturn.simulate`.
         clock: "virtual" or "real".
-        **parameters: those of `round_stopping_v0`, in seconds; `num_clients` is the number of clients that the strategy samples.
+        **parameters: those of `round_stopping_v0`, in seconds; `num_clients` is the number of clients that the strategy
+            samples.
 
     Attributes:
         session: the current or last run as a population of one replica: its `clock()`, `measure(...)` and `metrics()`.
 
     Raises:
-        ValueError: an unknown policy or parameter, one out of range, or Pareto times, which have no slots; while it runs, another number of
-            clients than `num_clients`, or a reply without a computing time >= 0 on the virtual clock.
+        ValueError: an unknown policy or parameter, one out of range, or Pareto times, which have no slots; while it
+            runs, another number of clients than `num_clients`, or a reply without a computing time >= 0 on the virtual
+            clock.
 
-    On the real clock a client that is late goes on with the round that was stopped, since Flower cannot recall a message, and
-    begins the next one later. `start` must be called on this strategy: another wrapper around it would wait for all replies again.
+    On the real clock a client that is late goes on with the round that was stopped, since Flower cannot recall a
+    message, and begins the next one later. `start` must be called on this strategy: another wrapper around it would
+    wait for all replies again.
     """
 
     def __init__(self, strategy: Any, policy: Any, *, seed: int, clock: str = "virtual", **parameters: Any) -> None:
@@ -82,7 +88,8 @@ class StoppingStrategy(Strategy):
         Args:
             num_rounds: at most so many rounds; None: as many as the horizon admits.
             timeout: seconds of real time for the replies of a round.
-            evaluate_fn: called before the first round and after each round that was closed; `session.clock()` tells it the time.
+            evaluate_fn: called before the first round and after each round that was closed; `session.clock()` tells it
+                the time.
         """
         if num_rounds is None:
             params = self.session.params
@@ -209,7 +216,8 @@ class StoppedGrid:
         return getattr(self._grid, name)
 
     def send_and_receive(self, messages: Iterable[Any], *, timeout: float | None = None) -> list[Any]:
-        """The replies that a round is closed with, and its errors; none if it cannot be closed within the session, or that is over."""
+        """The replies that a round is closed with, and its errors; none if it cannot be closed within the session, or
+        that is over."""
         session: Any = self._rollout.env
         messages = list(messages)
         trains = any(one.metadata.message_type.partition(".")[0] == MessageType.TRAIN for one in messages)
@@ -236,7 +244,8 @@ class StoppedGrid:
 
 
 def computing_slots(reply: Any, slot_time: float) -> float:
-    """The slots, at least 1, until a reply has been computed, by the seconds that it tells; ValueError if it does not."""
+    """The slots, at least 1, until a reply has been computed, by the seconds that it tells; ValueError if it does
+    not."""
     told = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
     seconds = number(f"{TIME_KEY!r} among the metrics of a reply", told[0] if told else None, at_least=0)
     # 0.07 / 0.01 is 7.000000000000001 in floating point, but 7 slots are meant.

@@ -1,4 +1,5 @@
-"""What other packages add: worlds, policies, mechanisms and studies, declared as entry points or named by import path."""
+"""What other packages add: worlds, policies, mechanisms and studies, declared as entry points or named by import
+path."""
 
 import importlib
 import re

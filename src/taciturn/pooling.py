@@ -1,15 +1,17 @@
 """Do the agents that one policy plays share a mind? A check that needs nothing but the policy and two runs.
 
-What an agent does may depend on its own observations and rewards, on its own memory, on what a channel delivered to it, and on public
-numbers. The check records two runs, of other instances of a world. Then the policy plays the first again, without the world: in each
-replica at most one agent is shown what it saw, heard and earned there, and all others, and the whole of every other replica, what was
-seen, heard and earned in the second run. The random numbers are the same, so that whoever has a mind of its own does the same again.
+What an agent does may depend on its own observations and rewards, on its own memory, on what a channel delivered to it,
+and on public numbers. The check records two runs, of other instances of a world. Then the policy plays the first again,
+without the world: in each replica at most one agent is shown what it saw, heard and earned there, and all others, and
+the whole of every other replica, what was seen, heard and earned in the second run. The random numbers are the same, so
+that whoever has a mind of its own does the same again.
 
-Columns of observations, masks and rewards that all agents of a replica have alike throughout both runs are public numbers, and stay.
+Columns of observations, masks and rewards that all agents of a replica have alike throughout both runs are public
+numbers, and stay.
 
-Rows may share random numbers: then those of a row can change with the other rows, because one draws more often or a sampler rejects more.
-Where the same numbers were drawn in the same shapes, a difference comes from the rows. Where they were not, and where a policy draws
-from elsewhere, laws are compared instead: both feeds are played `SEEDS` times.
+Rows may share random numbers: then those of a row can change with the other rows, because one draws more often or a
+sampler rejects more. Where the same numbers were drawn in the same shapes, a difference comes from the rows. Where they
+were not, and where a policy draws from elsewhere, laws are compared instead: both feeds are played `SEEDS` times.
 """
 
 import pickle
@@ -42,8 +44,8 @@ def replicas_for(num_agents: int) -> int:
 def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) -> str:
     """How agents were found to share a mind, in a sentence; empty if they were not.
 
-    Of a policy that declares it (`pools = True`) nothing is played. One that declares `needs_truth` cannot be checked: it may know what
-    others saw from the truth, and tables mark it anyway.
+    Of a policy that declares it (`pools = True`) nothing is played. One that declares `needs_truth` cannot be checked:
+    it may know what others saw from the truth, and tables mark it anyway.
 
     Args:
         policy: what plays a role; a learner should have been trained.
@@ -70,7 +72,10 @@ def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) 
                 controlled = now.left == first.left and not _first_difference(same, first, again)
                 certain = controlled and first.rng.drew_alike(now.rng, 2 * turn)
                 if certain or _laws_differ(policy, same, swapped, turn, seed):
-                    return f"what one does in turn {turn} depends on what only others, or those of other runs, saw or earned"
+                    return (
+                        f"what one does in turn {turn} depends on what only others, or those of other runs, saw or "
+                        "earned"
+                    )
             except Exception as error:  # whatever a policy from elsewhere raises
                 return f"it cannot act when only the rows of other agents differ: {type(error).__name__}: {error}"
     return ""
@@ -81,10 +86,12 @@ def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) 
 
 @dataclass
 class Tape:
-    """What a policy was shown and told in a run, and what it did; a call is the reset (0), `act` in turn t (2t + 1) or its `update`.
+    """What a policy was shown and told in a run, and what it did; a call is the reset (0), `act` in turn t (2t + 1) or
+    its `update`.
 
     Attributes:
-        obs, mask, action, reward, done, acting: by turn, as `act` and `update` got them; `acting` int64[B, rows], None for all agents.
+        obs, mask, action, reward, done, acting: by turn, as `act` and `update` got them; `acting` int64[B, rows], None
+            for all agents.
         heard: {(call, name): results of the world's functions of that name}.
         did: {call: the action [B, rows, ...] and what was said through the world's functions, [B, N, ...] each}.
         left: the state in which it left the generators of the process, which tells how much it drew from them.
@@ -168,7 +175,8 @@ def _recorded(policy: Any, start: Start, seed: int, draws: int) -> Tape:
 
 
 class Feed:
-    """What a policy is shown when it plays again: one agent's rows of the first tape in some replicas, and else those of the second.
+    """What a policy is shown when it plays again: one agent's rows of the first tape in some replicas, and else those
+    of the second.
 
     Args:
         kept: the agent of each replica whose rows stay, int64[B]; -1: none.
@@ -193,7 +201,8 @@ class Feed:
         ]
 
     def _others_act(self) -> list[Array]:
-        """Whose rows they are where agents act in turns: in place of others, those who acted in the second run, but never the kept one."""
+        """Whose rows they are where agents act in turns: in place of others, those who acted in the second run, but
+        never the kept one."""
         second = np.stack(self.second.acting)  # type: ignore[arg-type]
         self.source: list[tuple[Array, Array]] = []
         free = [np.argwhere(second[:, b] != agent) for b, agent in enumerate(self.kept)]
@@ -225,7 +234,8 @@ class Feed:
         return [np.where(stays, one[turn], other[min(turn, self.last)]) for turn in range(self.turns)]
 
     def earned(self, turn: int, action: Array, luck: np.random.Generator) -> tuple[Array, Array]:
-        """What agents did and earned: those that were kept as recorded, others `action`, and what that earned at some time in their run."""
+        """What agents did and earned: those that were kept as recorded, others `action`, and what that earned at some
+        time in their run."""
         if self._earned is None:
             self._earned = {}
             for did, reward in zip(self.second.action, self.second.reward, strict=True):
@@ -270,7 +280,8 @@ class Player:
         self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def play(self, turns: int | None = None) -> None:
-        """All turns; or so many, in which agents whose rows were replaced are told what they did and what that may earn."""
+        """All turns; or so many, in which agents whose rows were replaced are told what they did and what that may
+        earn."""
         feed, view = self.feed, self.feed.first.view
         functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
         self.begin(0)
@@ -375,7 +386,8 @@ def _fitted(values: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _own(feed: Feed, call: int, values: Array, place: int) -> Array:
-    """Rows of the kept agents [agents, ...] in what was done in a call; actions come first and are by row, the rest by agent."""
+    """Rows of the kept agents [agents, ...] in what was done in a call; actions come first and are by row, the rest by
+    agent."""
     rows = feed.rows[(call - 1) // 2] if call % 2 and place == 0 else feed.own
     return values[rows]
 
@@ -402,12 +414,14 @@ def _same(one: Array | None, two: Array | None) -> bool:
 
 
 def _laws_differ(policy: Any, before: Feed, after: Feed, turn: int, seed: int) -> bool:
-    """Whether the kept agents' actions are shown to have another law, until some time after the `turn` in which they first differed.
+    """Whether the kept agents' actions are shown to have another law, until some time after the `turn` in which they
+    first differed.
 
-    Each turn of each agent is a test of whether an action is as frequent in both samples (hypergeometric law), and so is each agent's
-    number of times that it took an action (Kolmogorov-Smirnov); together they find a difference with a probability of at most half of
-    `ALARM` where there is none. What agents earn whose rows were replaced depends on what they do: it is what somebody earned by the same
-    action in the run that the rows are from, so that whoever learns from their rewards learns something.
+    Each turn of each agent is a test of whether an action is as frequent in both samples (hypergeometric law), and so
+    is each agent's number of times that it took an action (Kolmogorov-Smirnov); together they find a difference with a
+    probability of at most half of `ALARM` where there is none. What agents earn whose rows were replaced depends on
+    what they do: it is what somebody earned by the same action in the run that the rows are from, so that whoever
+    learns from their rewards learns something.
     """
     from scipy import stats
 
@@ -457,7 +471,8 @@ def _columns(feed: Feed, did: Mapping[int, list[Array]]) -> dict[tuple[int, int]
 
 
 def _codes(values: Array) -> Array:
-    """Categories of numbers [samples, columns]: themselves if there are few, and else by the quartiles of each column."""
+    """Categories of numbers [samples, columns]: themselves if there are few, and else by the quartiles of each
+    column."""
     few = np.unique(values)
     if len(few) <= CATEGORIES:
         return np.searchsorted(few, values)

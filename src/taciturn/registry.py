@@ -36,11 +36,12 @@ LISTED = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A world: its name in `taciturn.envs`, the module that defines it, its id, and the standard registries that list it.
+    """A world: its name in `taciturn.envs`, the module that defines it, its id, and the standard registries that list
+    it.
 
-    Without a module it is another package's, which declares it under this name, or a world that is named by import path.
-    `one_agent` makes its Gymnasium forms if they are not a seat among `others` (`seat`): the population in which one agent acts and
-    policies play the others, from `(num_envs, **parameters)`.
+    Without a module it is another package's, which declares it under this name, or a world that is named by import
+    path. `one_agent` makes its Gymnasium forms if they are not a seat among `others` (`seat`): the population in which
+    one agent acts and policies play the others, from `(num_envs, **parameters)`.
     """
 
     name: str
@@ -59,7 +60,8 @@ class Entry:
 def seat(
     world: str, num_envs: int = 1, *, others: Any = None, agent: int | str = 0, **parameters: Any
 ) -> Population[Any]:
-    """One agent's seat in a world of many agents with the same role; a policy plays all others. It is its Gymnasium form.
+    """One agent's seat in a world of many agents with the same role; a policy plays all others. It is its Gymnasium
+    form.
 
     Args:
         world: its name, such as "gossip_bandit_v0".
@@ -69,14 +71,16 @@ def seat(
         **parameters: those of the world.
 
     Raises:
-        ValueError: no policy is given, there is no such agent, or a parameter is out of range; or the policy remembers what its agents did,
-            there is more than one replica, and agents act one at a time, so that replicas have to wait for one another.
+        ValueError: no policy is given, there is no such agent, or a parameter is out of range; or the policy remembers
+            what its agents did, there is more than one replica, and agents act one at a time, so that replicas have to
+            wait for one another.
     """
     from taciturn.policies.base import Policy
 
     if others is None:
         raise ValueError(
-            f'{world} has many agents: give others="NAME OF A POLICY" to gymnasium.make for the seat of one of them, or use '
+            f'{world} has many agents: give others="NAME OF A POLICY" to gymnasium.make for the seat of one of them, '
+            "or use "
             f"{world}.parallel_env() or .env() for all"
         )
     population = make_world(world).population(num_envs, **parameters)
@@ -100,8 +104,8 @@ def platform_side(
 
     Args:
         num_envs: replicas.
-        individuals: who plays the individuals: a policy, the name of one, such as "BestResponse", "FiniteBestResponse" or "Truthful", or
-            `{name: share}` for a mixture.
+        individuals: who plays the individuals: a policy, the name of one, such as "BestResponse", "FiniteBestResponse"
+            or "Truthful", or `{name: share}` for a mixture.
         fixed_target: see `taciturn.envs.elicitation.platform`.
         **parameters: those of `elicitation_v0`.
 
@@ -261,7 +265,8 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 
 
 def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
-    """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are named."""
+    """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are
+    named."""
     found = entry(world)
     if found.one_agent is None and "others" not in parameters:
         return found.world.population(num_envs, **parameters)

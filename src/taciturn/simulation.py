@@ -36,10 +36,11 @@ class Run:
         """A table in text: of each metric the mean over the replicas and its interval.
 
         Args:
-            confidence: of each interval, in (0, 1): the mean plus and minus a quantile of Student's t times the standard error.
+            confidence: of each interval, in (0, 1): the mean plus and minus a quantile of Student's t times the
+                standard error.
 
-        Replicas in which a metric has no value (NaN) are left out; the table gives the number of the others. There is no interval for one
-        replica, or for a metric that is infinite in any.
+        Replicas in which a metric has no value (NaN) are left out; the table gives the number of the others. There is
+        no interval for one replica, or for a metric that is infinite in any.
         """
         from scipy.special import stdtrit
 
@@ -57,7 +58,8 @@ class Run:
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
     def to_pandas(self) -> Any:
-        """The metrics as a `pandas.DataFrame`: a row for each replica, indexed by `replica`, and a column for each metric.
+        """The metrics as a `pandas.DataFrame`: a row for each replica, indexed by `replica`, and a column for each
+        metric.
 
         Raises:
             ImportError: pandas is not installed; it is no dependency of taciturn.
@@ -87,10 +89,13 @@ def simulate(
         policy: who acts: a policy, its name or class, a function of observations, a model with `predict` or a saved one
             (`taciturn.agents.bring`); `{role: policy}` in a world of several roles.
         seed: determines every random draw, including those of the policy.
-        until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own horizon.
+        until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own
+            horizon.
         record: names that `env.measure` knows, to be recorded at those times (without times, at the end).
-        privacy: `{channel: mechanism}`, installed for this run only; "paper" for the mechanisms that the policy's paper prescribes.
-        fast: whether to play many events at once where the policy declares an exact law of them (`Policy.fast`); False plays every step.
+        privacy: `{channel: mechanism}`, installed for this run only; "paper" for the mechanisms that the policy's paper
+            prescribes.
+        fast: whether to play many events at once where the policy declares an exact law of them (`Policy.fast`); False
+            plays every step.
 
     Returns:
         A `Run`. A quantity recorded at time t has the value that it had when the replica's own clock showed t.
@@ -146,7 +151,8 @@ def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dic
 def _record(
     population: Population[Any], policies: Mapping[str, Any], times: Array, trace: dict[str, Array], fast: bool
 ) -> None:
-    """Play to the last of `times` and fill in `trace`: the values at the moment when each replica's clock passed each time."""
+    """Play to the last of `times` and fill in `trace`: the values at the moment when each replica's clock passed each
+    time."""
     if fast and population.fast_forward(policies, float(times[0])):
         for i, time in enumerate(times):
             if i:

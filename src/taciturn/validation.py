@@ -1,4 +1,5 @@
-"""Checks of arguments and array types. Every failure is one sentence: which parameter, its value, and what is allowed."""
+"""Checks of arguments and array types. Every failure is one sentence: which parameter, its value, and what is
+allowed."""
 
 import difflib
 import inspect
@@ -15,7 +16,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# No world's arrays can be larger: numbers in one array, agents and replicas among them, and options or values of one agent.
+# No world's arrays can be larger: numbers in one array, agents and replicas among them, and options or values of one
+# agent.
 MOST_NUMBERS, MOST_ARMS = 10**9, 10**6
 
 T = TypeVar("T")
@@ -26,7 +28,8 @@ class UnknownParameter(TypeError, ValueError):  # noqa: N818 - it names what wen
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> UnknownParameter:
-    """The error to raise for the parameter `name` that `owner` does not have; it suggests the nearest of those `known`."""
+    """The error to raise for the parameter `name` that `owner` does not have; it suggests the nearest of those
+    `known`."""
     known = list(known)
     near = close(name, known, most=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
@@ -44,7 +47,8 @@ def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
 
 
 def some(known: Iterable[Any], wanted: object = "", more: str = "") -> str:
-    """The names, with commas; of many only the nearest to `wanted`, others up to `MOST_NAMES`, and how many there are `more`."""
+    """The names, with commas; of many only the nearest to `wanted`, others up to `MOST_NAMES`, and how many there are
+    `more`."""
     names = list(map(str, known))
     if len(names) <= MOST_NAMES:
         return ", ".join(names)

@@ -18,7 +18,8 @@ STUDY_PLUGINS = Plugins(
 
 
 def own_studies() -> dict[str, Study]:
-    """Import every module of `taciturn.bench.comparisons` and `taciturn.bench.papers`; return the registered studies by name."""
+    """Import every module of `taciturn.bench.comparisons` and `taciturn.bench.papers`; return the registered studies by
+    name."""
     for name in ("taciturn.bench.comparisons", "taciturn.bench.papers"):
         package = importlib.import_module(name)
         for module in sorted(pkgutil.walk_packages(package.__path__, f"{name}."), key=lambda module: module.name):
@@ -58,7 +59,8 @@ def figures(studies: Mapping[str, Study]) -> dict[str, Study]:
 
 
 def matching(name: str, known: Iterable[str]) -> list[str]:
-    """The figures that a name selects: that figure, or all of a paper (`chen2021`) or a chapter (`jiang2020/3`). Raises UnknownName."""
+    """The figures that a name selects: that figure, or all of a paper (`chen2021`) or a chapter (`jiang2020/3`). Raises
+    UnknownName."""
     known = list(known)
     found = [name] if name in known else [one for one in known if one.startswith((f"{name}/", f"{name}."))]
     if not found:

@@ -1,4 +1,5 @@
-"""What became of the papers' claims in the full runs that this version keeps: counts for each paper, and the claims that differ."""
+"""What became of the papers' claims in the full runs that this version keeps: counts for each paper, and the claims
+that differ."""
 
 import json
 import re
@@ -48,9 +49,9 @@ def tables() -> list[Table]:
         for paper, found in papers.items()
     ]
     note = (
-        "From the full runs of taciturn reproduce that this version keeps, not from this run. The computed numbers with their intervals "
-        "lie within a declared tolerance (agrees), within a wider one (in kind) or outside it (differs). A claim whose numbers cannot be "
-        "computed is not tested."
+        "From the full runs of taciturn reproduce that this version keeps, not from this run. The computed numbers "
+        "with their intervals lie within a declared tolerance (agrees), within a wider one (in kind) or outside it "
+        "(differs). A claim whose numbers cannot be computed is not tested."
     )
     rows = [(paper, *claim) for paper, found in papers.items() for claim in found[DIFFERS]]
     return [

@@ -83,7 +83,8 @@ def plots_of(study: Study, results: Results) -> list[Plot]:
 
 
 def standard_plots(study: Study, results: Results) -> list[Plot]:
-    """Scores; every curve; score against privacy loss if there is a metric `epsilon...`; performance profiles over the facets."""
+    """Scores; every curve; score against privacy loss if there is a metric `epsilon...`; performance profiles over the
+    facets."""
     curves = dict.fromkeys(name for group in results for name in group.curves)
     spent = [name for name in privacy(*results) if len(finite_means(results, name)) > 1]
     return [
@@ -139,7 +140,8 @@ def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "",
 
 
 def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
-    """Score against privacy loss, one colour per value of `study.color`; an infinite loss is drawn at the right edge."""
+    """Score against privacy loss, one colour per value of `study.color`; an infinite loss is drawn at the right
+    edge."""
     figure, parts = facet_axes(study, results)
     spent = finite_means(results, metric)
     edge = 4 * max(spent)
@@ -191,10 +193,18 @@ def plot_profiles(study: Study, results: Results) -> list[Plot]:
 
 
 def plot_pareto(
-    study: Study, results: Results, metric: str, x_label: str, caption: str, *,
-    label: Callable[[Group], str] | None = None, name: str = "pareto", height: float = 4.2,
-) -> Plot:  # fmt: skip
-    """The score, which is to be low, against another metric to be kept low, one panel per facet; a line joins the Pareto front.
+    study: Study,
+    results: Results,
+    metric: str,
+    x_label: str,
+    caption: str,
+    *,
+    label: Callable[[Group], str] | None = None,
+    name: str = "pareto",
+    height: float = 4.2,
+) -> Plot:
+    """The score, which is to be low, against another metric to be kept low, one panel per facet; a line joins the
+    Pareto front.
 
     Groups with the same `label` share a colour and a marker; by default these are the labels of the rows.
     """

@@ -1,4 +1,5 @@
-"""Run a cell whose configuration names a world and a policy: `{"env", "env_params", "policy", "policy_params", "privacy"}`."""
+"""Run a cell whose configuration names a world and a policy: `{"env", "env_params", "policy", "policy_params",
+"privacy"}`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -17,10 +18,11 @@ FRESH = 100
 
 HOW_LEARNERS_ARE_JUDGED = (
     "Learners are trained 10 times, each training in streams of its own, and each trained policy is evaluated in "
-    f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in the streams of evaluation, which no training, no choice "
-    "between stages and no choice of settings has drawn from. Intervals are over trainings. The settings of the learners were tuned on "
-    f"seeds {TUNING_SEEDS[0]} to {TUNING_SEEDS[-1]}, which no cell may have; `policies/learned/settings` says how. They started from "
-    "older settings, which had been chosen on runs of small seeds."
+    f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in the streams of evaluation, which no "
+    "training, no choice between stages and no choice of settings has drawn from. Intervals are over trainings. The "
+    "settings of the learners were tuned on seeds "
+    f"{TUNING_SEEDS[0]} to {TUNING_SEEDS[-1]}, which no cell may have; `policies/learned/settings` says how. They "
+    "started from older settings, which had been chosen on runs of small seeds."
 )
 
 
@@ -30,17 +32,27 @@ def learns(policy: str) -> bool:
 
 
 def config(
-    env: str, policy: str, policy_params: Config | None = None, privacy: str | Mapping[str, str] | None = None, **env_params: Any
-) -> Config:  # fmt: skip
-    """The configuration of a cell; `privacy` is the mechanism on the world's first channel, {channel: mechanism}, or "paper"."""
+    env: str,
+    policy: str,
+    policy_params: Config | None = None,
+    privacy: str | Mapping[str, str] | None = None,
+    **env_params: Any,
+) -> Config:
+    """The configuration of a cell; `privacy` is the mechanism on the world's first channel, {channel: mechanism}, or
+    "paper"."""
     found = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
     return found if privacy is None else found | {"privacy": privacy}
 
 
 def play(
-    cell: Cell, *, replicas: int = 1, record: Iterable[str] = (), until: float | None = None, points: int = 60,
+    cell: Cell,
+    *,
+    replicas: int = 1,
+    record: Iterable[str] = (),
+    until: float | None = None,
+    points: int = 60,
     also: Callable[[Run], Mapping[str, float]] | None = None,
-) -> Result:  # fmt: skip
+) -> Result:
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
     `also` computes further metrics from the whole run. What was spent is in the metrics that every run has
@@ -52,14 +64,22 @@ def play(
 
 
 def evaluate(
-    cell: Cell, score: str, *, replicas: int = FRESH, record: Iterable[str] = (), until: float | None = None, points: int = 60,
-    also: Callable[[Run], Mapping[str, float]] | None = None, progress: Progress | None = None,
-) -> Result:  # fmt: skip
+    cell: Cell,
+    score: str,
+    *,
+    replicas: int = FRESH,
+    record: Iterable[str] = (),
+    until: float | None = None,
+    points: int = 60,
+    also: Callable[[Run], Mapping[str, float]] | None = None,
+    progress: Progress | None = None,
+) -> Result:
     """Run a cell of a study with learners, in the streams of evaluation, which the cell's seed determines as well.
 
-    A learner is trained first, with the cell's seed, in the streams of training, and then plays `FRESH` runs, or as many as the cell's
-    configuration says under `replicas`; other policies play `replicas`. The result has, beside that of `play`, the `score` of every run
-    (the curve `RUNS`), from which the table `taciturn.bench.tables.runs_table` is made.
+    A learner is trained first, with the cell's seed, in the streams of training, and then plays `FRESH` runs, or as
+    many as the cell's configuration says under `replicas`; other policies play `replicas`. The result has, beside that
+    of `play`, the `score` of every run (the curve `RUNS`), from which the table `taciturn.bench.tables.runs_table` is
+    made.
     """
     if learns(cell.config["policy"]):
         replicas = cell.config.get("replicas", FRESH)
@@ -72,9 +92,15 @@ def evaluate(
 
 
 def _run(
-    cell: Cell, replicas: int, record: Iterable[str], until: float | None, points: int, *, purpose: str = "",
+    cell: Cell,
+    replicas: int,
+    record: Iterable[str],
+    until: float | None,
+    points: int,
+    *,
+    purpose: str = "",
     progress: Progress | None = None,
-) -> Run:  # fmt: skip
+) -> Run:
     population = make_world(cell.config["env"]).population(replicas, **cell.config["env_params"])
     population.purpose = purpose
     parameters = dict(cell.config["policy_params"])

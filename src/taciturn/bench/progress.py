@@ -41,12 +41,20 @@ class Bar:
 
 @contextlib.contextmanager
 def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
-    """A bar that appears when it has been open for half a second; where there is no terminal, a line every half minute."""
+    """A bar that appears when it has been open for half a second; where there is no terminal, a line every half
+    minute."""
     display = Progress(
-        BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
-        TimeRemainingColumn(), TextColumn("{task.description}", markup=False), console=console,
-        disable=not (shown and console.is_terminal), transient=True, speed_estimate_period=3600,
-    )  # fmt: skip
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+        disable=not (shown and console.is_terminal),
+        transient=True,
+        speed_estimate_period=3600,
+    )
     made, over = Bar(display, total), threading.Event()
 
     def tell() -> None:

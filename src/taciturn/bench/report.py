@@ -50,7 +50,8 @@ figcaption { margin-top: .4rem; }
 .plot { overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
 .plot svg { display: block; width: 100%; min-width: 26rem; max-width: 54rem; height: auto; margin: 0 auto; }
 .csv { float: right; margin: .3rem 0 0 1rem; font-size: .8rem; }
-.scroll { overflow: auto; max-height: 85vh; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
+.scroll { overflow: auto; max-height: 85vh; background: var(--card); border: 1px solid var(--line);
+  border-radius: .5rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .4rem .55rem; text-align: right; vertical-align: top; font-variant-numeric: tabular-nums; }
 th { color: var(--quiet); font-weight: 600; vertical-align: bottom; position: sticky; top: 0; background: var(--card);
@@ -72,19 +73,21 @@ tbody tr.why td { border-top: none; padding-top: 0; color: var(--quiet); }
 .bad { background: var(--bad-back); color: var(--bad); border-color: transparent; }
 @media (max-width: 40rem) { table { font-size: .8rem; } th, td { padding: .3rem .4rem; } .long { min-width: 8rem; }
   td.word, th.word { min-width: 6rem; } .word .short { white-space: normal; } }
-@media (prefers-color-scheme: dark) { .plot { background: var(--card); } .plot svg { filter: invert(.88) hue-rotate(180deg); } }
+@media (prefers-color-scheme: dark) { .plot { background: var(--card); }
+  .plot svg { filter: invert(.88) hue-rotate(180deg); } }
 @media print { body { max-width: none; } section { break-before: page; } }
 """
-# A click on a column's name sorts its table by it: by the first number of each cell where all have one, or by text. Each table has a link
-# to its rows as CSV.
+# A click on a column's name sorts its table by it: by the first number of each cell where all have one, or by text.
+# Each table has a link to its rows as CSV.
 SCRIPT = """
 const quoted = cell => `"${cell.textContent.replaceAll('"', '""')}"`;
 const number = text => parseFloat(text.replace(/[, ]/g, "").replace("\u2212", "-").replace("\u221e", "Infinity"));
 for (const table of document.querySelectorAll("table")) {
   const lines = [...table.rows].filter(row => row.className !== "why").map(row => [...row.cells].map(quoted).join(","));
   const frame = table.parentElement, title = frame.previousElementSibling.textContent;
-  frame.after(Object.assign(document.createElement("a"), {className: "csv", textContent: "CSV", ariaLabel: `${title} as CSV`,
-    download: `${title}.csv`, href: "data:text/csv;charset=utf-8," + encodeURIComponent(lines.join("\\r\\n"))}));
+  frame.after(Object.assign(document.createElement("a"), {className: "csv", textContent: "CSV",
+    ariaLabel: `${title} as CSV`, download: `${title}.csv`,
+    href: "data:text/csv;charset=utf-8," + encodeURIComponent(lines.join("\\r\\n"))}));
   const heads = table.tHead ? [...table.tHead.rows[0].cells] : [];
   heads.forEach((head, column) => {
     const button = document.createElement("button");
@@ -137,9 +140,10 @@ PAGE = """<!DOCTYPE html>
 
 
 OWN = (
-    "<li><b>How do I run my own agent?</b> <code>taciturn bench agents --agent sb3:model.zip --where kind=yours --out results/mine</code>, "
-    "with your model of Stable-Baselines3, or <code>module:Class</code>, in place of <code>sb3:model.zip</code>. It plays in every world "
-    "that it fits; <code>taciturn bench --help</code> says more.</li>"
+    "<li><b>How do I run my own agent?</b> <code>taciturn bench agents --agent sb3:model.zip --where kind=yours --out "
+    "results/mine</code>, with your model of Stable-Baselines3, or <code>module:Class</code>, in place of "
+    "<code>sb3:model.zip</code>. It plays in every world that it fits; <code>taciturn bench --help</code> says "
+    "more.</li>"
 )
 
 
@@ -205,8 +209,9 @@ def print_tables(store: Store, studies: Sequence[Study], console: Console | None
 def print_table(table: Table, console: Console | None = None) -> None:
     """Print a table, each sentence of an explained one below its row.
 
-    Rows that share their first entry get it as a heading, and columns whose entries are all the same become a line. Where the window is
-    too narrow, intervals go below their means, then become half widths (±), and words are broken only if that is not enough.
+    Rows that share their first entry get it as a heading, and columns whose entries are all the same become a line.
+    Where the window is too narrow, intervals go below their means, then become half widths (±), and words are broken
+    only if that is not enough.
     """
     console = console or terminal()
     console.print(Text(table.title, style="italic"))
@@ -338,7 +343,10 @@ def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
 def _figure(plot: Plot, folder: Path) -> str:
     caption = escape(plot.caption)
     svg = figures.save(plot, folder)
-    return f'<figure><div class=plot role=img aria-label="{caption}">{svg}</div><figcaption>{caption}</figcaption></figure>'
+    return (
+        "<figure><div class=plot role=img "
+        f'aria-label="{caption}">{svg}</div><figcaption>{caption}</figcaption></figure>'
+    )
 
 
 def _answer(text: str, place: str, name: str) -> str:

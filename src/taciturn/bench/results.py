@@ -63,7 +63,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a cell: metrics (possibly infinite, never NaN) and curves `(x[n], y[n])`, both by name (see `file_name`)."""
+    """Result of a cell: metrics (possibly infinite, never NaN) and curves `(x[n], y[n])`, both by name (see
+    `file_name`)."""
 
     metrics: Mapping[str, float]
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
@@ -140,7 +141,8 @@ class Results:
         return found.groups[0]
 
     def find(self, config: Config) -> Group | None:
-        """The group of this configuration, or else the first that has each of its top-level entries as a whole, or None."""
+        """The group of this configuration, or else the first that has each of its top-level entries as a whole, or
+        None."""
         wanted = json.loads(json.dumps(config))
         exact = (group for group in self if wanted == group.config)
         return next(exact, None) or next((group for group in self if wanted.items() <= group.config.items()), None)
@@ -210,7 +212,8 @@ def _group(config: Config, cells: dict[int, _CellRows]) -> Group:
 
 
 def file_name(what: str, name: Any, longest: int = 200) -> str:
-    """A name that may be part of a file's name: letters, digits and `_.+=@-`, a letter, digit or `_` first. Raises ValueError."""
+    """A name that may be part of a file's name: letters, digits and `_.+=@-`, a letter, digit or `_` first. Raises
+    ValueError."""
     if not (isinstance(name, str) and len(name) <= longest and re.fullmatch(r"\w[\w.+=@-]*", name, re.ASCII)):
         raise ValueError(f"name of a {what} must be up to {longest} letters, digits and '_.+=@-', not {name!r}")
     return name
@@ -230,7 +233,8 @@ def flatten(config: Config, prefix: str = "") -> Config:
 
 
 def matches(config: Config, entries: Config) -> bool:
-    """Whether a configuration holds all these entries, nested or named with dots; an empty dictionary matches only itself."""
+    """Whether a configuration holds all these entries, nested or named with dots; an empty dictionary matches only
+    itself."""
     whole = {name: value for name, value in entries.items() if value == {}}
     return whole.items() <= config.items() and flatten(entries).items() <= flatten(config).items()
 

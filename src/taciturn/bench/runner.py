@@ -1,4 +1,5 @@
-"""Run the cells of studies, in this process or in workers, into a store from which an interrupted run can be resumed."""
+"""Run the cells of studies, in this process or in workers, into a store from which an interrupted run can be
+resumed."""
 
 import contextlib
 import functools
@@ -51,7 +52,8 @@ class Summary:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a cell failed, in one line, and its traceback: text, because not every exception can be sent between processes."""
+    """Why a cell failed, in one line, and its traceback: text, because not every exception can be sent between
+    processes."""
 
     reason: str
     details: str
@@ -69,23 +71,32 @@ Outcomes = Generator[tuple[Cell, Outcome]]
 
 
 def run_study(
-    studies: Sequence[Study], store: Store, *, quick: bool = False, backend: Backend = "serial",
-    workers: int | None = None, resume: bool = False, progress: bool = True, timeout: float | None = None, where: Config | None = None,
+    studies: Sequence[Study],
+    store: Store,
+    *,
+    quick: bool = False,
+    backend: Backend = "serial",
+    workers: int | None = None,
+    resume: bool = False,
+    progress: bool = True,
+    timeout: float | None = None,
+    where: Config | None = None,
     shard: str | None = None,
-) -> Summary:  # fmt: skip
+) -> Summary:
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
     `where` keeps the cells whose configuration has these entries, nested ones named with dots: {"policy": "PPCL"}.
 
-    `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit`, and in a worker one that ends its
-    process or takes longer than `timeout` seconds, is listed in the summary and does not stop the others. Nothing can stop the cells of
-    `serial`, which run in this process: it takes no timeout. On a ray cluster a cell whose worker or node dies is started again, up to
-    `RETRIES` times, on whichever node is free.
+    `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit`, and in a
+    worker one that ends its process or takes longer than `timeout` seconds, is listed in the summary and does not stop
+    the others. Nothing can stop the cells of `serial`, which run in this process: it takes no timeout. On a ray cluster
+    a cell whose worker or node dies is started again, up to `RETRIES` times, on whichever node is free.
 
-    `shard` "i/n" runs every n-th cell, from the i-th on; `taciturn.bench.store.gather` puts the folders of all n together.
+    `shard` "i/n" runs every n-th cell, from the i-th on; `taciturn.bench.store.gather` puts the folders of all n
+    together.
 
-    Raises StoreError if the store cannot be used or another process writes to it, BenchError if workers do not start, and
-    KeyboardInterrupt immediately on Ctrl-C: cells in flight are lost, finished ones are kept.
+    Raises StoreError if the store cannot be used or another process writes to it, BenchError if workers do not start,
+    and KeyboardInterrupt immediately on Ctrl-C: cells in flight are lost, finished ones are kept.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
@@ -184,7 +195,8 @@ def _serial(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar
 
 
 def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
-    """Worker processes, spawned so that no thread or generator state of this process leaks into them; one that ends is replaced."""
+    """Worker processes, spawned so that no thread or generator state of this process leaks into them; one that ends is
+    replaced."""
     left, pool, idle = deque[tuple[Cell, bytes]](), list[_Worker](), list[_Worker]()
     for study, cell in tasks:
         try:
@@ -196,7 +208,8 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
             with _ctrl_c_blocked():
                 while left and len(pool) < workers:
                     pool.append(_Worker(*left.popleft()))
-            # At least once a second, because a process that a cell has left behind can keep both ends of a dead worker open.
+            # At least once a second, because a process that a cell has left behind can keep both ends of a dead worker
+            # open.
             soon = min(1, max(0, min(worker.deadline for worker in pool) - time.monotonic()))
             connection.wait([end for worker in pool for end in (worker.pipe, worker.process.sentinel)], soon)
             for worker in list(pool):
@@ -223,7 +236,8 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
 
 
 class _Worker:
-    """A process that runs one cell after another. It sends None when it has started and when it begins with a cell, then the outcome."""
+    """A process that runs one cell after another. It sends None when it has started and when it begins with a cell,
+    then the outcome."""
 
     def __init__(self, cell: Cell, task: bytes) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -241,7 +255,8 @@ class _Worker:
             self.pipe.send_bytes(task)
 
     def outcome(self, timeout: float | None) -> Outcome | None:
-        """Of its cell, once there is one; it is no longer alive if that ended it. Raises BenchError if it did not start."""
+        """Of its cell, once there is one; it is no longer alive if that ended it. Raises BenchError if it did not
+        start."""
         running = self.process.is_alive()
         try:
             while self.pipe.poll():
@@ -288,7 +303,8 @@ def _ctrl_c_blocked() -> Iterator[None]:
 
 
 def _work(pipe: Connection) -> None:
-    """Run the cells that come through the pipe. Ctrl-C is left to the parent; the worker ends when the parent is gone."""
+    """Run the cells that come through the pipe. Ctrl-C is left to the parent; the worker ends when the parent is
+    gone."""
     # For platforms on which signals cannot be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -313,7 +329,8 @@ def _end_with_parent() -> None:
 
 
 def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
-    """Tasks on a ray cluster: the one already initialised, the one named by RAY_ADDRESS, or `workers` local processes."""
+    """Tasks on a ray cluster: the one already initialised, the one named by RAY_ADDRESS, or `workers` local
+    processes."""
     try:
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:
@@ -364,7 +381,8 @@ def _execute_elsewhere(study: Study, cell: Cell, wanted: str) -> Outcome:
     found = _code_of_this_process()
     if found != wanted:
         raise BenchError(
-            f"taciturn has other code on node {platform.node()} ({found}) than here ({wanted}): install the same on both"
+            f"taciturn has other code on node {platform.node()} ({found}) than here ({wanted}): install the same on "
+            "both"
         )
     return _execute(study, cell)
 

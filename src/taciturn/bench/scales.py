@@ -35,7 +35,8 @@ class Scale(NamedTuple):
 
 
 def summary(results: Results) -> str:
-    """The text of the file, from results of the study `agents`; without tasks in which what was designed is no better than random play."""
+    """The text of the file, from results of the study `agents`; without tasks in which what was designed is no better
+    than random play."""
     found: dict[str, Any] = {}
     for env, panel in KindsOfAgents().by_world(results):
         designed = designed_best(panel, tasks_of(env)[0].measure)

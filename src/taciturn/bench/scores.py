@@ -1,8 +1,9 @@
-"""Scores of the standing benchmark: who is best at each task, whether learners beat what was designed, and how kinds of agents compare.
+"""Scores of the standing benchmark: who is best at each task, whether learners beat what was designed, and how kinds of
+agents compare.
 
-A score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a paper's algorithm, in the same task. Best is
-always meant by the mean in the task that was trained for, so that nobody is chosen after the fact in a held-out one, and among those whose
-agents have minds of their own.
+A score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a paper's algorithm, in the
+same task. Best is always meant by the mean in the task that was trained for, so that nobody is chosen after the fact in
+a held-out one, and among those whose agents have minds of their own.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,7 +33,8 @@ def sign(measure: str) -> int:
 
 
 def unchecked(group: Group) -> bool:
-    """Whether nobody has checked that the agents do not pool: they are not of this package, and no outcome came with their results."""
+    """Whether nobody has checked that the agents do not pool: they are not of this package, and no outcome came with
+    their results."""
     known = group.config["policy"] in own_policies() or group.config["policy"] == PPO
     return not known and POOLS not in group.metrics
 
@@ -48,7 +50,8 @@ def first(groups: Iterable[Group], measure: str) -> Group | None:
 
 
 def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:
-    """A mean on the scale on which random play has 0 and the best that was designed by hand has 1; a dash where that is no scale."""
+    """A mean on the scale on which random play has 0 and the best that was designed by hand has 1; a dash where that is
+    no scale."""
     if chance is None or designed is None or not beats(designed, chance, measure):
         return NONE
     return f"{share(group, chance, designed, measure) + 0.0:.2f}"  # no -0.00
@@ -112,15 +115,17 @@ def held_out(panels: Panels, named: Callable[[Group], str]) -> Table:
         texts = [
             NONE
             if one is None
-            else f"{named(one)}: {mean_text(one.metrics[task.metric])}, score {normalised(one, chance, designed, task.metric)}"
+            else f"{named(one)}: {mean_text(one.metrics[task.metric])}, score "
+            f"{normalised(one, chance, designed, task.metric)}"
             for one in (designed, learner, mine)
         ]
         rows.append((task.id.partition("/")[2], task.variant.what, gain(learner, designed, task.metric), *texts))
     yours = any(row[-1] != NONE for row in rows)
     note = (
-        "Nothing has trained in these variants of the worlds, and no setting was chosen in them; algorithms that are designed for a model "
-        "are told its parameters, as always. Each agent is the best of its kind in the standard task. Scores are 0 for random play and 1 "
-        "for the agent that was designed; there is none where that is no better than random play."
+        "Nothing has trained in these variants of the worlds, and no setting was chosen in them; algorithms that are "
+        "designed for a model are told its parameters, as always. Each agent is the best of its kind in the standard "
+        "task. Scores are 0 for random play and 1 for the agent that was designed; there is none where that is no "
+        "better than random play."
     )
     columns = (
         "task",
@@ -143,7 +148,8 @@ def beats_each(one: Group | None, others: Iterable[Group], measure: str) -> str:
 
 
 def challenge(env: str, panel: Results, kind: str) -> tuple[str, list[str]]:
-    """Whether the best learner beats all agents of a kind in the task that it trained for, and the same for each held-out task."""
+    """Whether the best learner beats all agents of a kind in the task that it trained for, and the same for each
+    held-out task."""
     learner = learned_best(panel, tasks_of(env)[0].measure)
     if learner is None:
         return NONE, []
@@ -166,7 +172,8 @@ def challenge_text(env: str, panel: Results, kind: str) -> str:
 
 
 def challenges(panels: Panels, kind: str) -> tuple[dict[str, list[str]], str]:
-    """In which worlds the best learner beats all agents of a kind ("yes"), and so on, and in how many held-out tasks: "3 of 20"."""
+    """In which worlds the best learner beats all agents of a kind ("yes"), and so on, and in how many held-out tasks:
+    "3 of 20"."""
     found = {env: challenge(env, panel, kind) for env, panel in panels}
     held = [word for _, words in found.values() for word in words]
     worlds = {
@@ -177,7 +184,8 @@ def challenges(panels: Panels, kind: str) -> tuple[dict[str, list[str]], str]:
 
 
 def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:
-    """The scores of the best of a kind, and of the best that was designed, each training's or seed's; None without them or a scale."""
+    """The scores of the best of a kind, and of the best that was designed, each training's or seed's; None without them
+    or a scale."""
     group, chance = (first(panel.select(kind=one), task.measure) for one in (kind, RANDOM))
     designed = designed_best(panel, task.measure)
     if group is None or chance is None or designed is None or not beats(designed, chance, task.metric):
@@ -199,7 +207,8 @@ def pairs(panels: Panels, kind: str, *, held_out: bool) -> tuple[Floats, Floats]
 
 
 def overall(panels: Panels) -> Table:
-    """Interquartile means of the scores over all tasks, for each kind of agent, and how often it beats what was designed."""
+    """Interquartile means of the scores over all tasks, for each kind of agent, and how often it beats what was
+    designed."""
     rows = []
     for kind in COMPARED:
         some = [pairs(panels, kind, held_out=held) for held in (False, True)]
@@ -208,16 +217,17 @@ def overall(panels: Panels) -> Table:
     ours = ("tasks", "interquartile mean", "P(beats designed)")
     columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in ours))
     note = (
-        "Scores are 0 for random play and 1 for the best that was designed by hand. Of each kind the agent that is best in a world's "
-        "standard task plays all tasks of that world. P is the probability that a training, or a seed, beats the best designed agent on "
-        "the same instances, averaged over tasks; a tie counts one half. Tasks in which that agent is no better than random play have no "
-        "scale, and are left out. Brackets are 95% intervals."
+        "Scores are 0 for random play and 1 for the best that was designed by hand. Of each kind the agent that is "
+        "best in a world's standard task plays all tasks of that world. P is the probability that a training, or a "
+        "seed, beats the best designed agent on the same instances, averaged over tasks; a tie counts one half. Tasks "
+        "in which that agent is no better than random play have no scale, and are left out. Brackets are 95% intervals."
     )
     return Table("All tasks together", columns, rows, note)
 
 
 def over_tasks(mine: Floats, theirs: Floats) -> tuple[str, str, str]:
-    """The number of tasks, the interquartile mean of scores [runs, tasks], and the probability that they beat the others."""
+    """The number of tasks, the interquartile mean of scores [runs, tasks], and the probability that they beat the
+    others."""
     if not mine.size:
         return "0", NONE, NONE
     better = partial(statistics.probability_of_improvement, paired=True)
@@ -225,7 +235,8 @@ def over_tasks(mine: Floats, theirs: Floats) -> tuple[str, str, str]:
 
 
 def profiles(panels: Panels, name: str) -> list[Plot]:
-    """Performance profiles of the kinds: the share of trainings beyond each score, over all tasks; none without scores."""
+    """Performance profiles of the kinds: the share of trainings beyond each score, over all tasks; none without
+    scores."""
     parts = {"tasks that were trained for": False, "held-out tasks": True}
     found = {
         title: {kind: scores for kind in COMPARED if (scores := pairs(panels, kind, held_out=held)[0]).size}
@@ -244,14 +255,15 @@ def profiles(panels: Panels, name: str) -> list[Plot]:
         ax.set(xlabel="score (0: random play, 1: best designed)", ylabel="share of trainings above", ylim=(-0.02, 1.02))
     figures.shared_legend(figure)
     caption = (
-        "Performance profiles: the share of trainings, or seeds, over all tasks, whose score is above the one on the horizontal axis; "
-        "bands are 95% intervals at each score by itself."
+        "Performance profiles: the share of trainings, or seeds, over all tasks, whose score is above the one on the "
+        "horizontal axis; bands are 95% intervals at each score by itself."
     )
     return [Plot(f"{name}_profile", figure, caption)]
 
 
 def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Plot]:
-    """The scores of all agents in each world's standard task, best first, and last those that are not ranked; none without a scale."""
+    """The scores of all agents in each world's standard task, best first, and last those that are not ranked; none
+    without a scale."""
     shown = []
     for task, panel in played(panels, held_out=False):
         chance, designed = first(panel.select(kind=RANDOM), task.metric), designed_best(panel, task.metric)
@@ -279,8 +291,8 @@ def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Pl
         ax.set_xlabel("score")
     figures.shared_legend(figure)
     caption = (
-        "Scores in the standard tasks, best first, and last those that pool: 0 is random play, and the dashed line at 1 the best that was "
-        "designed by hand. Means with 95% intervals over trainings, or seeds."
+        "Scores in the standard tasks, best first, and last those that pool: 0 is random play, and the dashed line at "
+        "1 the best that was designed by hand. Means with 95% intervals over trainings, or seeds."
     )
     return [Plot(f"{name}_ranking", figure, caption)]
 

@@ -1,13 +1,14 @@
-"""Estimates with their uncertainty. What is estimated follows Agarwal, Schwarzer, Castro, Courville & Bellemare 2021, 'Deep
-reinforcement learning at the edge of the statistical precipice' (NeurIPS 34), called R below; their percentile bootstrap covers the mean
-of 3 runs 73% of the time where it says 95%, so the intervals here are others, which hold for few runs.
+"""Estimates with their uncertainty. What is estimated follows Agarwal, Schwarzer, Castro, Courville & Bellemare 2021,
+'Deep reinforcement learning at the edge of the statistical precipice' (NeurIPS 34), called R below; their percentile
+bootstrap covers the mean of 3 runs 73% of the time where it says 95%, so the intervals here are others, which hold for
+few runs.
 
-Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together; run i of every task may share its seed, and so runs, not
-scores, are taken to be independent. Intervals are at 95%, each by itself, unless `at_level` says otherwise. Fewer than `FEWEST` runs
-give none: its bounds are NaN.
-`benchmarks/interval_coverage.py` measures how often they hold: as stated for normal scores and for scores of skewness 1; less often for the
-mean of exponential scores, and of scores with a rare second mode, which few runs do not show. Scores must be finite: anything else is
-refused with a ValueError.
+Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together; run i of every task may share its seed,
+and so runs, not scores, are taken to be independent. Intervals are at 95%, each by itself, unless `at_level` says
+otherwise. Fewer than `FEWEST` runs give none: its bounds are NaN.
+`benchmarks/interval_coverage.py` measures how often they hold: as stated for normal scores and for scores of skewness
+1; less often for the mean of exponential scores, and of scores with a rare second mode, which few runs do not show.
+Scores must be finite: anything else is refused with a ValueError.
 """
 
 from collections.abc import Iterator
@@ -52,8 +53,9 @@ def mean(scores: ArrayLike) -> Estimate:
 
 
 def iqm(scores: ArrayLike) -> Estimate:
-    """Interquartile mean: the mean of the middle half of all runs of all tasks (R, section 4.3); its interval is that of the trimmed
-    mean by Tukey & McLaughlin 1963 (Sankhya A 25, pages 331 to 352), from the runs' means over tasks after Winsorising."""
+    """Interquartile mean: the mean of the middle half of all runs of all tasks (R, section 4.3); its interval is that
+    of the trimmed mean by Tukey & McLaughlin 1963 (Sankhya A 25, pages 331 to 352), from the runs' means over tasks
+    after Winsorising."""
     x = _checked(scores)
     ordered, cut = np.sort(x, axis=None), x.size // 4
     kept = ordered[cut : x.size - cut]
@@ -74,8 +76,8 @@ def difference(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 
 def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """Ratio of means `mean(x) / mean(y)` of paired runs, with the interval of Fieller 1954 (J. R. Statist. Soc. B 16, pages 175 to
-    185), which is the whole line if the mean of `y` might be 0. `y` must be positive."""
+    """Ratio of means `mean(x) / mean(y)` of paired runs, with the interval of Fieller 1954 (J. R. Statist. Soc. B 16,
+    pages 175 to 185), which is the whole line if the mean of `y` might be 0. `y` must be positive."""
     a, b = (z.mean(axis=1) for z in _pair(x, y))
     if (np.asarray(y) <= 0).any():
         raise ValueError(f"y must be positive to divide by, and its smallest value is {np.min(y)}")
@@ -91,10 +93,12 @@ def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 
 def probability_of_improvement(x: ArrayLike, y: ArrayLike, *, paired: bool = False) -> Estimate:
-    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks: the probability that a run of X beats a run of Y (R, section 4.3).
+    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks: the probability that a run of X beats a run of Y (R, section
+    4.3).
 
-    Paired: the share of seeds on which X beats Y, with Wilson's interval. Unpaired: the share of all pairs of runs (Mann-Whitney
-    statistic), with the interval of method 5 of Newcombe 2006 (Statistics in Medicine 25, pages 559 to 573).
+    Paired: the share of seeds on which X beats Y, with Wilson's interval. Unpaired: the share of all pairs of runs
+    (Mann-Whitney statistic), with the interval of method 5 of Newcombe 2006 (Statistics in Medicine 25, pages 559 to
+    573).
     """
     if paired:
         a, b = _pair(x, y)
@@ -125,8 +129,8 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike, *, paired: bool = Fal
 
 
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Share of runs that score above each threshold, averaged over tasks (R, section 4.2), and the bounds of Wilson's interval at each
-    threshold by itself: three vectors as long as `thresholds`."""
+    """Share of runs that score above each threshold, averaged over tasks (R, section 4.2), and the bounds of Wilson's
+    interval at each threshold by itself: three vectors as long as `thresholds`."""
     x = _checked(scores)
     estimates = [_wilson((x > threshold).astype(float)) for threshold in np.asarray(thresholds, dtype=float)]
     value, low, high = np.array(estimates).reshape(-1, 3).T
@@ -134,7 +138,8 @@ def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> tuple[Float
 
 
 def p_value(x: ArrayLike, y: ArrayLike) -> float:
-    """Of Student's test that the mean of `x - y` is 0, where run i of both had the same seed; NaN below `FEWEST` runs."""
+    """Of Student's test that the mean of `x - y` is 0, where run i of both had the same seed; NaN below `FEWEST`
+    runs."""
     a, b = _pair(x, y)
     rows = (a - b).mean(axis=1)
     if len(rows) < FEWEST:
@@ -148,8 +153,9 @@ def p_value(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """P-values that hold for all of them together: whoever calls those below 5% different is wrong about any of them at most 5% of the
-    time (Holm 1979, Scand. J. Statist. 6, pages 65 to 70). NaN, where there was no test, stays NaN and does not count."""
+    """P-values that hold for all of them together: whoever calls those below 5% different is wrong about any of them at
+    most 5% of the time (Holm 1979, Scand. J. Statist. 6, pages 65 to 70). NaN, where there was no test, stays NaN and
+    does not count."""
     p = np.asarray(p_values, dtype=float)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested])]
@@ -197,7 +203,8 @@ def _student(value: float, error: float, freedom: float) -> Estimate:
 
 
 def _wilson(shares: Floats) -> Estimate:
-    """The mean of shares `[runs, tasks]` in [0, 1], with the interval of Wilson 1927 (J. Am. Statist. Assoc. 22, pages 209 to 212)."""
+    """The mean of shares `[runs, tasks]` in [0, 1], with the interval of Wilson 1927 (J. Am. Statist. Assoc. 22, pages
+    209 to 212)."""
     rows = shares.mean(axis=1)
     p, runs = float(rows.mean()), len(rows)
     if runs < FEWEST:
@@ -211,8 +218,8 @@ def _wilson(shares: Floats) -> Estimate:
 def _gain(one: float, found: float, runs: int, tasks: int) -> float:
     """How many times more a run tells with its tasks than with one: between 1, if they are all alike, and their number.
 
-    `one` is the variance of the estimate with one task, `found` the one that the runs show, which is taken for larger than it seems the
-    fewer they are (Korn & Graubard 1998, Survey Methodology 24, pages 193 to 201).
+    `one` is the variance of the estimate with one task, `found` the one that the runs show, which is taken for larger
+    than it seems the fewer they are (Korn & Graubard 1998, Survey Methodology 24, pages 193 to 201).
     """
     if found == 0:
         return tasks if one > 0 else 1

@@ -36,16 +36,17 @@ except ModuleNotFoundError:  # Windows
 Manifest = dict[str, Any]  # what `manifest.json` holds
 # Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
 LIBRARIES = {
-    "numpy": "", "scipy": "", "numba": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench", "scikit-learn": "data",
-    "torch": "rl", "stable-baselines3": "rl", "dp-accounting": "accounting",
+    "numpy": "", "scipy": "", "numba": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench",
+    "scikit-learn": "data", "torch": "rl", "stable-baselines3": "rl", "dp-accounting": "accounting",
 }  # fmt: skip
 
 
-# What the two JSON files hold: types, `[of each item]`, `{of each key: of each value}`, entries by name; `SHA256` is text.
+# What the two JSON files hold: types, `[of each item]`, `{of each key: of each value}`, entries by name; `SHA256` is
+# text.
 SHA256 = re.compile(r"[0-9a-f]{64}")
 RUN_SHAPE = {
-    "taciturn": str, "python": str, "platform": str, "cpu_count": int | None, "libraries": {str: str}, "command": str, "quick": bool,
-    "studies": {str: str}, "seeds": {str: [int]}, "started": str, "finished": str | None,
+    "taciturn": str, "python": str, "platform": str, "cpu_count": int | None, "libraries": {str: str}, "command": str,
+    "quick": bool, "studies": {str: str}, "seeds": {str: [int]}, "started": str, "finished": str | None,
 }  # fmt: skip
 SHAPES: dict[str, Any] = {"manifest.json": RUN_SHAPE | {"earlier_runs": [RUN_SHAPE]}, "plan.json": {str: [SHA256]}}
 
@@ -65,9 +66,9 @@ class StoreError(BenchError):
 class Store:
     """A results folder.
 
-    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported); `cells/<key>.parquet`
-    holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps unreadable cells; `results.parquet`
-    collects all cells at the end.
+    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported);
+    `cells/<key>.parquet` holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps
+    unreadable cells; `results.parquet` collects all cells at the end.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -77,7 +78,8 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self, *, resume: bool) -> Iterator[None]:
-        """Make the folder and keep other processes from writing to it; the system ends the lock of a process that is gone.
+        """Make the folder and keep other processes from writing to it; the system ends the lock of a process that is
+        gone.
 
         Raises StoreError if another process holds it, or for what `begin` refuses.
         """
@@ -115,17 +117,21 @@ class Store:
     def begin(self, studies: Sequence[Study], plan: dict[str, list[Cell]], *, quick: bool, resume: bool) -> set[str]:
         """Prepare the folder for a run and return the keys of the planned cells that are already finished.
 
-        Tracebacks of cells that are finished or no longer planned go. Raises StoreError if the folder is not empty and `resume` is false,
-        or if it holds anything but results.
+        Tracebacks of cells that are finished or no longer planned go. Raises StoreError if the folder is not empty and
+        `resume` is false, or if it holds anything but results.
         """
         earlier = self._earlier(resume)
         runs = earlier.pop("earlier_runs", []) + ([earlier] if earlier else [])
         titles = earlier.get("studies", {}) | {study.name: study.title for study in studies}
         seeds = {name: sorted({cell.seed for cell in cells}) for name, cells in plan.items()}
         manifest = environment() | {
-            "quick": quick, "studies": titles, "seeds": earlier.get("seeds", {}) | seeds, "started": now(),
-            "finished": None, "earlier_runs": runs,
-        }  # fmt: skip
+            "quick": quick,
+            "studies": titles,
+            "seeds": earlier.get("seeds", {}) | seeds,
+            "started": now(),
+            "finished": None,
+            "earlier_runs": runs,
+        }
         write_json(self.path / "manifest.json", manifest)
         plans = self.plan() | {name: [cell.key for cell in cells] for name, cells in plan.items()}
         write_json(self.path / "plan.json", plans)
@@ -164,7 +170,8 @@ class Store:
         (self.failed / f"{cell.key}.txt").unlink(missing_ok=True)
 
     def fail(self, cell: Cell, details: str) -> Path:
-        """Store the traceback of a failed cell, or what else is known of its failure, and return the path of the file."""
+        """Store the traceback of a failed cell, or what else is known of its failure, and return the path of the
+        file."""
         file = self.failed / f"{cell.key}.txt"
         write_bytes(file, f"{cell.label}\nconfig: {json.dumps(cell.config)}\n\n{details}".encode())
         return file
@@ -180,7 +187,8 @@ class Store:
         return _arrow()[0].concat_tables([schema().empty_table(), *found])
 
     def results(self, study: str) -> Results:
-        """The same for one study, grouped by configuration. Raises StoreError also for cells that taciturn has not written."""
+        """The same for one study, grouped by configuration. Raises StoreError also for cells that taciturn has not
+        written."""
         table = self.load(study)
         try:
             found = Results.from_table(table)
@@ -242,10 +250,12 @@ class Store:
 
 
 def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Store:
-    """Put results folders together in a new one, as one run would have written it: shards of the same studies, or other studies.
+    """Put results folders together in a new one, as one run would have written it: shards of the same studies, or other
+    studies.
 
-    Cells are copied as they are. Raises StoreError, before anything is written, if a folder holds no results or a cell that cannot be read,
-    if two folders have other cells of a study or other numbers of a cell, or if `out` is not empty.
+    Cells are copied as they are. Raises StoreError, before anything is written, if a folder holds no results or a cell
+    that cannot be read, if two folders have other cells of a study or other numbers of a cell, or if `out` is not
+    empty.
     """
     stores, made = [Store(folder) for folder in folders], Store(out)
     plan: dict[str, list[str]] = {}
@@ -312,10 +322,19 @@ def _arrow() -> tuple[Any, Any]:
 def schema() -> "pa.Schema":
     """The columns of a table of cells."""
     pa, _ = _arrow()
-    return pa.schema([
-        ("study", pa.string()), ("key", pa.string()), ("seed", pa.int64()), ("config", pa.string()), ("kind", pa.string()),
-        ("name", pa.string()), ("x", pa.float64()), ("value", pa.float64()), ("wall_seconds", pa.float64()),
-    ])  # fmt: skip
+    return pa.schema(
+        [
+            ("study", pa.string()),
+            ("key", pa.string()),
+            ("seed", pa.int64()),
+            ("config", pa.string()),
+            ("kind", pa.string()),
+            ("name", pa.string()),
+            ("x", pa.float64()),
+            ("value", pa.float64()),
+            ("wall_seconds", pa.float64()),
+        ]
+    )
 
 
 def _same(one: "pa.Table", other: "pa.Table") -> bool:
@@ -342,7 +361,8 @@ def has_shape(value: object, shape: Any) -> bool:
 
 
 def lock(stream: IO[str]) -> None:
-    """Lock a file until it is closed. Raises BlockingIOError if another process holds it; nothing is locked where the system cannot."""
+    """Lock a file until it is closed. Raises BlockingIOError if another process holds it; nothing is locked where the
+    system cannot."""
     if fcntl is not None:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -388,10 +408,15 @@ def environment() -> Manifest:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "taciturn": taciturn.__version__, "code": code(), "commit": commit(), "python": platform.python_version(),
-        "platform": platform.platform(), "cpu_count": os.cpu_count(), "libraries": libraries,
+        "taciturn": taciturn.__version__,
+        "code": code(),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu_count": os.cpu_count(),
+        "libraries": libraries,
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-    }  # fmt: skip
+    }
 
 
 def code() -> str:
@@ -408,7 +433,8 @@ def code() -> str:
 
 
 def commit() -> str:
-    """The commit of the checkout that taciturn is imported from, with "-dirty" if it was modified; "unknown" if there is none."""
+    """The commit of the checkout that taciturn is imported from, with "-dirty" if it was modified; "unknown" if there
+    is none."""
     folder = Path(importlib.import_module("taciturn.envs").__path__[0])
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:

@@ -57,7 +57,8 @@ class Verdict:
 
 
 def pools(group: Group) -> bool:
-    """Whether the agents of a group share a mind: the check before some run found it, or the policy of this package says so."""
+    """Whether the agents of a group share a mind: the check before some run found it, or the policy of this package
+    says so."""
     kind = own_policies().get(str(group.config.get("policy")))
     declared = kind is not None and bool(kind(**group.config.get("policy_params", {})).pools)
     return declared or bool(np.any(group.metrics.get(POOLS, 0)))
@@ -93,12 +94,12 @@ class Plot:
 class Study:
     """A declared sweep with a score: subclass it in a module, and give `name`, `title`, `score`, `cells` and `run`.
 
-    `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries that split
-    the study into panels (rows are compared within a panel), `color` the entry that determines a row's colour, `rows` those that
-    label it (none: all that vary). With `headline` the study is part of the standing benchmark: its `answers` and its first table open the
-    report.
-    Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the study reproduces
-    ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
+    `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries
+    that split the study into panels (rows are compared within a panel), `color` the entry that determines a row's
+    colour, `rows` those that label it (none: all that vary). With `headline` the study is part of the standing
+    benchmark: its `answers` and its first table open the report.
+    Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the
+    study reproduces ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
     """
 
     name: ClassVar[str]
@@ -159,12 +160,14 @@ class Study:
         return max(known, key=lambda group: sign * group.mean(self.score.metric), default=None)
 
     def label(self, group: Group, results: Results) -> str:
-        """`row_label`, marked where the policy knows what its world hides from the others, or its agents share a mind."""
+        """`row_label`, marked where the policy knows what its world hides from the others, or its agents share a
+        mind."""
         known = self.knows_truth(group.config)
         return self.row_label(group, results) + KNOWS_TRUTH * known + POOLED * pools(group)
 
     def knows_truth(self, config: Config) -> bool:
-        """Whether the policy of a configuration does. No module is imported for that, since the results may be someone else's."""
+        """Whether the policy of a configuration does. No module is imported for that, since the results may be someone
+        else's."""
         name = str(config.get("policy"))
         module, colon, _ = name.partition(":")
         kind = policy_class(name) if not colon or module in sys.modules else None

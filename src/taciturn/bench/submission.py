@@ -1,4 +1,5 @@
-"""Results of a study as one JSON file, with where they come from: to keep, to send to others, and to merge with theirs."""
+"""Results of a study as one JSON file, with where they come from: to keep, to send to others, and to merge with
+theirs."""
 
 import json
 import re
@@ -65,7 +66,8 @@ def origin_of(manifest: Manifest) -> dict[str, Any]:
 
 
 def packed(found: Submission) -> str:
-    """The text of the file: a line for each configuration and verdict, numbers with six digits; curves are left out but for single runs."""
+    """The text of the file: a line for each configuration and verdict, numbers with six digits; curves are left out but
+    for single runs."""
     groups = [
         {
             "config": group.config,
@@ -78,8 +80,11 @@ def packed(found: Submission) -> str:
     ]
     verdicts = [vars(one) | {"numbers": [rounded(x) for x in one.numbers]} for one in found.verdicts]
     parts = {
-        "study": json.dumps(found.study), "origin": json.dumps(found.origin), "groups": listed(groups), "verdicts": listed(verdicts),
-    }  # fmt: skip
+        "study": json.dumps(found.study),
+        "origin": json.dumps(found.origin),
+        "groups": listed(groups),
+        "verdicts": listed(verdicts),
+    }
     return "{" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "}\n"
 
 
@@ -112,7 +117,8 @@ def distinct(entries: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_text(value: Any) -> None:
-    """Raises ValueError if a JSON value has text that cannot be printed as it stands or is very long, or is nested very deeply."""
+    """Raises ValueError if a JSON value has text that cannot be printed as it stands or is very long, or is nested very
+    deeply."""
     left = [(value, 0)]
     while left:
         one, depth = left.pop()
@@ -161,7 +167,8 @@ def merged(found: Iterable[Submission]) -> Results:
 
 
 def joined(one: Group, other: Group) -> Group:
-    """The cells of a group, and those of another of the same configuration whose seeds it lacks, in increasing order of seed."""
+    """The cells of a group, and those of another of the same configuration whose seeds it lacks, in increasing order of
+    seed."""
     new = np.flatnonzero(~np.isin(other.seeds, one.seeds))
     if not new.size:
         return one

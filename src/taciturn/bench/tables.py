@@ -22,7 +22,8 @@ def tables_of(study: Study, results: Results) -> list[Table]:
 
 
 def standard_tables(study: Study, results: Results) -> list[Table]:
-    """Utility, privacy, messages and time side by side; statistical certainty; every other metric; all facets together."""
+    """Utility, privacy, messages and time side by side; statistical certainty; every other metric; all facets
+    together."""
     score = study.score
 
     def main(group: Group, reference: Group | None) -> dict[str, str]:
@@ -50,7 +51,10 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
 
     means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
-    many = f"The p-values are of Student's paired test, corrected for the {len(corrected)} comparisons of this table (Holm 1979)."
+    many = (
+        f"The p-values are of Student's paired test, corrected for the {len(corrected)} comparisons of this table "
+        "(Holm 1979)."
+    )
     paired = f"{means}; comparisons with the reference are paired by seed. {many if corrected else ''}".rstrip()
     tables = [
         _table("Results", note, study, results, main),
@@ -63,7 +67,8 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
 
 
 def runs_table(study: Study, results: Results) -> Table:
-    """What lies behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs, and how they end."""
+    """What lies behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs,
+    and how they end."""
 
     def row(group: Group, reference: Group | None) -> dict[str, str]:
         if RUNS not in group.curves:
@@ -81,9 +86,10 @@ def runs_table(study: Study, results: Results) -> Table:
 def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
     """The paper's claims beside the computed numbers: one table, or none."""
     note = (
-        "Agrees: the numbers, with their intervals, lie within the tolerance declared beside the claim; in kind: within a wider one (the "
-        "order, not the size); differs: outside it; not tested: the explanation says why. The intervals shown are at 95%, each by itself; "
-        "the verdicts hold together at 95%, as they rest on wider ones (Holm 1979)."
+        "Agrees: the numbers, with their intervals, lie within the tolerance declared beside the claim; in kind: "
+        "within a wider one (the order, not the size); differs: outside it; not tested: the explanation says why. The "
+        "intervals shown are at 95%, each by itself; the verdicts hold together at 95%, as they rest on wider ones "
+        "(Holm 1979)."
     )
     columns = ("claim", "paper", "ours", "verdict")
     rows = [(v.quantity, stated(v.paper), ours(v), v.verdict, v.reason) for v in verdicts]
@@ -118,9 +124,10 @@ def origin_table(manifest: Manifest) -> Table:
 
 
 def _table(
-    title: str, note: str, study: Study, results: Results, row: Callable[[Group, Group | None], dict[str, str]],
-) -> Table:  # fmt: skip
-    """A row per configuration: its facets, its label, then `row(group, reference)` by column; rows without entries are left out."""
+    title: str, note: str, study: Study, results: Results, row: Callable[[Group, Group | None], dict[str, str]]
+) -> Table:
+    """A row per configuration: its facets, its label, then `row(group, reference)` by column; rows without entries are
+    left out."""
     lines, values = [], []
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
@@ -148,7 +155,8 @@ def _overall(study: Study, results: Results) -> Table:
 
 
 def _p_values(study: Study, results: Results) -> dict[int, float]:
-    """For every group that is compared with a reference, by its `id`: how likely so large a difference is if there is none."""
+    """For every group that is compared with a reference, by its `id`: how likely so large a difference is if there is
+    none."""
     found: dict[int, float] = {}
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
@@ -191,8 +199,8 @@ def privacy_text(values: Floats, of_a_message: Floats | None = None) -> str:
 
     Args:
         values: the losses.
-        of_a_message: those of the costliest messages, if `values` are totals: where they are finite, an infinite total is not for want of
-            a mechanism.
+        of_a_message: those of the costliest messages, if `values` are totals: where they are finite, an infinite total
+            is not for want of a mechanism.
     """
     if not np.isfinite(values).all():
         private = of_a_message is not None and np.isfinite(of_a_message).all()
@@ -211,7 +219,8 @@ def messages(group: Group) -> list[str]:
 
 
 def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
-    """Scores over the mean of each facet's reference, {row label: [seeds, facets]}; empty unless all references are positive."""
+    """Scores over the mean of each facet's reference, {row label: [seeds, facets]}; empty unless all references are
+    positive."""
     parts = [part for _, part in study.panels(results)]
     references = [study.reference_group(part) for part in parts]
     means = [group.metrics[study.score.metric].mean() if group else math.nan for group in references]

@@ -1,4 +1,5 @@
-"""The tasks of the standing benchmark: each world as agents train for it, and held-out variants of it in which none has trained."""
+"""The tasks of the standing benchmark: each world as agents train for it, and held-out variants of it in which none has
+trained."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ WIDER: dict[str, Config] = {name: {"max_scale": 1e4} for name in ("OutputAgreeme
 
 
 class Variant(NamedTuple):
-    """What differs from the world that was trained in: parameters, what goes wrong on a channel, or who plays the other side."""
+    """What differs from the world that was trained in: parameters, what goes wrong on a channel, or who plays the other
+    side."""
 
     what: str
     params: Mapping[str, Any] = {}
@@ -32,7 +34,8 @@ class Variant(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Who competes in a world, in which measure, and how plain PPO trains: replicas, and steps over all rows (below five minutes)."""
+    """Who competes in a world, in which measure, and how plain PPO trains: replicas, and steps over all rows (below
+    five minutes)."""
 
     world: Config
     measure: str
@@ -53,8 +56,8 @@ class Field(NamedTuple):
 
 STOPPING: dict[str, Any] = {
     "classic": (
-        ("OneStepLookAhead", {}), ("FixedCount", {"k": 5}), ("Fraction", {"fraction": 0.1}), ("Deadline", {"slots": 30}),
-        ("WaitForAll", {}),
+        ("OneStepLookAhead", {}), ("FixedCount", {"k": 5}), ("Fraction", {"fraction": 0.1}), ("Deadline",
+        {"slots": 30}), ("WaitForAll", {}),
     ),
     "paper": (("OptimalStopping", {}),),
     "tuned": (("LearnedStopping", {}),),
@@ -65,29 +68,57 @@ FIELDS: dict[str, Field] = {
     "round_stopping_v0": Field({}, "rate", 1, 50_000, **STOPPING),
     "federated_training_v0": Field({}, "test_loss", 1, 30_000, **STOPPING),
     "federated_bandit_v0": Field(
-        {"num_agents": 5, "num_arms": 5, "horizon": 1000}, "regret_per_agent", 2, 60_000,
+        {"num_agents": 5, "num_arms": 5, "horizon": 1000},
+        "regret_per_agent",
+        2,
+        60_000,
         tuple((name, {}) for name in ("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "Fed2UCB")),
-        (("CDPMAB", {}), ("SingleAgent", {})), (("LearnedPulls", {}),),
+        (("CDPMAB", {}), ("SingleAgent", {})),
+        (("LearnedPulls", {}),),
     ),
-    "arm_elimination_v0": Field({}, "regret_per_agent", 1, 20_000, (), (("EliminationSchedule", {}),), (("LearnedElimination", {}),)),
+    "arm_elimination_v0": Field(
+        {}, "regret_per_agent", 1, 20_000, (), (("EliminationSchedule", {}),), (("LearnedElimination", {}),)
+    ),
     "gossip_bandit_v0": Field(
-        {"num_agents": 20, "horizon": 20.0}, "popularity_regret", 2, 40_000, COPYING + ISOLATED, (("PPCL", {}),), (("SharedPPO", {}),),
+        {"num_agents": 20, "horizon": 20.0},
+        "popularity_regret",
+        2,
+        40_000,
+        COPYING + ISOLATED,
+        (("PPCL", {}),),
+        (("SharedPPO", {}),),
     ),
     "social_bandit_v0": Field(
-        {"num_agents": 20, "horizon": 50}, "pseudo_regret", 1, 60_000, COPYING + ISOLATED,
-        (("PrivateSocialLearning", {}), ("Replicator", {})), (("SharedPPO", {}),),
+        {"num_agents": 20, "horizon": 50},
+        "pseudo_regret",
+        1,
+        60_000,
+        COPYING + ISOLATED,
+        (("PrivateSocialLearning", {}), ("Replicator", {})),
+        (("SharedPPO", {}),),
     ),
     "recommender_v0": Field(
-        {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500}, "regret", 1, 30_000,
-        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})), (("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0})),
-        (("SharedPPO", {}), ("NeuralBandit", {})), {"actions": "cluster"}, ("NeuralBandit",), {"horizon": 100},
+        {"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500},
+        "regret",
+        1,
+        30_000,
+        (("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})),
+        (("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0})),
+        (("SharedPPO", {}), ("NeuralBandit", {})),
+        {"actions": "cluster"},
+        ("NeuralBandit",),
+        {"horizon": 100},
     ),
     "elicitation_v0": Field(
-        {"num_individuals": 50}, "loss", 1, 20_000,
+        {"num_individuals": 50},
+        "loss",
+        1,
+        20_000,
         (("FlatRate", {}), ("OutputAgreement", {}), ("PeerTruthSerum", {}), ("PostedPrice", {})),
-        (("Wintall", {}),), (("SharedPPO", {}),),
+        (("Wintall", {}),),
+        (("SharedPPO", {}),),
     ),
-}  # fmt: skip
+}
 
 LOST, LATE = LossyChannel(0.5), Stragglers((0.5, 0.3, 0.2))
 LIARS = Byzantine(0.2)
@@ -109,11 +140,15 @@ HELD_OUT: dict[str, dict[str, Variant]] = {
         "few-clients": Variant("40 clients instead of 100", {"num_clients": 40}),
     },
     "federated_training_v0": {
-        "skewed": Variant("clients' labels are skewed, by Dirichlet's law with concentration 0.5", {"concentration": 0.5}),
+        "skewed": Variant(
+            "clients' labels are skewed, by Dirichlet's law with concentration 0.5", {"concentration": 0.5}
+        ),
         "lost": Variant("half of the updates are lost", faults={"update": LOST}),
     },
     "federated_bandit_v0": {
-        "one-good-arm": Variant("one arm has quality 0.7, the others 0.3", {"qualities": (0.3,) * 4 + (0.7,), "shuffle": True}),
+        "one-good-arm": Variant(
+            "one arm has quality 0.7, the others 0.3", {"qualities": (0.3,) * 4 + (0.7,), "shuffle": True}
+        ),
         "crowd": Variant("20 agents instead of 5", {"num_agents": 20}),
         "lost": Variant("half of the messages are lost", faults={"means": LOST}),
         "late": Variant("half of the messages are one or two rounds late", faults={"means": LATE}),
@@ -121,24 +156,34 @@ HELD_OUT: dict[str, dict[str, Variant]] = {
         "brief": brief("means", 10),
     },
     "arm_elimination_v0": {
-        "one-good-arm": Variant("one arm has quality 0.7, the others 0.3", {"qualities": (0.3,) * 9 + (0.7,), "shuffle": True}),
+        "one-good-arm": Variant(
+            "one arm has quality 0.7, the others 0.3", {"qualities": (0.3,) * 9 + (0.7,), "shuffle": True}
+        ),
         "crowd": Variant("20 agents instead of 5", {"num_agents": 20}),
         "lost": Variant("half of the messages are lost", faults={"means": LOST}),
         "liars": Variant("a fifth of the agents send 1 - x instead of x", faults={"means": LIARS}),
         "brief": brief("means", 1),
     },
     "gossip_bandit_v0": {
-        "close": Variant("one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 3 + (0.6,), "shuffle": True}),
+        "close": Variant(
+            "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 3 + (0.6,), "shuffle": True}
+        ),
         "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
         "lost": Variant("half of the replies are lost", faults={"preference": LOST}),
-        "liars": Variant("a fifth of the agents name the next option instead of their own", faults={"preference": LIARS}),
+        "liars": Variant(
+            "a fifth of the agents name the next option instead of their own", faults={"preference": LIARS}
+        ),
         "brief": brief("preference", 40),
     },
     "social_bandit_v0": {
-        "close": Variant("one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 4 + (0.6,), "shuffle": True}),
+        "close": Variant(
+            "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 4 + (0.6,), "shuffle": True}
+        ),
         "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
         "lost": Variant("half of the copies are lost", faults={"preference": LOST}),
-        "liars": Variant("a fifth of the agents name the next option instead of their own", faults={"preference": LIARS}),
+        "liars": Variant(
+            "a fifth of the agents name the next option instead of their own", faults={"preference": LIARS}
+        ),
         "brief": brief("preference", 5),
     },
     "recommender_v0": {
@@ -147,10 +192,12 @@ HELD_OUT: dict[str, dict[str, Variant]] = {
     },
     "elicitation_v0": {
         "uneven": Variant("privacy costs differ between individuals", {"cost_spread": 0.5}),
-        "generous": Variant("individuals take the largest budget that they may, whatever is paid", individuals={"Truthful": 1.0}),
+        "generous": Variant(
+            "individuals take the largest budget that they may, whatever is paid", individuals={"Truthful": 1.0}
+        ),
         "mixed": Variant("a third always takes the largest budget", individuals={"BestResponse": 2.0, "Truthful": 1.0}),
     },
-}  # fmt: skip
+}
 
 
 class Task(NamedTuple):

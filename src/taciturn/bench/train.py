@@ -1,4 +1,5 @@
-"""Train an agent of Stable-Baselines3 or sb3-contrib, or one of this package's learners, in a world, and keep it in a folder."""
+"""Train an agent of Stable-Baselines3 or sb3-contrib, or one of this package's learners, in a world, and keep it in a
+folder."""
 
 import csv
 import importlib
@@ -33,29 +34,42 @@ Told = Callable[[float, str], None]
 
 
 def train(
-    world: str, algorithm: str = "PPO", *, steps: int, out: str | Path, seed: int = 0, params: Mapping[str, Any] | None = None,
-    privacy: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None, file: str | Path | None = None,
-    num_envs: int = 16, evaluations: int = 10, resume: bool = False, trust: bool = False, progress: Told | None = None,
-) -> Path:  # fmt: skip
+    world: str,
+    algorithm: str = "PPO",
+    *,
+    steps: int,
+    out: str | Path,
+    seed: int = 0,
+    params: Mapping[str, Any] | None = None,
+    privacy: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    file: str | Path | None = None,
+    num_envs: int = 16,
+    evaluations: int = 10,
+    resume: bool = False,
+    trust: bool = False,
+    progress: Told | None = None,
+) -> Path:
     """Train an agent and keep it in `out`; `simulate`, studies and the command line take it by the folder's name.
 
-    It learns in practice worlds (`PublicView.practice`). As often as `evaluations` says it is saved, and evaluated in `EVALUATION_RUNS`
-    runs of other worlds. What comes later, in `simulate` or a study, draws from neither.
+    It learns in practice worlds (`PublicView.practice`). As often as `evaluations` says it is saved, and evaluated in
+    `EVALUATION_RUNS` runs of other worlds. What comes later, in `simulate` or a study, draws from neither.
 
     Args:
         world: a world's name or id; where it has several roles, one whose id has a single agent (`elicitation`).
-        algorithm: a class of Stable-Baselines3 or sb3-contrib (PPO, A2C, DQN, SAC, MaskablePPO, RecurrentPPO, ...), or a learner of
-            `taciturn list`, which has its own number of steps and evaluations unless it has a parameter `steps`.
+        algorithm: a class of Stable-Baselines3 or sb3-contrib (PPO, A2C, DQN, SAC, MaskablePPO, RecurrentPPO, ...), or
+            a learner of `taciturn list`, which has its own number of steps and evaluations unless it has a parameter
+            `steps`.
         steps: environment steps, counted over rows: each agent of each replica is one.
-        out: the folder for `manifest.json`, `model.zip` (with `vecnormalize.pkl`) or `learner.pkl`, `evaluations.csv`, `checkpoints/`, and
-            the files of TensorBoard in `log/`.
+        out: the folder for `manifest.json`, `model.zip` (with `vecnormalize.pkl`) or `learner.pkl`, `evaluations.csv`,
+            `checkpoints/`, and the files of TensorBoard in `log/`.
         seed: of all randomness in training.
         params: of the world.
         privacy: `{channel: mechanism}` in training and evaluation.
-        settings: parameters of the algorithm. As in rl-zoo, `policy` names its network ("MlpPolicy", "MlpLstmPolicy"), and `normalize`
-            says whether observations and rewards are normalised by running statistics.
-        file: a YAML file with further settings, under the name of the algorithm (`taciturn.policies.learned.tuning`), in place of
-            those that come with this package for the world.
+        settings: parameters of the algorithm. As in rl-zoo, `policy` names its network ("MlpPolicy", "MlpLstmPolicy"),
+            and `normalize` says whether observations and rewards are normalised by running statistics.
+        file: a YAML file with further settings, under the name of the algorithm (`taciturn.policies.learned.tuning`),
+            in place of those that come with this package for the world.
         num_envs: replicas in training.
         evaluations: how often the agent is saved and evaluated.
         resume: go on from the last checkpoint in `out`, or return at once if the training there is finished.
@@ -67,8 +81,8 @@ def train(
 
     Raises:
         UnknownName: no such world or algorithm.
-        ValueError: a parameter out of range, a folder that holds another training or a checkpoint that is not trusted, or an algorithm
-            that fails while it learns, as where numbers grow without bound.
+        ValueError: a parameter out of range, a folder that holds another training or a checkpoint that is not trusted,
+            or an algorithm that fails while it learns, as where numbers grow without bound.
         ImportError: stable-baselines3 is not installed.
     """
     steps, seed = integer("steps", steps, at_least=1), integer("seed", seed, at_least=0)
@@ -89,10 +103,16 @@ def train(
         raise ValueError(f"{file}: {error}") from error
     folder = Path(out)
     asked = {
-        "world": world, "algorithm": algorithm, "steps": steps, "seed": seed, "params": dict(params or {}),
-        "privacy": {name: repr(one) for name, one in (privacy or {}).items()}, "settings": settings,
-        "num_envs": num_envs, "evaluations": evaluations,
-    }  # fmt: skip
+        "world": world,
+        "algorithm": algorithm,
+        "steps": steps,
+        "seed": seed,
+        "params": dict(params or {}),
+        "privacy": {name: repr(one) for name, one in (privacy or {}).items()},
+        "settings": settings,
+        "num_envs": num_envs,
+        "evaluations": evaluations,
+    }
     begun = _open(folder, asked, resume)
     if begun.get("finished"):
         return folder
@@ -158,7 +178,8 @@ class Watched(Policy):
 
 
 def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path, steps: int) -> None:
-    """Append a row to `evaluations.csv`: steps, and mean and interval of the return over `EVALUATION_RUNS` fresh runs."""
+    """Append a row to `evaluations.csv`: steps, and mean and interval of the return over `EVALUATION_RUNS` fresh
+    runs."""
     watched = Watched(policy)
     simulate(population, watched, seed=seed, fast=False)
     file = folder / "evaluations.csv"
@@ -190,8 +211,8 @@ def learner(
         made.progress = lambda done: tell(0.95 * done, f"{name} learns")
         if changes := overridden(name, population, settings):
             warnings.warn(
-                f"{name} trains with {changes}, as its settings for this world say; --set 'policy.overrides={{}}' trains in the world "
-                "as it is",
+                f"{name} trains with {changes}, as its settings for this world say; --set 'policy.overrides={{}}' "
+                "trains in the world as it is",
                 stacklevel=1,
             )
         population.reset(seed=seed)

@@ -1,4 +1,5 @@
-"""Logs of a bandit in the shape of the Open Bandit Dataset, and what a policy of the recommender would have earned in its place."""
+"""Logs of a bandit in the shape of the Open Bandit Dataset, and what a policy of the recommender would have earned in
+its place."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,8 +64,9 @@ class BanditLog:
         spread = f"{p.min():.4g} (uniform)" if self.uniform else f"{p.min():.4g} to {p.max():.4g}"
         shown_at = f", positions {', '.join(self.positions)}" if self.positions else ""
         return (
-            f"<{self.catalogue.source}: {len(self):,} rows, {len(self.names)} actions, contexts of {self.catalogue.contexts.shape[1]} "
-            f"dimensions{shown_at}, propensities {spread}, {self.click.mean():.4g} clicks a row>"
+            f"<{self.catalogue.source}: {len(self):,} rows, {len(self.names)} actions, contexts of "
+            f"{self.catalogue.contexts.shape[1]} dimensions{shown_at}, propensities {spread}, {self.click.mean():.4g} "
+            f"clicks a row>"
         )
 
 
@@ -80,27 +82,30 @@ def read_bandit(
 ) -> BanditLog:
     """Read a log of a bandit, a row for each round, with a header.
 
-    Columns: `action` (or `item_id`), `click` (0 or 1; or `reward`), `propensity_score` (or `propensity`, `pscore`), and the context; where
-    there are any, `position` and `timestamp`, by which rows must be in order. A column without a name, an index, is ignored.
+    Columns: `action` (or `item_id`), `click` (0 or 1; or `reward`), `propensity_score` (or `propensity`, `pscore`), and
+    the context; where there are any, `position` and `timestamp`, by which rows must be in order. A column without a
+    name, an index, is ignored.
 
-    Contexts are the numbers of their columns, and 0 or 1 for each of the texts in columns of text: as they are if there are at most
-    `context_dim` numbers and no text, else that many principal components of them, in either case scaled to [0, 1]. Scaling looks at
-    the contexts of all rows, but at no click.
+    Contexts are the numbers of their columns, and 0 or 1 for each of the texts in columns of text: as they are if there
+    are at most `context_dim` numbers and no text, else that many principal components of them, in either case scaled to
+    [0, 1]. Scaling looks at the contexts of all rows, but at no click.
 
     Args:
         path: the file.
-        context: names of the context columns, others are ignored; None: those whose name begins with `context`, `user_feature` or
-            `user-item_affinity`, and then no other column may be there.
+        context: names of the context columns, others are ignored; None: those whose name begins with `context`,
+            `user_feature` or `user-item_affinity`, and then no other column may be there.
         context_dim: the largest dimension of contexts, 1 to 9.
-        items: a file of item features, `item_id` and columns of numbers, whose principal components become the five item features. Without
-            it, items lie at arbitrary different points, and what a policy learns of one says nothing about another.
+        items: a file of item features, `item_id` and columns of numbers, whose principal components become the five
+            item features. Without it, items lie at arbitrary different points, and what a policy learns of one says
+            nothing about another.
         position: keep only rows with this position; None: all rows, whose positions are not shown to the policy.
         sort: sort rows by `timestamp` instead of refusing a file that is out of order.
         progress: told how far it is.
 
     Raises:
-        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a propensity outside
-            [1e-12, 1] (the message has its line); a column is missing, or unknown; timestamps are out of order; there is one action only.
+        ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a
+            propensity outside [1e-12, 1] (the message has its line); a column is missing, or unknown; timestamps are
+            out of order; there is one action only.
         OSError: a file cannot be read.
     """
     integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)
@@ -169,13 +174,15 @@ def _context_columns(table: Table, asked: list[str] | None) -> list[str]:
     unknown = [name for name in rest if not name.lower().startswith(CONTEXT_PREFIXES)]
     if unknown:
         raise ValueError(
-            f"{table.path}, line 1: column {unknown[0]!r} is unknown; name the context columns (--context), and others are ignored"
+            f"{table.path}, line 1: column {unknown[0]!r} is unknown; name the context columns (--context), and others "
+            "are ignored"
         )
     return rest
 
 
 def _is_text(cells: tuple[str, ...]) -> bool:
-    """Whether fewer than half of the cells are numbers; where more are, the others are mistakes, which are told later."""
+    """Whether fewer than half of the cells are numbers; where more are, the others are mistakes, which are told
+    later."""
     return 2 * sum(_reads(cell) for cell in cells) < len(cells)
 
 
@@ -198,13 +205,15 @@ def _raw_contexts(chunk: Chunk, columns: list[str], texts: dict[str, dict[str, i
         found[:, i] = [levels.setdefault(cell, len(levels)) for cell in chunk.cells[name]]
         if len(levels) > MOST_LEVELS:
             raise ValueError(
-                f"{chunk.path}: column {name!r} must have at most {MOST_LEVELS} different texts to be a context, and has more"
+                f"{chunk.path}: column {name!r} must have at most {MOST_LEVELS} different texts to be a context, and "
+                "has more"
             )
     return found
 
 
 def _unit(raw: Array, levels: list[int], dims: int) -> Floats:
-    """Contexts [n, d] in [0, 1] from `_raw_contexts`, where a column of text has `levels` texts, and one of numbers 0."""
+    """Contexts [n, d] in [0, 1] from `_raw_contexts`, where a column of text has `levels` texts, and one of numbers
+    0."""
     if not levels:
         return np.full((len(raw), 1), 0.5)
     if not any(levels) and len(levels) <= dims:
@@ -246,7 +255,8 @@ def _scaled(x: Floats) -> Floats:
 
 
 def _spread_out(num_items: int) -> Floats:
-    """Different points in [0, 1]^5: multiples of the powers of a root of x^6 = x + 1, modulo 1 (the additive recurrence R_5)."""
+    """Different points in [0, 1]^5: multiples of the powers of a root of x^6 = x + 1, modulo 1 (the additive recurrence
+    R_5)."""
     root = 1.0
     for _ in range(60):
         root = (1 + root) ** (1 / (ITEM_DIMS + 1))
@@ -281,7 +291,8 @@ class Value:
 
     Attributes:
         estimator: "replay", "ips", "snips" or "dr".
-        value: the estimate, in clicks a round. That of IPS and DR can lie outside [0, 1], and its interval is cut to it.
+        value: the estimate, in clicks a round. That of IPS and DR can lie outside [0, 1], and its interval is cut to
+            it.
         low, high: its interval.
         rows: on which the policy was judged.
         matches: of them, those whose logged action the policy chose.
@@ -314,22 +325,24 @@ def evaluate(
 ) -> list[Value]:
     """Estimate what a policy of `recommender_v0` would have earned in place of the one that wrote a log.
 
-    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those whose action is its
-    own, as if it had been there; its value is that of the rounds in which it learns. The other estimators judge the policy that the first
-    part of the rows has taught, with the actions and clicks that were logged, and that does not learn from the rest: their value is that of
-    a fixed policy. DR's model of clicks, a ridge regression on (1, 2c - 1) for each action, comes from the first part too.
+    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those
+    whose action is its own, as if it had been there; its value is that of the rounds in which it learns. The other
+    estimators judge the policy that the first part of the rows has taught, with the actions and clicks that were
+    logged, and that does not learn from the rest: their value is that of a fixed policy. DR's model of clicks, a ridge
+    regression on (1, 2c - 1) for each action, comes from the first part too.
 
     The policy sees a recommender with one agent, whose catalogue are the actions.
 
     Args:
         log: see `read_bandit`.
-        policy: whatever `simulate` takes: a policy, its name, a function of observations, a saved model, ... It must not need the hidden
-            truth.
-        estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other three for others;
-            "all": all that the log allows.
+        policy: whatever `simulate` takes: a policy, its name, a function of observations, a saved model, ... It must
+            not need the hidden truth.
+        estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other
+            three for others; "all": all that the log allows.
         learn: share of the rows from which the policy learns before it is judged by others than replay, in [0, 1).
         draws: how often a policy that draws its actions is asked on a row, whose pi(a | x) is then the share of draws.
-        lowest_propensity: with which the logging policy took any action; None: the lowest of the log. Intervals by betting rest on it.
+        lowest_propensity: with which the logging policy took any action; None: the lowest of the log. Intervals by
+            betting rest on it.
         interval: "betting" or "student"; see `estimators.interval`.
         level: of the intervals.
         seed: determines the draws of the policy.
@@ -339,8 +352,8 @@ def evaluate(
         A `Value` for each estimator.
 
     Raises:
-        ValueError: replay of a log that is not uniform; the policy takes the logged action in no row (empty overlap), needs the hidden
-            truth or cannot act here; an argument is out of range.
+        ValueError: replay of a log that is not uniform; the policy takes the logged action in no row (empty overlap),
+            needs the hidden truth or cannot act here; an argument is out of range.
     """
     allowed = ("auto", "all", *estimators.ESTIMATORS)
     choice("estimator", estimator, allowed)
@@ -356,8 +369,9 @@ def evaluate(
     )
     if estimator == "replay" and not log.uniform:
         raise ValueError(
-            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source}, whose propensities are {log.propensity.min():g} to "
-            f"{log.propensity.max():g}: replay needs a log of uniformly drawn actions, each with {1 / len(log.names):g}"
+            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source}, whose propensities are "
+            f"{log.propensity.min():g} to {log.propensity.max():g}: replay needs a log of uniformly drawn actions, "
+            f"each with {1 / len(log.names):g}"
         )
     off_policy = ["ips", "snips", "dr"]
     wanted = {"auto": ["replay"] if log.uniform else off_policy, "all": ["replay"] * log.uniform + off_policy}.get(
@@ -456,7 +470,10 @@ def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints
 
 
 def _no_overlap(log: BanditLog, actor: Any, rows: int) -> str:
-    return f"{actor!r} takes the logged action in none of {rows:,} rows of {log.catalogue.source}, so that nothing can be estimated"
+    return (
+        f"{actor!r} takes the logged action in none of {rows:,} rows of {log.catalogue.source}, so that nothing can be "
+        "estimated"
+    )
 
 
 class _Seat:
@@ -501,7 +518,8 @@ class _Model:
 
 
 def _model(log: BanditLog, rows: int) -> _Model:
-    """Of each action a ridge regression of clicks, less their mean, in the first rows; the cap is the largest prediction there."""
+    """Of each action a ridge regression of clicks, less their mean, in the first rows; the cap is the largest
+    prediction there."""
     contexts = log.catalogue.contexts[:rows]
     x = np.concatenate([np.ones((rows, 1)), 2 * contexts - 1], 1)
     mean = float(log.click[:rows].mean()) if rows else 0.0

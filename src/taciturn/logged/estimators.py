@@ -1,7 +1,8 @@
-"""Off-policy estimators of the value of a policy, from rows that another policy logged, and an interval that holds for all of them.
+"""Off-policy estimators of the value of a policy, from rows that another policy logged, and an interval that holds for
+all of them.
 
-A row i has a context x_i, the action a_i that was logged, its propensity p_i (the probability with which the logging policy chose it), and
-its reward r_i. The weight is w_i = pi(a_i | x_i) / p_i.
+A row i has a context x_i, the action a_i that was logged, its propensity p_i (the probability with which the logging
+policy chose it), and its reward r_i. The weight is w_i = pi(a_i | x_i) / p_i.
 """
 
 import math
@@ -36,8 +37,9 @@ class Terms:
 
 
 def replay(reward: Floats) -> Terms:
-    """Rejection replay: the mean of the rewards r [n] of the rows whose logged action is the policy's (Li, Chu, Langford & Wang 2011,
-    Algorithm 2). It is unbiased if actions were logged uniformly, for policies that learn as well."""
+    """Rejection replay: the mean of the rewards r [n] of the rows whose logged action is the policy's (Li, Chu,
+    Langford & Wang 2011, Algorithm 2). It is unbiased if actions were logged uniformly, for policies that learn as
+    well."""
     return Terms(reward, np.ones(reward.size), 1.0, 1.0)
 
 
@@ -53,7 +55,8 @@ def ips(weight: Floats, reward: Floats, largest: float) -> Terms:
 
 
 def snips(weight: Floats, reward: Floats, largest: float) -> Terms:
-    """Self-normalised inverse propensity scoring, mean(w r) / mean(w) (Swaminathan & Joachims 2015); the arguments are those of `ips`."""
+    """Self-normalised inverse propensity scoring, mean(w r) / mean(w) (Swaminathan & Joachims 2015); the arguments are
+    those of `ips`."""
     return Terms(weight * reward, weight, largest, largest)
 
 
@@ -81,12 +84,14 @@ def effective_size(weight: Floats) -> float:
 def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[float, float]:
     """A confidence interval of the value, within [0, 1].
 
-    - betting: the values v against which no bet on a - v b wins 2 / (1 - level). A bet wins prod(1 + s (a - v b)), averaged over a few
-      stakes s > 0 that no row can ruin, or the same with -s. If v is the value, the expected winnings are at most 1, also where v is the
-      mean of mean rewards that change as a policy learns (by the inequality of arithmetic and geometric means); so that the interval holds
-      for any number of rows, by Markov's inequality (Waudby-Smith & Ramdas 2023, J. R. Statist. Soc. B 86, with stakes that do not follow
-      the data). It rests on `down` and `up`.
-    - student: Student's interval of the mean of a - v b, linearised in v. It is narrower, and holds only if many rows carry the estimate.
+    - betting: the values v against which no bet on a - v b wins 2 / (1 - level). A bet wins prod(1 + s (a - v b)),
+      averaged over a few stakes s > 0 that no row can ruin, or the same with -s. If v is the value, the expected
+      winnings are at most 1, also where v is the mean of mean rewards that change as a policy learns (by the inequality
+      of arithmetic and geometric means); so that the interval holds for any number of rows, by Markov's inequality
+      (Waudby-Smith & Ramdas 2023, J. R. Statist. Soc. B 86, with stakes that do not follow the data). It rests on
+      `down` and `up`.
+    - student: Student's interval of the mean of a - v b, linearised in v. It is narrower, and holds only if many rows
+      carry the estimate.
 
     Args:
         terms: see `Terms`.

@@ -1,7 +1,8 @@
 """A simulator of mean rewards from a file of ratings, in which every policy of the recommender plays.
 
-What the simulator says of an item that a user never rated is a guess, and no measurement: policies are compared in a world that is like the
-data, not on the data. How good the guesses are on ratings that came later is part of the simulator.
+What the simulator says of an item that a user never rated is a guess, and no measurement: policies are compared in a
+world that is like the data, not on the data. How good the guesses are on ratings that came later is part of the
+simulator.
 """
 
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ ITEM_DIMS = 5
 MOST_CONTEXT_DIMS = 1 + ITEM_DIMS
 COLUMNS = ("user", "item", "rating", "timestamp")
 NAMES = {
-    "user": "user", "userid": "user", "user_id": "user", "item": "item", "itemid": "item", "item_id": "item", "movieid": "item",
-    "movie_id": "item", "rating": "rating", "timestamp": "timestamp", "time": "timestamp",
+    "user": "user", "userid": "user", "user_id": "user", "item": "item", "itemid": "item", "item_id": "item",
+    "movieid": "item", "movie_id": "item", "rating": "rating", "timestamp": "timestamp", "time": "timestamp",
 }  # fmt: skip
 PRIOR = 5.0  # ratings that a user is taken to have given before the first one, all of them the mean
 PENALTIES = 10.0 ** np.arange(0, 6)
@@ -49,18 +50,20 @@ def fit_ratings(
 ) -> Simulator:
     """Fit a simulator to a file of ratings; `recommender_v0.population(family=fit_ratings("ratings.csv"))` plays it.
 
-    The file has a row for each rating, `user,item,rating,timestamp`, with or without a header (`userId,movieId,rating,timestamp` is one;
-    other columns are ignored), with commas, semicolons, tabs or `::` between cells. The order of rows does not matter. The last part
-    of the ratings in time is held out; what follows is computed from the others, the train split.
+    The file has a row for each rating, `user,item,rating,timestamp`, with or without a header
+    (`userId,movieId,rating,timestamp` is one; other columns are ignored), with commas, semicolons, tabs or `::` between
+    cells. The order of rows does not matter. The last part of the ratings in time is held out; what follows is computed
+    from the others, the train split.
 
     - Reward: 1 if the rating is at least `like`, 0 otherwise.
-    - Item features: the first five principal components of the ratings of each item by user (standardised, 0 where there is none, scaled to
-      length 1), scaled to [0, 1].
-    - Context of a user at a rating: from what the user liked at earlier times only, less the share of likes in the train split, the mean,
-      and the mean products with each of the item features, all shrunk as by five ratings more. It consists of the first `context_dim` of
-      these six numbers, in which three standard deviations to either side are scaled to [0, 1].
-    - Mean rewards: ridge regression on all products of the cosines of context and item (`Simulator`), with the penalty that is best for the
-      last tenth of the train split. Contexts of visits are those of held-out ratings.
+    - Item features: the first five principal components of the ratings of each item by user (standardised, 0 where
+      there is none, scaled to length 1), scaled to [0, 1].
+    - Context of a user at a rating: from what the user liked at earlier times only, less the share of likes in the
+      train split, the mean, and the mean products with each of the item features, all shrunk as by five ratings more.
+      It consists of the first `context_dim` of these six numbers, in which three standard deviations to either side are
+      scaled to [0, 1].
+    - Mean rewards: ridge regression on all products of the cosines of context and item (`Simulator`), with the penalty
+      that is best for the last tenth of the train split. Contexts of visits are those of held-out ratings.
 
     Args:
         path: the file.
@@ -71,8 +74,8 @@ def fit_ratings(
         progress: told how far it is.
 
     Raises:
-        ValueError: a row is malformed (the message has its line), columns are missing, or nothing can be fitted: no earlier and later
-            ratings, or all or none of them at least `like`.
+        ValueError: a row is malformed (the message has its line), columns are missing, or nothing can be fitted: no
+            earlier and later ratings, or all or none of them at least `like`.
         OSError: the file cannot be read.
     """
     number("like", like)
@@ -84,8 +87,8 @@ def fit_ratings(
     train = time < start
     if not train.any():
         raise ValueError(
-            f"{path}: the first {1 - held_out:.0%} of the ratings in time must be earlier than the others, and all timestamps up to there "
-            "are equal"
+            f"{path}: the first {1 - held_out:.0%} of the ratings in time must be earlier than the others, and all "
+            "timestamps up to there are equal"
         )
     # Of the items, those with most ratings in the train split; others have no features.
     counts = np.bincount(item[train], minlength=int(item.max()) + 1)
@@ -101,8 +104,9 @@ def fit_ratings(
     if not 0 < mean < 1 or train.all():
         share = "no held-out rating is of an item that was rated before" if train.all() else f"{mean:.0%} are"
         raise ValueError(
-            f"{path}: some ratings of the train split must be at least like, which is {like:g}, and some below it, and later ones must "
-            f"be held out; {share}"
+            f"{path}: some ratings of the train split must be at least like, which is {like:g}, and some below it, and "
+            "later ones must be held out; "
+            f"{share}"
         )
     progress(0.0, "principal components")
     items = _item_features(user[train], item[train], rating[train], best.size)
@@ -135,7 +139,8 @@ def _read(path: str | Path, progress: Progress) -> tuple[Array, Array, Array, Ar
 
 
 def _item_features(user: Array, item: Array, rating: Array, num_items: int) -> Floats:
-    """Item features [K, 5] in [0, 1]: principal components, of rows of length 1; dimensions that the ratings do not have are 0.5."""
+    """Item features [K, 5] in [0, 1]: principal components, of rows of length 1; dimensions that the ratings do not
+    have are 0.5."""
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator, svds
 

@@ -86,7 +86,8 @@ class Table:
     Args:
         path: the file.
         plain: the names of the first columns if the file has no header; empty if it must have one.
-        names: `{name in lower case: name}`, by which a header is recognised and its columns are called; others keep their names.
+        names: `{name in lower case: name}`, by which a header is recognised and its columns are called; others keep
+            their names.
 
     Raises:
         ValueError: the file is empty, or not text; a column has no name or two have the same.
@@ -114,7 +115,8 @@ class Table:
         for column in columns:
             if column not in self.columns:
                 raise ValueError(
-                    f"{self.path}, line 1: there must be a column {column!r} ({known_as}), and there are {shown(self.columns)}"
+                    f"{self.path}, line 1: there must be a column {column!r} ({known_as}), and there are "
+                    f"{shown(self.columns)}"
                 )
 
     def _rows(self, progress: Progress = nothing) -> Iterator[tuple[int, list[str]]]:
@@ -157,7 +159,8 @@ class Table:
         for line, row in rows:
             if len(row) != wide:
                 raise ValueError(
-                    f"{self.path}, line {line}: there must be {wide} cells as in the first line, and there are {len(row)}"
+                    f"{self.path}, line {line}: there must be {wide} cells as in the first line, and there are "
+                    f"{len(row)}"
                 )
             lines.append(line)
             kept.append(row)

@@ -1,6 +1,7 @@
 """Differential privacy, apart from any environment; of taciturn it imports only `taciturn.validation`.
 
-- `mechanisms`: everything about one message (from `base`, `randomized_response`, `calibrated_noise`, `stateful`, `samplers`)
+- `mechanisms`: everything about one message (from `base`, `randomized_response`, `calibrated_noise`, `stateful`,
+  `samplers`)
 - `composition`: what many messages cost together
 - `ledger` (with `accounts`), `budget`, `spending`: what each agent has sent, what it may send, and what a run has spent
 - `auditing` (with `audit_result`): lower bounds on epsilon from transcripts

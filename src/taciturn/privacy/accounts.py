@@ -22,7 +22,8 @@ class Account:
         events: number of events that a message depends on; None: not stated.
         everyone: int64[B], messages that every agent has sent.
         each: int64[B, N], messages beyond those, by agent; None: there are none.
-        most: an upper bound, over all replicas, on the messages that an agent has sent since the account was opened, resets ignored.
+        most: an upper bound, over all replicas, on the messages that an agent has sent since the account was opened,
+            resets ignored.
     """
 
     channel: str
@@ -82,7 +83,8 @@ class Levels:
         sent: int64[B, N], messages, without those in `recent`.
         epsilon, squares: float64[B, N], sums of epsilon and of its square.
         largest: float64[B, N], the largest epsilon.
-        recent: uint8[B, N], messages of the last `charges` < 256 charges: adding bytes is ten times faster than adding int64.
+        recent: uint8[B, N], messages of the last `charges` < 256 charges: adding bytes is ten times faster than adding
+            int64.
     """
 
     channel: str

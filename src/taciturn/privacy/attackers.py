@@ -1,10 +1,11 @@
-"""The attackers of a black-box audit: each gives transcripts a score, high for the second world, after it has seen labelled ones.
+"""The attackers of a black-box audit: each gives transcripts a score, high for the second world, after it has seen
+labelled ones.
 
-`outcomes` counts how often each transcript occurs, `entries` looks at numbers as a whole, `tails` at where they fall, rare extremes
-included, `repeats` at values that occur again exactly, and `bits` at the floating-point form of numbers, whose lowest bits give away noise
-that was added to a double (Mironov 2012, "On significance of the least significant bits for differential privacy").
-`taciturn.privacy.auditing` selects one of them on transcripts that it was not fitted on, and certifies on others still, so that neither the
-fit nor the choice weakens the certificate.
+`outcomes` counts how often each transcript occurs, `entries` looks at numbers as a whole, `tails` at where they fall,
+rare extremes included, `repeats` at values that occur again exactly, and `bits` at the floating-point form of numbers,
+whose lowest bits give away noise that was added to a double (Mironov 2012, "On significance of the least significant
+bits for differential privacy"). `taciturn.privacy.auditing` selects one of them on transcripts that it was not fitted
+on, and certifies on others still, so that neither the fit nor the choice weakens the certificate.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,10 +37,11 @@ def lowest_share(correct: Any, guesses: Any, alpha: float) -> Any:
 
 
 def attackers(transcripts: Array, second: Bools, bits: bool) -> dict[str, Scorer]:
-    """`{name: scorer}`, fitted to transcripts [trials, ...] of which `second` bool[trials] marks those of the second world.
+    """`{name: scorer}`, fitted to transcripts [trials, ...] of which `second` bool[trials] marks those of the second
+    world.
 
-    They are `entries`, and `outcomes` if at most 64 different transcripts occur; else, for transcripts of at most 64 numbers, `tails`,
-    `repeats` and, if `bits`, `bits`.
+    They are `entries`, and `outcomes` if at most 64 different transcripts occur; else, for transcripts of at most 64
+    numbers, `tails`, `repeats` and, if `bits`, `bits`.
 
     Raises:
         ValueError: a number is not finite.
@@ -84,8 +86,8 @@ def _outcomes(seen: Array, second: Bools, code: Callable[[Array], Array]) -> Sco
 
 
 def _entries(seen: Array, second: Bools) -> Scorer:
-    """Logit of a logistic regression on the entries, their squares and, of at most 8 entries, all products, which reveal two messages that
-    share their noise."""
+    """Logit of a logistic regression on the entries, their squares and, of at most 8 entries, all products, which
+    reveal two messages that share their noise."""
     shift, scale = seen.mean(0), seen.std(0)
     scale[scale == 0] = 1
     upper = np.triu_indices(seen.shape[1])
@@ -174,7 +176,8 @@ def _repeatable(flat: Array, signature: Array) -> list[Array]:
 
 
 def _parts(flat: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """Of each of the first entries: (whole, exponent, whether it is negative), with |entry| = whole 2^(exponent - 53)."""
+    """Of each of the first entries: (whole, exponent, whether it is negative), with |entry| = whole 2^(exponent -
+    53)."""
     for entry in flat.T[:MOST_FOR_BITS]:
         mantissa, exponent = np.frexp(entry)
         yield np.ldexp(np.abs(mantissa), 53).astype(np.int64), exponent, entry < 0

@@ -24,13 +24,13 @@ class AuditResult:
 
     Attributes:
         name: what was audited.
-        method: `white`, `black`, `one-run`, or `both`: `white` and `black` with half of the error probability each, of which the better
-            certificate counts.
+        method: `white`, `black`, `one-run`, or `both`: `white` and `black` with half of the error probability each, of
+            which the better certificate counts.
         claimed: the claimed epsilon; inf if there is no claim.
         certified: lower confidence bound on the true epsilon, at level `confidence`.
-        cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 - confidence))): ln(n / ln 20)
-            at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each. For one run with Gaussian noise: what its `guesses` would
-            certify if all were correct.
+        cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 -
+            confidence))): ln(n / ln 20) at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each. For one run
+            with Gaussian noise: what its `guesses` would certify if all were correct.
         trials: number of transcripts, or of agents in the one run.
         certifying: number of trials that the certificate rests on; the others chose the threshold.
         confidence: of the certificate.
@@ -41,12 +41,14 @@ class AuditResult:
         seed: of the audit.
         told_apart: whether any two trials had different scores; if not, the audit had no power to refute anything.
         attack: which attacker's guesses these are: `likelihood ratio`, or one of `taciturn.privacy.attackers`.
-        bits: whether attackers read the lowest bits of floating-point numbers. By default they do not where a mechanism says that its
-            sampler is an idealisation (`Mechanism.idealised`), and the certificate then says nothing about these bits.
-        expected: of `white`: the epsilon at `delta` of the best test, estimated from the likelihood ratios; not a bound. NaN elsewhere.
+        bits: whether attackers read the lowest bits of floating-point numbers. By default they do not where a mechanism
+            says that its sampler is an idealisation (`Mechanism.idealised`), and the certificate then says nothing
+            about these bits.
+        expected: of `white`: the epsilon at `delta` of the best test, estimated from the likelihood ratios; not a
+            bound. NaN elsewhere.
         spent: of an environment: the mean over runs of the total of which `claimed` is the largest. NaN elsewhere.
-        moved: of whole runs: by how much the agent's private data move its messages, before any noise, as a share of what the noise is
-            made for: the mean over messages, from pilot runs. NaN if that is not known.
+        moved: of whole runs: by how much the agent's private data move its messages, before any noise, as a share of
+            what the noise is made for: the mean over messages, from pilot runs. NaN if that is not known.
         parts: of `both`: the results of `white` and `black`, each at its own confidence.
     """
 
@@ -73,8 +75,8 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """`violated` if the certificate exceeds the claim; else `no power` if it could not have, since all scores were equal or the claim
-        is not below `cap`, and `consistent` if it could; `no claim` if there is none."""
+        """`violated` if the certificate exceeds the claim; else `no power` if it could not have, since all scores were
+        equal or the claim is not below `cap`, and `consistent` if it could; `no claim` if there is none."""
         if math.isinf(self.claimed):
             return "no claim"
         if self.certified > self.claimed:
@@ -131,8 +133,9 @@ def audit_table(results: Sequence[AuditResult]) -> str:
     lines = ["  ".join(f"{text:{s}{w}}" for text, s, w in zip(row, sides, widths, strict=True)) for row in rows]
     verdicts = ["verdict", *(r.verdict for r in lined)]
     notes = dict.fromkeys(
-        f"certified: lower bound on epsilon{f' at delta = {r.delta:g}' * (r.delta > 0)} with confidence {r.confidence:g}, from n trials; "
-        f"cap: the bound that n correct guesses would certify, ln(n / ln {1 / (1 - (r.parts or (r,))[0].confidence):.6g})"
+        f"certified: lower bound on epsilon{f' at delta = {r.delta:g}' * (r.delta > 0)} with confidence "
+        f"{r.confidence:g}, from n trials; cap: the bound that n correct guesses would certify, ln(n / ln "
+        f"{1 / (1 - (r.parts or (r,))[0].confidence):.6g})"
         for r in results
     )
     unread = ", ".join(dict.fromkeys(r.name for r in results if not r.bits))

@@ -1,11 +1,13 @@
-"""The auditor's statistics: a guess which of two adjacent worlds made a transcript, and the epsilon that its success certifies.
+"""The auditor's statistics: a guess which of two adjacent worlds made a transcript, and the epsilon that its success
+certifies.
 
-Under pure epsilon-DP, if a fair coin chooses the world, the odds of a correct guess are at most e^epsilon given any transcript, and so also
-over any set of transcripts on which the auditor chooses to guess (the hypothesis test of Kairouz, Oh & Viswanath 2015). A one-sided lower
-confidence bound p on the share of correct guesses therefore certifies epsilon >= logit(p). The abstention rule is chosen on a held-out part
-of the trials, and the certificate is computed on the rest. A black-box audit fits its attackers (`taciturn.privacy.attackers`) to one half
-of the held-out part, and selects one of them, with its rule, on the other half: no trial serves twice. An audit can refute a claim; it
-cannot prove one.
+Under pure epsilon-DP, if a fair coin chooses the world, the odds of a correct guess are at most e^epsilon given any
+transcript, and so also over any set of transcripts on which the auditor chooses to guess (the hypothesis test of
+Kairouz, Oh & Viswanath 2015). A one-sided lower confidence bound p on the share of correct guesses therefore certifies
+epsilon >= logit(p). The abstention rule is chosen on a held-out part of the trials, and the certificate is computed on
+the rest. A black-box audit fits its attackers (`taciturn.privacy.attackers`) to one half of the held-out part, and
+selects one of them, with its rule, on the other half: no trial serves twice. An audit can refute a claim; it cannot
+prove one.
 """
 
 import math
@@ -54,15 +56,17 @@ def audit_transcripts(
     references: bool = False,
     bits: bool | None = None,
 ) -> AuditResult:
-    """Certify a lower bound on the epsilon of a mechanism, or of a function that makes transcripts: see `taciturn.wrappers.audit`.
+    """Certify a lower bound on the epsilon of a mechanism, or of a function that makes transcripts: see
+    `taciturn.wrappers.audit`.
 
-    Trials must be independent, except in `one-run`, whose bound holds however the agents depend on each other. With delta = 0 both bounds
-    are that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of correct guesses in one run, too, is
-    dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta: from independent trials an upper quantile of
-    Binomial(trials, delta) is subtracted from the correct guesses, and one run is judged by the p-value of Steinke, Nasr & Jagielski, which
-    has power only if delta is well below (1 - confidence) / trials. With Gaussian noise the bound on one run is that of Mahloujifar,
-    Melis & Chaudhuri (2025) for the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values
-    of mu, and is shown as an epsilon at delta. It needs no held-out canaries.
+    Trials must be independent, except in `one-run`, whose bound holds however the agents depend on each other. With
+    delta = 0 both bounds are that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of
+    correct guesses in one run, too, is dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta:
+    from independent trials an upper quantile of Binomial(trials, delta) is subtracted from the correct guesses, and one
+    run is judged by the p-value of Steinke, Nasr & Jagielski, which has power only if delta is well below (1 -
+    confidence) / trials. With Gaussian noise the bound on one run is that of Mahloujifar, Melis & Chaudhuri (2025) for
+    the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values of mu, and
+    is shown as an epsilon at delta. It needs no held-out canaries.
     """
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     confidence = number("confidence", confidence, above=0, below=1)
@@ -184,14 +188,22 @@ def _gaussian_run(blank: AuditResult, scores: Array, second: Bools) -> AuditResu
     )
     edge = float(np.abs(scores[chosen]).min())
     return replace(
-        blank, certified=certified, cap=cap, guesses=guesses, correct=correct, threshold=(-edge, edge), attack=RATIO, bits=False,
+        blank,
+        certified=certified,
+        cap=cap,
+        guesses=guesses,
+        correct=correct,
+        threshold=(-edge, edge),
+        attack=RATIO,
+        bits=False,
         told_apart=bool(np.ptp(scores) > 0),
-    )  # fmt: skip
+    )
 
 
 def optimum(scores: Array, second: Bools, delta: float) -> float:
-    """The epsilon at delta of the best test, estimated from log-likelihood ratios: the least for which E[(1 - e^(epsilon - loss))+] is at
-    most delta in both worlds. It is an estimate, not a bound: at delta = 0 it is the largest loss that occurred."""
+    """The epsilon at delta of the best test, estimated from log-likelihood ratios: the least for which E[(1 -
+    e^(epsilon - loss))+] is at most delta in both worlds. It is an estimate, not a bound: at delta = 0 it is the
+    largest loss that occurred."""
 
     def worse(epsilon: float) -> bool:
         losses = scores[second], -scores[~second]
@@ -205,20 +217,23 @@ def optimum(scores: Array, second: Bools, delta: float) -> float:
 
 
 def calls(trials: int, most: int) -> int:
-    """The number of transcripts to make at once, at most `most`: such that there are many calls, between which a mechanism may change."""
+    """The number of transcripts to make at once, at most `most`: such that there are many calls, between which a
+    mechanism may change."""
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     return min(max(math.ceil(trials / LEAST_CALLS), FEWEST_AT_ONCE), most)
 
 
 def trials_for(epsilon: float, confidence: float = 0.95) -> int:
-    """Number of trials with which an audit at this confidence certifies 80% of a true `epsilon`, except with probability 1e-4.
+    """Number of trials with which an audit at this confidence certifies 80% of a true `epsilon`, except with
+    probability 1e-4.
 
-    By normal approximation: among r guesses the logit of the share of correct ones has standard deviation 1 / sqrt(r p (1 - p)), with
-    p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation and chance may take z(1 - 1e-4) more;
-    together they must not exceed 0.2 epsilon. The number grows as 1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
+    By normal approximation: among r guesses the logit of the share of correct ones has standard deviation 1 / sqrt(r p
+    (1 - p)), with p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation
+    and chance may take z(1 - 1e-4) more; together they must not exceed 0.2 epsilon. The number grows as 1 / epsilon^2.
+    An unlucky threshold adds up to 1% to the misses.
 
-    Half of the trials choose the threshold, and the auditor guesses on half of the others: about so many for randomised response and for
-    Laplace noise.
+    Half of the trials choose the threshold, and the auditor guesses on half of the others: about so many for randomised
+    response and for Laplace noise.
     """
     number("epsilon", epsilon, above=0)
     number("confidence", confidence, above=0, below=1)
@@ -251,7 +266,8 @@ def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | Non
 
 
 def _with_references(make: Make, known: Any, in_batches: bool) -> Make:
-    """Transcripts, and beside each what `make` makes of `known` in its next call and, if it takes batches, in the same call."""
+    """Transcripts, and beside each what `make` makes of `known` in its next call and, if it takes batches, in the same
+    call."""
 
     def beside(x: Any, rng: np.random.Generator, count: int, repeat: bool) -> Array:
         rows = [np.repeat(np.asarray(each)[None], count, axis=0) for each in (x, known)]
@@ -302,11 +318,12 @@ def _rule(scores: Array, second: Bools, alpha: float, free: float, more: float) 
 
 
 def thresholds(zeros: Array, ones: Array, alpha: float, free: float, more: float = 1.0) -> tuple[float, float, float]:
-    """The abstention rule (low, high) that promises the largest certificate, given scores of transcripts from the two worlds; and the
-    share of correct guesses that it promises.
+    """The abstention rule (low, high) that promises the largest certificate, given scores of transcripts from the two
+    worlds; and the share of correct guesses that it promises.
 
-    A rule is judged by the certificate from `more` times as many trials, at a lower confidence bound, with error `LUCK`, on its share of
-    correct guesses, so that luck in a few scores counts little. With delta > 0, `free` correct guesses are subtracted first.
+    A rule is judged by the certificate from `more` times as many trials, at a lower confidence bound, with error
+    `LUCK`, on its share of correct guesses, so that luck in a few scores counts little. With delta > 0, `free` correct
+    guesses are subtracted first.
     """
     ordered = np.sort(np.concatenate([zeros, ones]))
     ranks = np.unique(np.geomspace(1, ordered.size, 64).astype(np.int64))
@@ -326,8 +343,8 @@ def thresholds(zeros: Array, ones: Array, alpha: float, free: float, more: float
 def certify(correct: int, guesses: int, trials: int, alpha: float, delta: float) -> float:
     """Lower confidence bound on epsilon from independent trials.
 
-    P(right) <= e^epsilon P(wrong) + delta: apart from at most Binomial(trials, delta) free wins, the odds of a correct guess are at most
-    e^epsilon. With delta > 0, a tenth of alpha is spent on bounding the free wins.
+    P(right) <= e^epsilon P(wrong) + delta: apart from at most Binomial(trials, delta) free wins, the odds of a correct
+    guess are at most e^epsilon. With delta > 0, a tenth of alpha is spent on bounding the free wins.
     """
     if delta > 0:
         from scipy.stats import binom
@@ -361,7 +378,8 @@ def certify_one_run(correct: int, guesses: int, agents: int, alpha: float, delta
 
 
 def likelihood_scorer(ratio: Ratio, x0: Any, x1: Any) -> Scorer:
-    """Log-likelihood of the second world minus that of the first, [trials], rounded so that equal transcripts have equal scores."""
+    """Log-likelihood of the second world minus that of the first, [trials], rounded so that equal transcripts have
+    equal scores."""
 
     def score(y: Array) -> Array:
         values = -np.asarray(ratio(y, x0, x1), np.float64).reshape(len(y), -1).sum(1)

@@ -22,11 +22,11 @@ class PrivacyLoss:
 
     Args:
         kind: the law of the message. It determines the keys of `parameters`:
-            "randomized_response" (two bits change): `logit_one`, `logit_zero`, the log-odds of answering 1 where the bit is 1 and where it
-            is 0;
+            "randomized_response" (two bits change): `logit_one`, `logit_zero`, the log-odds of answering 1 where the
+            bit is 1 and where it is 0;
             "k_ary_randomized_response": `epsilon`, `num_values`;
-            "laplace": `noise_multiplier` = scale / sensitivity, `reach` = sensitivity in steps of the grid, or inf without a grid, `nodes`
-            = number of such releases;
+            "laplace": `noise_multiplier` = scale / sensitivity, `reach` = sensitivity in steps of the grid, or inf
+            without a grid, `nodes` = number of such releases;
             "gaussian": `noise_multiplier` = sigma / sensitivity;
             "exponential": `epsilon`;
             "none": no keys.
@@ -41,9 +41,11 @@ class PrivacyLoss:
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
 
     def rdp(self, alpha: ArrayLike) -> Array:
-        """Upper bound on the Renyi divergence of order alpha > 1 between adjacent inputs (Mironov 2017), float64 of alpha's shape.
+        """Upper bound on the Renyi divergence of order alpha > 1 between adjacent inputs (Mironov 2017), float64 of
+        alpha's shape.
 
-        Randomised response, Laplace and Gaussian noise have a closed form; for all others it is min(alpha rho, epsilon).
+        Randomised response, Laplace and Gaussian noise have a closed form; for all others it is min(alpha rho,
+        epsilon).
         """
         alpha = checks.reals("alpha", alpha)
         if not (alpha > 1).all():
@@ -61,7 +63,8 @@ class PrivacyLoss:
         return np.clip(divergence, 0.0, np.minimum(alpha * self.rho, self.epsilon))
 
     def dominating_pair(self) -> tuple[Array, Array] | None:
-        """log P and log Q over a few outcomes, a dominating pair of the mechanism; None if there is no such finite pair.
+        """log P and log Q over a few outcomes, a dominating pair of the mechanism; None if there is no such finite
+        pair.
 
         These pairs are symmetric: (Q, P) is the same pair with its outcomes in another order.
         """
@@ -82,10 +85,12 @@ class PrivacyLoss:
 
 
 def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
-    """Renyi divergence between Laplace laws `epsilon` scales apart (Mironov 2017, Proposition 6); on a grid they are `reach` steps apart.
+    """Renyi divergence between Laplace laws `epsilon` scales apart (Mironov 2017, Proposition 6); on a grid they are
+    `reach` steps apart.
 
     With r = e^(-(2 alpha - 1) epsilon / reach) and s = e^(-epsilon / reach) the sum over the grid is
-    [e^((alpha-1) epsilon) (1 + (1-s)/(1-r) (r - r^reach)) + e^(-alpha epsilon)] / (1+s); reach = inf gives the integral.
+    [e^((alpha-1) epsilon) (1 + (1-s)/(1-r) (r - r^reach)) + e^(-alpha epsilon)] / (1+s); reach = inf gives the
+    integral.
     """
     slope = (2 * alpha - 1) * epsilon
     if math.isinf(reach):
@@ -100,16 +105,18 @@ def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
 class Mechanism(metaclass=NamesUnknown):
     """The interface of all mechanisms.
 
-    A wrong argument raises a ValueError that names it, before anything is drawn and before any state changes. Arguments that have no
-    meaning for a mechanism, such as the sensitivity for randomised response, are ignored.
+    A wrong argument raises a ValueError that names it, before anything is drawn and before any state changes. Arguments
+    that have no meaning for a mechanism, such as the sensitivity for randomised response, are ignored.
 
     Class attributes:
         payloads: the payloads of the channels that it fits.
-        per_stream: whether it is charged once for a whole stream, so that it fits only streams of which each event enters one increment.
-        changes_tell: whether it repeats an answer until the private value changes. That it stops to do so reveals the change, so that
+        per_stream: whether it is charged once for a whole stream, so that it fits only streams of which each event
+        enters one increment. changes_tell: whether it repeats an answer until the private value changes. That it stops
+        to do so reveals the change, so that
             totals are infinite, unless a budget fits no second answer.
-        idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov 2012). The claim is
-            then about real numbers, and audits leave these bits unread unless they are told to read them.
+        idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov
+            2012). The claim is then about real numbers, and audits leave these bits unread unless they are told to read
+            them.
         norm: in which it measures the sensitivity, 1 or 2, or inf for the largest change of any number.
     """
 
@@ -136,15 +143,18 @@ class Mechanism(metaclass=NamesUnknown):
         """The messages sent for private values x; `sensitivity` is a number, or an array over the leading axes of x."""
 
     def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
-        """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K], with the law of a sum over `perturb`.
+        """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K], with the law of a sum
+        over `perturb`.
 
-        num_messages: the number of all messages, if some senders hold no value (a vector of zeros); default: histogram.sum(-1).
-        The sum is drawn from NumPy's binomial sampler, whatever the mechanism's sampler, because no single message is released.
+        num_messages: the number of all messages, if some senders hold no value (a vector of zeros); default:
+        histogram.sum(-1). The sum is drawn from NumPy's binomial sampler, whatever the mechanism's sampler, because no
+        single message is released.
         """
         raise TypeError(f"{type(self).__name__} has no closed law for sums of messages: use perturb for each message")
 
     def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
-        """Unbiased estimate of the private value, from a message, or of their sum, from a sum of `num_messages` messages; float64."""
+        """Unbiased estimate of the private value, from a message, or of their sum, from a sum of `num_messages`
+        messages; float64."""
         return checks.reals("y", y).copy()
 
     @abstractmethod

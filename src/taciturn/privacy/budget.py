@@ -30,18 +30,19 @@ class BudgetSpent(RuntimeError):  # noqa: N818 - an event of the run, not an err
 class Budget(metaclass=NamesUnknown):
     """What an agent may spend: a filter that stops it before the message with which it would overspend.
 
-    The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on earlier messages, and
-    what a run has spent is at most (epsilon, delta) whenever it stops. `basic` adds epsilons (Rogers, Roth, Ullman & Vadhan 2016), `zcdp`
-    adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp` adds Renyi divergences of one order, fixed in advance by epsilon
-    and delta (the Renyi filter of Feldman & Zrnic 2021); at that order `rdp` admits all that `zcdp` admits. Where all messages cost the
-    same, the total of `messages` of them, a number fixed in advance, holds too by any method of `Ledger.total`. `basic` admits more if the
-    budget goes on a few large messages, the others if it goes on many small ones: see `messages`.
+    The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on
+    earlier messages, and what a run has spent is at most (epsilon, delta) whenever it stops. `basic` adds epsilons
+    (Rogers, Roth, Ullman & Vadhan 2016), `zcdp` adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp`
+    adds Renyi divergences of one order, fixed in advance by epsilon and delta (the Renyi filter of Feldman & Zrnic
+    2021); at that order `rdp` admits all that `zcdp` admits. Where all messages cost the same, the total of `messages`
+    of them, a number fixed in advance, holds too by any method of `Ledger.total`. `basic` admits more if the budget
+    goes on a few large messages, the others if it goes on many small ones: see `messages`.
 
     Args:
         epsilon: > 0.
         delta: >= 0; > 0 for `zcdp` and `rdp`.
-        when_spent: what happens when an agent would overspend: its messages stay unsent (`silent`), its replica ends (`truncate`), or
-            BudgetSpent is raised (`raise`).
+        when_spent: what happens when an agent would overspend: its messages stay unsent (`silent`), its replica ends
+            (`truncate`), or BudgetSpent is raised (`raise`).
         method: how messages compose.
     """
 
@@ -144,9 +145,11 @@ class Budget(metaclass=NamesUnknown):
         return self.spent(ledger, channel) + costs <= self._room
 
     def _all_can_afford(self, ledger: Ledger, loss: PrivacyLoss, channel: str) -> bool:
-        """Whether all agents can afford one more message, without reading their counts while none can be near the limit.
+        """Whether all agents can afford one more message, without reading their counts while none can be near the
+        limit.
 
-        The ledger keeps the most that any agent had spent when the counts were last read; `most` bounds what was added since.
+        The ledger keeps the most that any agent had spent when the counts were last read; `most` bounds what was added
+        since.
         """
         spent, then = ledger._spent.get((self, channel), (0.0, 0.0))
         accounts = [account for account in ledger.accounts if account.channel == channel]
@@ -170,7 +173,8 @@ class Budget(metaclass=NamesUnknown):
             senders: the agents that are about to send, bool[B, N].
 
         Returns:
-            (admitted bool[B, N], ended bool[B]): the agents that may send, and the replicas that end because one may not (`truncate`).
+            (admitted bool[B, N], ended bool[B]): the agents that may send, and the replicas that end because one may
+            not (`truncate`).
 
         Raises:
             BudgetSpent: an agent may not send, and `when_spent` is `raise`.

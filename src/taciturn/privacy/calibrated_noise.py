@@ -1,4 +1,5 @@
-"""Noise that scales with a sensitivity: Laplace and Gaussian noise on numbers, and the choice of the exponential mechanism."""
+"""Noise that scales with a sensitivity: Laplace and Gaussian noise on numbers, and the choice of the exponential
+mechanism."""
 
 import math
 from abc import abstractmethod
@@ -26,7 +27,8 @@ ROUNDING = 1e-9  # relative: of a sensitivity that a world and a user compute in
 
 
 class Calibrated(Mechanism):
-    """Base of mechanisms whose noise scales with a sensitivity: the one passed with each message, or their own, which is not smaller."""
+    """Base of mechanisms whose noise scales with a sensitivity: the one passed with each message, or their own, which
+    is not smaller."""
 
     samplers: ClassVar[tuple[str, ...]] = ("fast", "exact", "opendp")
     sensitivity: float | None
@@ -52,7 +54,8 @@ class Calibrated(Mechanism):
         largest = np.max(stated, initial=0.0)
         if largest > self.sensitivity * (1 + ROUNDING):
             raise ValueError(
-                f"sensitivity of {self!r} must be at least {largest:.6g}, which is stated for its messages, not {self.sensitivity:.6g}"
+                f"sensitivity of {self!r} must be at least {largest:.6g}, which is stated for its messages, not "
+                f"{self.sensitivity:.6g}"
             )
 
     def bound(self, sensitivity: Given, x: Array) -> Array:
@@ -86,7 +89,8 @@ class _Additive(Calibrated):
     def _measurement(self, dp: Any, domain: Any, scale: float) -> Any: ...
 
     def units(self, sensitivity: Given, messages: Array, **values: Array) -> tuple[Array, Array, list[Array]]:
-        """(unit, noise scale of the messages in units, values in units). The unit is 1, or for the exact sampler a step of its grid."""
+        """(unit, noise scale of the messages in units, values in units). The unit is 1, or for the exact sampler a step
+        of its grid."""
         bound = self.bound(sensitivity, messages)
         scale = checks.scale(bound, self.multiplier)
         if self.sampler != "exact":
@@ -129,7 +133,8 @@ class Laplace(_Additive):
 
     Args:
         epsilon: of one message, > 0.
-        sensitivity: L1 distance between adjacent messages, at least the sensitivity passed with each message; None uses the latter.
+        sensitivity: L1 distance between adjacent messages, at least the sensitivity passed with each message; None uses
+            the latter.
         sampler: "fast", "exact" or "opendp".
     """
 
@@ -154,13 +159,15 @@ class Laplace(_Additive):
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Pure epsilon, rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form RDP (Mironov 2017, Proposition 6)."""
+        """Pure epsilon, rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form RDP (Mironov 2017,
+        Proposition 6)."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
 
 
 def laplace_loss(epsilon: float, *, nodes: int, exact: bool) -> PrivacyLoss:
-    """Cost of `nodes` Laplace releases that share `epsilon` equally; if `exact`, as on the coarsest grid possible at that epsilon."""
+    """Cost of `nodes` Laplace releases that share `epsilon` equally; if `exact`, as on the coarsest grid possible at
+    that epsilon."""
     reach = max(1, math.floor(epsilon / nodes * 2**GRID_BITS)) if exact else math.inf
     parameters = {"noise_multiplier": nodes / epsilon, "reach": reach, "nodes": nodes}
     return PrivacyLoss("laplace", epsilon, epsilon**2 / (2 * nodes), parameters)
@@ -168,7 +175,8 @@ def laplace_loss(epsilon: float, *, nodes: int, exact: bool) -> PrivacyLoss:
 
 @lru_cache(1024)
 def gaussian_delta(epsilon: float, noise_multiplier: float) -> float:
-    """The smallest delta for which Gaussian noise of `noise_multiplier` sensitivities is (epsilon, delta)-DP: Balle & Wang 2018, Theorem 8.
+    """The smallest delta for which Gaussian noise of `noise_multiplier` sensitivities is (epsilon, delta)-DP: Balle &
+    Wang 2018, Theorem 8.
 
     Phi(1/2z - epsilon z) - e^epsilon Phi(-1/2z - epsilon z), z = noise_multiplier.
     """
@@ -197,16 +205,18 @@ def _calibrate(epsilon: float, delta: float) -> float:
 class Gaussian(_Additive):
     """Gaussian noise, the least that is (epsilon, delta)-DP: the analytic calibration of Balle & Wang 2018.
 
-    `from_rho` and `from_sigma` set the noise instead; `epsilon` is then inf, and `gaussian_delta(epsilon, noise_multiplier)` gives the
-    privacy curve. The exact sampler's discrete Gaussian has the same rho (Canonne, Kamath & Steinke 2020, on concentrated differential
-    privacy).
+    `from_rho` and `from_sigma` set the noise instead; `epsilon` is then inf, and `gaussian_delta(epsilon,
+    noise_multiplier)` gives the privacy curve. The exact sampler's discrete Gaussian has the same rho (Canonne, Kamath
+    & Steinke 2020, on concentrated differential privacy).
 
     Args:
         epsilon: of one message at delta, > 0.
         delta: in (0, 1).
-        sensitivity: L2 distance between adjacent messages, at least the sensitivity passed with each message; None uses the latter.
+        sensitivity: L2 distance between adjacent messages, at least the sensitivity passed with each message; None uses
+            the latter.
         sampler: "fast", "exact" or "opendp".
-        noise_multiplier: sigma / sensitivity; computed from epsilon and delta by default, and refused if it is too small for them.
+        noise_multiplier: sigma / sensitivity; computed from epsilon and delta by default, and refused if it is too
+            small for them.
     """
 
     norm = 2
@@ -273,13 +283,13 @@ class Gaussian(_Additive):
 class Exponential(Calibrated):
     """Selects option k with probability proportional to exp(epsilon u_k / (2 sensitivity)): McSherry & Talwar 2007.
 
-    The selection is the argmax of scores plus Gumbel noise ("fast", "opendp"), or comes from rejection sampling of uniform options
-    ("exact").
+    The selection is the argmax of scores plus Gumbel noise ("fast", "opendp"), or comes from rejection sampling of
+    uniform options ("exact").
 
     Args:
         epsilon: of one selection, > 0.
-        sensitivity: the largest change of any score between adjacent inputs, at least the sensitivity passed with each message; None uses
-            the latter.
+        sensitivity: the largest change of any score between adjacent inputs, at least the sensitivity passed with each
+            message; None uses the latter.
         sampler: "fast", "exact" or "opendp".
     """
 
@@ -340,7 +350,8 @@ class Exponential(Calibrated):
         raise TypeError("Exponential selects an option: it has no variance")
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers 2021)."""
+        """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers
+        2021)."""
         checks.sensitivities(sensitivity)
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
 

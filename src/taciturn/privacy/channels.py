@@ -5,8 +5,8 @@ from typing import Any, Literal, Protocol
 from taciturn.validation import Ints
 
 Payload = Literal["one_hot", "categorical", "bounded", "stream", "scores", "vector"]
-"""Kinds of messages: a vector with at most one 1, a category, a number, an increment of a running sum, scores of options (whose sensitivity
-is the largest change of any score), a vector of numbers."""
+"""Kinds of messages: a vector with at most one 1, a category, a number, an increment of a running sum, scores of
+options (whose sensitivity is the largest change of any score), a vector of numbers."""
 Observer = Literal["neighbour", "server", "platform", "public"]
 Unit = Literal["event", "user"]
 
@@ -19,7 +19,8 @@ class SendingChannel(Protocol):
         observer: who reads the messages.
         unit: what two adjacent worlds differ in, one event or a user's whole local history.
         disjoint: whether each event enters at most one message, so that messages compose in parallel at event level.
-        silence_tells: whether it may depend on an agent's private data whether, when or to whom it sends, or what a message is about.
+        silence_tells: whether it may depend on an agent's private data whether, when or to whom it sends, or what a
+            message is about.
         everyone: int64[B], messages that every sender has sent.
         each: int64[B, N], messages beyond those, by sender; None if there are none.
         config: what is installed on the channel; its `mechanism` is None if there is no privacy mechanism.

@@ -1,7 +1,7 @@
 """Composition: what many messages cost together. Pure functions, one equation each; all are upper bounds.
 
-Rows [R] are agents with different histories. Columns [L] are kinds of messages; all messages of a kind cost the same. `History` applies the
-equations to what each row has sent.
+Rows [R] are agents with different histories. Columns [L] are kinds of messages; all messages of a kind cost the same.
+`History` applies the equations to what each row has sent.
 """
 
 import math
@@ -19,10 +19,12 @@ Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 ORDERS: Floats = 1 + np.geomspace(1e-3, 1e6, 425)
-"""Orders at which Renyi divergences are converted to epsilon. They lie 5% apart, which raises epsilon by less than 0.1%."""
+"""Orders at which Renyi divergences are converted to epsilon. They lie 5% apart, which raises epsilon by less than
+0.1%."""
 
 LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
-"""Kinds that are locally private: their loss bounds any change of a message, however much of an agent's history has changed."""
+"""Kinds that are locally private: their loss bounds any change of a message, however much of an agent's history has
+changed."""
 
 ROWS_AT_ONCE = 1024
 LARGEST = 300.0  # epsilon of a message, or mu^2 of all Gaussians, in a distribution; e^(2 LARGEST) is still a float
@@ -90,15 +92,17 @@ def zcdp_epsilon(rho: Array, delta: float | Floats) -> Floats:
 def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
     """Epsilon at `delta` > 0 for the sum of `rho` [R] of messages so far, valid at all times at once.
 
-    With V = 2 sum of rho, L the privacy loss so far and any lambda > 0, the process exp(lambda (L - V/2) - lambda^2 V/2) is a
-    supermartingale, because the Renyi divergence of order 1 + lambda of a message is at most (1 + lambda) rho, also where rho is chosen
-    adaptively (Whitehouse, Ramdas, Rogers & Wu 2023). A mixture over lambda from a half-normal law of precision r, fixed in advance, is one
-    too, and Ville's inequality says that with probability 1 - delta, at all times,
+    With V = 2 sum of rho, L the privacy loss so far and any lambda > 0, the process exp(lambda (L - V/2) - lambda^2
+    V/2) is a supermartingale, because the Renyi divergence of order 1 + lambda of a message is at most (1 + lambda)
+    rho, also where rho is chosen adaptively (Whitehouse, Ramdas, Rogers & Wu 2023). A mixture over lambda from a
+    half-normal law of precision r, fixed in advance, is one too, and Ville's inequality says that with probability 1 -
+    delta, at all times,
 
         L <= V/2 + sqrt((V + r) (2 log(1/delta) + log((V + r)/r))).
 
-    It is smallest, relative to other r, where V = u r with u = 2 log(1/delta) + log(1 + u), and V/2 + sqrt((1 + u) V) there: r is chosen so
-    that this is `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any stopping time is (epsilon, delta)-DP.
+    It is smallest, relative to other r, where V = u r with u = 2 log(1/delta) + log(1 + u), and V/2 + sqrt((1 + u) V)
+    there: r is chosen so that this is `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any
+    stopping time is (epsilon, delta)-DP.
     """
     cost = 2 * math.log(1 / delta)
     u = cost + 1
@@ -120,10 +124,11 @@ def gaussian_delta(mu: Array, epsilon: Array) -> Floats:
 
 
 def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
-    """Epsilon of a Gaussian mechanism with mu = sensitivity / sigma at `delta` > 0: `gaussian_delta` inverted by bisection.
+    """Epsilon of a Gaussian mechanism with mu = sensitivity / sigma at `delta` > 0: `gaussian_delta` inverted by
+    bisection.
 
-    Gaussian mechanisms compose to a Gaussian mechanism whose mu^2 is the sum of theirs (Dong, Roth & Su 2022). `mu` and `delta` broadcast;
-    mu may be inf.
+    Gaussian mechanisms compose to a Gaussian mechanism whose mu^2 is the sum of theirs (Dong, Roth & Su 2022). `mu` and
+    `delta` broadcast; mu may be inf.
     """
     mu, delta = np.broadcast_arrays(np.asarray(mu, np.float64), np.asarray(delta, np.float64))
     usual = (mu > 0) & (mu < math.inf)
@@ -139,8 +144,8 @@ def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
 def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
     """Privacy loss of a message when `size` units change at once, each of which moves it by at most the sensitivity.
 
-    Additive noise then hides a distance `size` times as large. A locally private message costs the same as before. All other pure
-    mechanisms are bounded by group privacy (Dwork & Roth 2014).
+    Additive noise then hides a distance `size` times as large. A locally private message costs the same as before. All
+    other pure mechanisms are bounded by group privacy (Dwork & Roth 2014).
     """
     if size == 1 or loss.kind in LOCAL:
         return loss
@@ -157,9 +162,10 @@ def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
 def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
     """Epsilon of composed privacy loss distributions: Koskela, Jälkö & Honkela (2020), by dp-accounting.
 
-    The distributions are rounded upwards to a grid (Doroshenko et al. 2022). Gaussian messages are merged into one. A pure mechanism of
-    which only epsilon is known is replaced by the randomised response that dominates it. The grid raises epsilon by less than 0.1% for a
-    million messages of similar epsilon, and by more where very many small losses are composed with a large one.
+    The distributions are rounded upwards to a grid (Doroshenko et al. 2022). Gaussian messages are merged into one. A
+    pure mechanism of which only epsilon is known is replaced by the randomised response that dominates it. The grid
+    raises epsilon by less than 0.1% for a million messages of similar epsilon, and by more where very many small losses
+    are composed with a large one.
 
     Args:
         losses: privacy loss of one message of each kind.
@@ -167,7 +173,8 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
         delta: > 0.
 
     Returns:
-        Epsilon; inf if a loss is neither pure nor Gaussian, or if a loss is too large or delta too small for a distribution on a grid.
+        Epsilon; inf if a loss is neither pure nor Gaussian, or if a loss is too large or delta too small for a
+        distribution on a grid.
 
     Raises:
         ImportError: dp-accounting is missing.
@@ -183,7 +190,8 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
     messages = sum(count for _, count in pure)
     variance = squared_mu + sum(2 * loss.rho * count for loss, count in pure)
     common = max(pure, key=lambda pair: pair[1])[0].epsilon
-    # Rounding to a grid of this step adds at most step^2 / 4 to the variance of each message. The commonest loss lies on the grid.
+    # Rounding to a grid of this step adds at most step^2 / 4 to the variance of each message. The commonest loss lies
+    # on the grid.
     step = max(0.01 * math.sqrt(variance / messages), math.sqrt(variance) / GRID)
     step = common / math.ceil(common / step) if step < common else step
     parts = [_composed(_distribution(loss, step), count, delta) for loss, count in pure]
@@ -221,9 +229,11 @@ def _distribution(loss: PrivacyLoss, step: float) -> Any:
 
 
 def _laplace_delta(epsilon: float, reach: float, at: Array) -> Array:
-    """Delta of Laplace noise at each epsilon in `at`; the sensitivity is `epsilon` noise scales, or `reach` grid steps (inf: no grid).
+    """Delta of Laplace noise at each epsilon in `at`; the sensitivity is `epsilon` noise scales, or `reach` grid steps
+    (inf: no grid).
 
-    Over these steps the loss falls from epsilon to -epsilon, by t = epsilon / reach at a time; it exceeds `at` on the first c / t of them.
+    Over these steps the loss falls from epsilon to -epsilon, by t = epsilon / reach at a time; it exceeds `at` on the
+    first c / t of them.
     """
     t = epsilon / reach
     half = (epsilon - at) / 2
@@ -233,7 +243,8 @@ def _laplace_delta(epsilon: float, reach: float, at: Array) -> Array:
 
 
 def _composed(part: Any, count: int, delta: float) -> Any:
-    """`part` composed with itself `count` times, 64 at a time: for all at once, the Chernoff bound on the width is far too wide."""
+    """`part` composed with itself `count` times, 64 at a time: for all at once, the Chernoff bound on the width is far
+    too wide."""
     tail, result = delta * TAIL / count, None
     while count:
         count, digit = divmod(count, 64)
@@ -251,7 +262,8 @@ def _times(counts: Array, values: Array) -> Array:
 
 
 def _answers(epsilon: float) -> tuple[Array, Array]:
-    """log P and log Q of binary randomised response, which dominates every pure message (Kairouz, Oh & Viswanath 2015)."""
+    """log P and log Q of binary randomised response, which dominates every pure message (Kairouz, Oh & Viswanath
+    2015)."""
     first = np.array([-np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)])
     return first, first[::-1]
 
@@ -279,7 +291,8 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class MessageCounts:
-    """Numbers of messages of several kinds, [R, L]. If `parallel`, the unit that changes enters one of them only (McSherry 2009)."""
+    """Numbers of messages of several kinds, [R, L]. If `parallel`, the unit that changes enters one of them only
+    (McSherry 2009)."""
 
     losses: list[PrivacyLoss]
     counts: Array
@@ -362,23 +375,27 @@ class History:
         return zcdp_epsilon(self.add(lambda loss: loss.rho) + self.chosen[:, 3], delta)
 
     def rdp(self, delta: float) -> Floats:
-        """Composition of Renyi differential privacy; the divergence at chosen levels is at most min(alpha rho, epsilon)."""
+        """Composition of Renyi differential privacy; the divergence at chosen levels is at most min(alpha rho,
+        epsilon)."""
         chosen = np.minimum(self.chosen[:, [3]] * ORDERS, self.chosen[:, [0]])
         return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
 
     def odometer(self, delta: float, tightest_at: float) -> Floats:
-        """Composition that is valid at all times at once: the sum of pure epsilons, or `odometer_epsilon` if that is smaller."""
+        """Composition that is valid at all times at once: the sum of pure epsilons, or `odometer_epsilon` if that is
+        smaller."""
         pure = self.basic(0.0)
         rho = self.add(lambda loss: loss.rho) + self.chosen[:, 3]
         return np.minimum(pure, odometer_epsilon(rho, delta, tightest_at)) if delta > 0 else pure
 
     def pld(self, row: int, delta: float) -> float:
-        """Composition of the privacy loss distributions of one row; all messages at chosen levels count as one of their total epsilon."""
+        """Composition of the privacy loss distributions of one row; all messages at chosen levels count as one of their
+        total epsilon."""
         sent = [pair for g in self.groups for pair in g.sent(row)] + [(_pure(float(self.chosen[row, 0])), 1)]
         return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
 
     def bound(self, delta: float, method: Method) -> Floats:
-        """Epsilon of each row: the smallest bound by `method` or a simpler one; for `pld` without the distributions (see `tightened`)."""
+        """Epsilon of each row: the smallest bound by `method` or a simpler one; for `pld` without the distributions
+        (see `tightened`)."""
         if len(self.chosen) > ROWS_AT_ONCE:
             parts = range(0, len(self.chosen), ROWS_AT_ONCE)
             return np.concatenate([self[i : i + ROWS_AT_ONCE].bound(delta, method) for i in parts])

@@ -1,8 +1,9 @@
 """The ledger: which messages each agent has sent, and what they cost together.
 
-During a run the ledger only counts. A total is computed when it is asked for, once for each distinct vector of counts. Every total is an
-upper bound: epsilon at the stated delta, against an observer who reads all messages on the channels asked for. Agents hold separate data,
-so the total of the agent that spent most holds for the population as a whole (parallel composition over agents; McSherry 2009).
+During a run the ledger only counts. A total is computed when it is asked for, once for each distinct vector of counts.
+Every total is an upper bound: epsilon at the stated delta, against an observer who reads all messages on the channels
+asked for. Agents hold separate data, so the total of the agent that spent most holds for the population as a whole
+(parallel composition over agents; McSherry 2009).
 """
 
 import csv
@@ -33,8 +34,8 @@ NOTES: dict[type, str] = {
 class Ledger:
     """What each agent has sent on each channel, and what it costs.
 
-    A channel with a mechanism charges each message as it is sent. A channel that was never charged has no mechanism: its messages are
-    those that the channel itself counted, each at an infinite loss.
+    A channel with a mechanism charges each message as it is sent. A channel that was never charged has no mechanism:
+    its messages are those that the channel itself counted, each at an infinite loss.
 
     Args:
         num_envs: number of replicas, B.
@@ -70,7 +71,10 @@ class Ledger:
 
     def __repr__(self) -> str:
         agents = " and ".join(f"{size} x {role}" for role, size in self.agents.items())
-        return f"<Ledger of {self.num_envs} replicas of {agents}, on {', '.join(self.channels)}: {len(self.accounts)} accounts>"
+        return (
+            f"<Ledger of {self.num_envs} replicas of {agents}, on {', '.join(self.channels)}: {len(self.accounts)} "
+            "accounts>"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_found": {}}
@@ -88,15 +92,15 @@ class Ledger:
 
         Args:
             channel: name of the channel.
-            loss: privacy loss of one message, at the channel's unit. A call without counts opens the account: it declares what messages
-                on the channel will cost.
+            loss: privacy loss of one message, at the channel's unit. A call without counts opens the account: it
+                declares what messages on the channel will cost.
             everyone: messages sent by every agent, bool[B] or int[B].
             each: messages sent by some agents, bool[B, N] or int[B, N].
             events: number of events that one message depends on. At user level, all of them change at once.
 
         Raises:
-            ValueError: the channel is unknown, or the counts have another shape or type, are negative, or exceed 2^62 with those before.
-                Nothing is counted then.
+            ValueError: the channel is unknown, or the counts have another shape or type, are negative, or exceed 2^62
+                with those before. Nothing is counted then.
         """
         shape = self._shape(channel)
         if everyone is not None:
@@ -115,11 +119,13 @@ class Ledger:
             channel: name of the channel.
             epsilons: float64[B, N]; 0 where an agent sends nothing, inf where it uses no mechanism.
             kind: the kind of mechanism.
-            zcdp: rho of a message divided by its squared epsilon; 1/2 holds for every pure mechanism (Bun & Steinke 2016).
+            zcdp: rho of a message divided by its squared epsilon; 1/2 holds for every pure mechanism (Bun & Steinke
+                2016).
             events: as for `charge`.
 
         Raises:
-            ValueError: the channel is unknown, or the epsilons have another shape, are negative or NaN. Nothing is counted then.
+            ValueError: the channel is unknown, or the epsilons have another shape, are negative or NaN. Nothing is
+                counted then.
         """
         shape = self._shape(channel)
         if not _is_array(epsilons, shape, "f"):
@@ -194,26 +200,29 @@ class Ledger:
     ) -> Any:
         """Epsilon of all that agents have sent, an upper bound at `delta`.
 
-        It is valid for counts that are fixed in advance, or drawn independently of the data. Counts that depend on the messages themselves,
-        as of a sender who stops when its own loss is large, can beat it by every method but `basic` with pure messages. Then `odometer` is
-        valid, and so are the epsilon and delta of a `Budget` that bounds the counts.
+        It is valid for counts that are fixed in advance, or drawn independently of the data. Counts that depend on the
+        messages themselves, as of a sender who stops when its own loss is large, can beat it by every method but
+        `basic` with pure messages. Then `odometer` is valid, and so are the epsilon and delta of a `Budget` that bounds
+        the counts.
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite total.
-            by: `agent` gives the total of each agent, float64[B, N]. The others summarise the agents of a replica, float64[B]: `max` (the
-                guarantee of the population as a whole), `mean`, or a quantile in [0, 1].
-            method: how messages compose: `basic` (the sum of the epsilons), `advanced`, `zcdp`, `rdp` or, with dp-accounting, `pld`. All
-                are upper bounds, so `advanced` and `zcdp` return the bound of `basic` where that is smaller, `rdp` also that of `zcdp`, and
-                `pld` also that of `rdp`.
-            unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a `disjoint` channel. `user`:
-                an agent's whole history; a message then costs as much as a change of all its `events`, and inf if their number was not
-                stated and the mechanism is not local. None: each message counts at its own channel's unit. At every unit all is inf where a
-                channel's `silence_tells`, even without messages, and messages are where a mechanism's `changes_tell`.
-            observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of all channels.
+            by: `agent` gives the total of each agent, float64[B, N]. The others summarise the agents of a replica,
+                float64[B]: `max` (the guarantee of the population as a whole), `mean`, or a quantile in [0, 1].
+            method: how messages compose: `basic` (the sum of the epsilons), `advanced`, `zcdp`, `rdp` or, with
+                dp-accounting, `pld`. All are upper bounds, so `advanced` and `zcdp` return the bound of `basic` where
+                that is smaller, `rdp` also that of `zcdp`, and `pld` also that of `rdp`.
+            unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a
+                `disjoint` channel. `user`: an agent's whole history; a message then costs as much as a change of all
+                its `events`, and inf if their number was not stated and the mechanism is not local. None: each message
+                counts at its own channel's unit. At every unit all is inf where a channel's `silence_tells`, even
+                without messages, and messages are where a mechanism's `changes_tell`.
+            observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
+                all channels.
             channel: count only this channel.
             role: the role whose agents are counted, if several roles send; None: each role.
-            worst: for `pld`: this many of the costliest histories each get a privacy loss distribution of their own, and all other agents
-                share one that dominates theirs.
+            worst: for `pld`: this many of the costliest histories each get a privacy loss distribution of their own,
+                and all other agents share one that dominates theirs.
 
         Returns:
             An array; `{role: array}` if several roles send and `role` is None.
@@ -236,10 +245,11 @@ class Ledger:
     ) -> Any:
         """Epsilon of all that agents have sent, an upper bound at `delta` that is valid at every time at once.
 
-        So it holds whenever a sender stops, or anybody looks, and for mechanisms chosen as the run goes, for whatever reason: it is an
-        odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse, Ramdas, Rogers & Wu 2023). It is the
-        smaller of two bounds: the sum of the pure epsilons, which always holds, and `composition.odometer_epsilon`, from the sum of rho.
-        Where a message has neither a finite epsilon nor a finite rho it is inf.
+        So it holds whenever a sender stops, or anybody looks, and for mechanisms chosen as the run goes, for whatever
+        reason: it is an odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse,
+        Ramdas, Rogers & Wu 2023). It is the smaller of two bounds: the sum of the pure epsilons, which always holds,
+        and `composition.odometer_epsilon`, from the sum of rho. Where a message has neither a finite epsilon nor a
+        finite rho it is inf.
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite bound.
@@ -254,9 +264,14 @@ class Ledger:
         return self._composed(lambda history: history.odometer(delta, tightest_at), by, unit, observer, channel, role)
 
     def _composed(
-        self, bound: Bound, by: str | float, unit: Unit | None, observer: Observer | None, channel: str | None,
+        self,
+        bound: Bound,
+        by: str | float,
+        unit: Unit | None,
+        observer: Observer | None,
+        channel: str | None,
         role: str | None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """What `total` and `odometer` return: the `bound` on what agents have sent, summarised by `by`."""
         if isinstance(by, str):
             choice("by", by, ("agent", "max", "mean"))
@@ -286,8 +301,8 @@ class Ledger:
     def table(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> list[dict[str, Any]]:
         """A row of plain values for each channel and mechanism, and then one for all channels of a role together.
 
-        Numbers of messages, and totals at `delta` by each method, are given as the mean and the maximum over agents and replicas. The
-        column `note` says what the numbers leave out.
+        Numbers of messages, and totals at `delta` by each method, are given as the mean and the maximum over agents and
+        replicas. The column `note` says what the numbers leave out.
         """
         delta = number("delta", delta, at_least=0, below=1)
         for method in methods:
@@ -349,8 +364,8 @@ class Ledger:
     def _epsilons(self, accounts: Accounts, bound: Bound, unit: Unit | None, *, top: bool = False) -> Array:
         """Bounds [B, N], computed once for each distinct row of counts; [B, 1] if all agents have sent the same.
 
-        With `top`, only the largest bound of each replica is needed. Bounds grow with the counts, so where agents differ on a single
-        account, the agent that has sent most there has spent most: [B, 1].
+        With `top`, only the largest bound of each replica is needed. Bounds grow with the counts, so where agents
+        differ on a single account, the agent that has sent most there has spent most: [B, 1].
         """
         read = [self.channels[a.channel] for a in accounts]
         if any(channel.silence_tells for channel in read):
@@ -389,7 +404,8 @@ class Ledger:
 
 
 def changes_show(channel: SendingChannel) -> bool:
-    """Whether answers on a channel change when a private value does: a mechanism repeats them, and no budget stops it after the first."""
+    """Whether answers on a channel change when a private value does: a mechanism repeats them, and no budget stops it
+    after the first."""
     config = channel.config
     return config.mechanism is not None and config.mechanism.changes_tell and config.budget is None
 
@@ -420,7 +436,8 @@ def _added(accounts: Accounts, shape: tuple[int, int]) -> Ints:
 
 
 def _distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
-    """Where each distinct row of `columns` first occurs, int[R], and which of the distinct rows each row is, int[size]."""
+    """Where each distinct row of `columns` first occurs, int[R], and which of the distinct rows each row is,
+    int[size]."""
     rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
     for column in columns:
         if (column == column[0]).all():  # as where all agents behave alike, which sorting would take long to find

@@ -1,13 +1,13 @@
 """Mechanisms: laws by which an agent's private value becomes the message that others see.
 
-A mechanism is a frozen value. `perturb(x, rng)` takes a batch, in which the last `payload_dims` axes are one message. `debias` and
-`variance` say what the receiver can infer from an answer, `loss` what it costs the sender, and `log_likelihood_ratio` what an adversary
-learns from it. Where `closed_counts` is true, `perturb_counts` draws the sum of many perturbed messages at once, at a cost that does not
-grow with their number. Noise that scales with a sensitivity uses the mechanism's own `sensitivity` or, without one, the sensitivity passed
-with the message.
+A mechanism is a frozen value. `perturb(x, rng)` takes a batch, in which the last `payload_dims` axes are one message.
+`debias` and `variance` say what the receiver can infer from an answer, `loss` what it costs the sender, and
+`log_likelihood_ratio` what an adversary learns from it. Where `closed_counts` is true, `perturb_counts` draws the sum
+of many perturbed messages at once, at a cost that does not grow with their number. Noise that scales with a sensitivity
+uses the mechanism's own `sensitivity` or, without one, the sensitivity passed with the message.
 
-`TreeAggregation` and `Memoized` have state: `state = mechanism.start((B, N))`, then `mechanism.step(x, rng, state)` in each round, after
-which `state.fresh[B, N]` marks the agents to be charged. `step` works for all mechanisms.
+`TreeAggregation` and `Memoized` have state: `state = mechanism.start((B, N))`, then `mechanism.step(x, rng, state)` in
+each round, after which `state.fresh[B, N]` marks the agents to be charged. `step` works for all mechanisms.
 
 All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".
 """

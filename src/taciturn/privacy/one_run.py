@@ -1,18 +1,20 @@
 """Certificates from one run with many canaries, each with a coin of its own, for claims about a whole trade-off curve.
 
-Mahloujifar, Melis & Chaudhuri 2025, "Auditing f-differential privacy in one run" (arXiv 2410.22235): if a run is f-DP for each canary, and
-the auditor makes a number of guesses that is fixed in advance, then too many correct ones are unlikely, however the canaries depend on
-each other. Let p_j be the probability of j correct guesses, and
+Mahloujifar, Melis & Chaudhuri 2025, "Auditing f-differential privacy in one run" (arXiv 2410.22235): if a run is f-DP
+for each canary, and the auditor makes a number of guesses that is fixed in advance, then too many correct ones are
+unlikely, however the canaries depend on each other. Let p_j be the probability of j correct guesses, and
 
     right(c) = sum over j >= c of j / m p_j,    wrong(c) = sum over j >= c of (guesses - j) / m p_j.
 
-A canary's coin that is turned over makes a correct guess wrong and leaves all others as they are, so that right(c) <= g(wrong(c - 1)), with
-g = 1 - f. Followed downwards from P(correct >= c) = alpha, these inequalities ask for ever more probability. If they ask for more than
-there is, so many correct guesses are less likely than alpha. The bound allows for canaries that are all revealed together, seldom; a
-certificate stays below the truth for that reason, even with very many canaries.
+A canary's coin that is turned over makes a correct guess wrong and leaves all others as they are, so that right(c) <=
+g(wrong(c - 1)), with g = 1 - f. Followed downwards from P(correct >= c) = alpha, these inequalities ask for ever more
+probability. If they ask for more than there is, so many correct guesses are less likely than alpha. The bound allows
+for canaries that are all revealed together, seldom; a certificate stays below the truth for that reason, even with very
+many canaries.
 
-With Gaussian noise the curve is that of mu-GDP (Dong, Roth & Su 2022), g(x) = Phi(Phi^-1(x) + mu): messages with sensitivity s and noise
-sigma compose to mu^2 = sum of (s / sigma)^2, so that mu says all that any number of messages cost.
+With Gaussian noise the curve is that of mu-GDP (Dong, Roth & Su 2022), g(x) = Phi(Phi^-1(x) + mu): messages with
+sensitivity s and noise sigma compose to mu^2 = sum of (s / sigma)^2, so that mu says all that any number of messages
+cost.
 """
 
 from collections.abc import Callable
@@ -23,7 +25,8 @@ LARGEST_MU = 20.0
 
 
 def unlikely(correct: int, guesses: int, canaries: int, alpha: float, inverse: Callable[[float], float]) -> bool:
-    """Whether at least `correct` of the `guesses` are right with probability below alpha: Mahloujifar et al. 2025, Algorithm 3.
+    """Whether at least `correct` of the `guesses` are right with probability below alpha: Mahloujifar et al. 2025,
+    Algorithm 3.
 
     Args:
         correct, guesses: counted; `guesses` is fixed before the run.
@@ -63,7 +66,8 @@ def certify_gaussian_run(correct: int, guesses: int, canaries: int, alpha: float
 
 
 def guesses_for(canaries: int) -> int:
-    """On how many canaries to guess, those with the largest absolute scores: a tenth, but at least 250. It must not depend on scores."""
+    """On how many canaries to guess, those with the largest absolute scores: a tenth, but at least 250. It must not
+    depend on scores."""
     return min(canaries, max(250, canaries // 10))
 
 

@@ -18,7 +18,8 @@ from taciturn.validation import Array, choice, integer, number, shown
 
 
 class _Bits(Mechanism):
-    """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, with probability q if it is 0."""
+    """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, with probability q if it
+    is 0."""
 
     payloads = frozenset({"one_hot"})
     payload_dims: ClassVar[int] = 1
@@ -82,10 +83,11 @@ class _Bits(Mechanism):
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Pure epsilon, and rho = epsilon^2 / 4.
 
-        Two one-hot vectors differ in two bits. The log-likelihood ratio of a bit lies in [log (1-p)/(1-q), log p/q], an interval of width
-        epsilon, so the bit is epsilon^2/8-zCDP (bounded range; Cesar & Rogers 2021) and two bits are epsilon^2/4-zCDP. (If the bits are
-        symmetric, each is epsilon/2-DP, which gives the same rho by Bun & Steinke 2016, Proposition 1.4.) This is tight as epsilon -> 0;
-        for large epsilon the closed-form Renyi divergence is smaller.
+        Two one-hot vectors differ in two bits. The log-likelihood ratio of a bit lies in [log (1-p)/(1-q), log p/q], an
+        interval of width epsilon, so the bit is epsilon^2/8-zCDP (bounded range; Cesar & Rogers 2021) and two bits are
+        epsilon^2/4-zCDP. (If the bits are symmetric, each is epsilon/2-DP, which gives the same rho by Bun & Steinke
+        2016, Proposition 1.4.) This is tight as epsilon -> 0; for large epsilon the closed-form Renyi divergence is
+        smaller.
         """
         one, zero = self.logits
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
@@ -104,8 +106,9 @@ class _Bits(Mechanism):
 class BitwiseRandomizedResponse(_Bits):
     """Flips each bit of a one-hot vector with probability q = 1 / (e^(epsilon/2) + 1), which is epsilon-LDP.
 
-    Equation 5 of Chen et al., "Privacy-preserving collaborative learning for multiarmed bandits in IoT"; equation 6 of Tao et al., "A
-    distributed privacy-preserving learning dynamics in general social networks". `UnaryEncoding` with variant "symmetric" has the same law.
+    Equation 5 of Chen et al., "Privacy-preserving collaborative learning for multiarmed bandits in IoT"; equation 6 of
+    Tao et al., "A distributed privacy-preserving learning dynamics in general social networks". `UnaryEncoding` with
+    variant "symmetric" has the same law.
 
     Args:
         epsilon: of one message, > 0.
@@ -132,8 +135,8 @@ class UnaryEncoding(_Bits):
 
     Args:
         epsilon: of one message, > 0.
-        variant: "optimised" (OUE: p = 1/2, q = 1 / (e^epsilon + 1), which has the smallest variance for rare values) or "symmetric" (the
-            basic RAPPOR of Erlingsson, Pihur & Korolova 2014: p = 1 - q, q = 1 / (e^(epsilon/2) + 1)).
+        variant: "optimised" (OUE: p = 1/2, q = 1 / (e^epsilon + 1), which has the smallest variance for rare values) or
+            "symmetric" (the basic RAPPOR of Erlingsson, Pihur & Korolova 2014: p = 1 - q, q = 1 / (e^(epsilon/2) + 1)).
         sampler: "fast" or "exact".
     """
 
@@ -154,8 +157,8 @@ class UnaryEncoding(_Bits):
 def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: Generator) -> Array:
     """Each of `values` with probability e / (e + M), and otherwise a uniform draw from all M values; int64.
 
-    So P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP. `budget` is e >= 0, a number or
-    an array of the shape of `values`.
+    So P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP. `budget` is
+    e >= 0, a number or an array of the shape of `values`.
     """
     num_values = integer("num_values", num_values, at_least=2)
     values, budget = checks.integers("values", values, at_least=0, below=num_values), checks.reals("budget", budget)
@@ -175,10 +178,11 @@ def _keep(values: Array, kept: Array, num_values: int, rng: Generator) -> Array:
 
 @dataclass(frozen=True, init=False)
 class KaryRandomizedResponse(Mechanism):
-    """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1 / (e+M).
+    """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1
+    / (e+M).
 
-    It is `epsilon`-DP with epsilon = log(1+e), not e: of all mechanisms only this one has another parameter than epsilon in the first
-    place. `KaryRandomizedResponse(epsilon=1.0, num_values=4)` is the mechanism at epsilon 1.
+    It is `epsilon`-DP with epsilon = log(1+e), not e: of all mechanisms only this one has another parameter than
+    epsilon in the first place. `KaryRandomizedResponse(epsilon=1.0, num_values=4)` is the mechanism at epsilon 1.
 
     Args:
         budget: the paper's e > 0.
@@ -187,7 +191,8 @@ class KaryRandomizedResponse(Mechanism):
         epsilon: of one message, 0 < epsilon < 700, in place of `budget`.
 
     Raises:
-        ValueError: neither or both of `budget` and `epsilon` are given (unless they agree), or a parameter is out of range.
+        ValueError: neither or both of `budget` and `epsilon` are given (unless they agree), or a parameter is out of
+            range.
     """
 
     payloads = frozenset({"categorical"})
@@ -212,7 +217,8 @@ class KaryRandomizedResponse(Mechanism):
             budget = math.expm1(number("epsilon", epsilon, above=0, below=700))
         elif epsilon is not None and epsilon != math.log1p(checks.level("budget", budget)):
             raise ValueError(
-                f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or not be given beside budget {budget!r}, not {shown(epsilon)}"
+                f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or not be given beside budget {budget!r}, "
+                f"not {shown(epsilon)}"
             )
         if num_values is None:
             raise ValueError("num_values must be given, the number of values M >= 2, not None")
@@ -264,8 +270,8 @@ class KaryRandomizedResponse(Mechanism):
     def debias(self, y: ArrayLike, num_messages: Given = None) -> Array:
         """(count - n q) / (p - q), [..., M], with p - q = e / (e+M).
 
-        y is either messages [...], integers that each count as a one-hot vector (n = 1), or counts [..., M] of n = `num_messages`[...]
-        messages.
+        y is either messages [...], integers that each count as a one-hot vector (n = 1), or counts [..., M] of n =
+        `num_messages`[...] messages.
         """
         if num_messages is None:
             counts = self._values("y", y)[..., None] == np.arange(self.num_values)
@@ -284,7 +290,8 @@ class KaryRandomizedResponse(Mechanism):
         return np.where(held, p * (self.num_values - 1) * q, q * (1 - q)) / (self.budget * q) ** 2
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Pure epsilon = log(1+e), rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form Renyi divergence."""
+        """Pure epsilon = log(1+e), rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form Renyi
+        divergence."""
         parameters = {"epsilon": self.epsilon, "num_values": self.num_values}
         return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
 

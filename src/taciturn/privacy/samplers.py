@@ -1,14 +1,15 @@
 """Samplers: how mechanisms draw their noise.
 
-- "fast": NumPy's floating-point samplers. This is an idealisation: the low bits of Laplace and Gaussian noise can tell inputs apart
-  (Mironov 2012, "On significance of the least significant bits for differential privacy"). It is fit for simulation, not for releasing
-  data.
-- "exact": integer arithmetic on a grid, after Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential privacy". The random
-  bits are still those of the Generator, which is not a cryptographic source. The grid's step is the power of two of which 2^24 to 2^25 make
-  up the noise scale. Inputs are rounded to the grid, and sensitivity and scale are rounded up, so that the claim holds exactly and the
-  noise is larger by a fraction of at most about 2^-24 (1 + scale / sensitivity). Where one unit changes d numbers of a message, rounding
-  can add d steps to the sensitivity.
-- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so that seeds have no effect.
+- "fast": NumPy's floating-point samplers. This is an idealisation: the low bits of Laplace and Gaussian noise can tell
+  inputs apart (Mironov 2012, "On significance of the least significant bits for differential privacy"). It is fit for
+  simulation, not for releasing data.
+- "exact": integer arithmetic on a grid, after Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential
+  privacy". The random bits are still those of the Generator, which is not a cryptographic source. The grid's step is
+  the power of two of which 2^24 to 2^25 make up the noise scale. Inputs are rounded to the grid, and sensitivity and
+  scale are rounded up, so that the claim holds exactly and the noise is larger by a fraction of at most about 2^-24 (1
+  + scale / sensitivity). Where one unit changes d numbers of a message, rounding can add d steps to the sensitivity.
+- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so that seeds
+  have no effect.
 
 NumPy and OpenDP are called where they are used; this module holds the exact samplers.
 """
@@ -71,10 +72,11 @@ def _more_bits(rng: Generator) -> int:
 
 
 def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: Generator) -> Bools:
-    """bool[shape], each True with exactly the probability p in [0, 1) given by its binary digits, digits(n) = floor(2^n p).
+    """bool[shape], each True with exactly the probability p in [0, 1) given by its binary digits, digits(n) = floor(2^n
+    p).
 
-    Each compares p with a uniform number, of which only as many bits are drawn as the comparison needs; 16 nearly always suffice (von
-    Neumann 1951).
+    Each compares p with a uniform number, of which only as many bits are drawn as the comparison needs; 16 nearly
+    always suffice (von Neumann 1951).
     """
     drawn = rng.integers(0, 2**16, size=shape, dtype=np.uint16)
     below = drawn < digits(16)
@@ -164,10 +166,11 @@ def discrete_laplace(scale: ArrayLike, shape: tuple[int, ...], rng: Generator) -
 
 
 def discrete_gaussian(sigma: ArrayLike, shape: tuple[int, ...], rng: Generator) -> Ints:
-    """int64[shape] with P(x) proportional to e^(-x^2 / 2 sigma^2): Canonne, Kamath & Steinke 2020, Algorithm 3 with t = sigma.
+    """int64[shape] with P(x) proportional to e^(-x^2 / 2 sigma^2): Canonne, Kamath & Steinke 2020, Algorithm 3 with t =
+    sigma.
 
-    A discrete Laplace draw x is accepted with probability exp(-(|x| - sigma)^2 / 2 sigma^2). `sigma` holds integers in [1, 2^26) and
-    broadcasts to `shape`.
+    A discrete Laplace draw x is accepted with probability exp(-(|x| - sigma)^2 / 2 sigma^2). `sigma` holds integers in
+    [1, 2^26) and broadcasts to `shape`.
     """
 
     def propose(s: Array | int, size: int) -> tuple[Array, Array]:
@@ -185,7 +188,8 @@ class Grid(NamedTuple):
     scale: Array  # int64: the noise scale in steps, >= multiplier * reach
 
     def round(self, name: str, x: Array) -> Array:
-        """x in steps, int64, rounded to the nearest; ties are rounded up, so that inputs n steps apart stay within n steps."""
+        """x in steps, int64, rounded to the nearest; ties are rounded up, so that inputs n steps apart stay within n
+        steps."""
         steps = x / self.step
         if (np.abs(steps) > LARGEST).any():
             raise ValueError(f"{name} must lie within 2^52 steps of {np.min(self.step)} for the exact sampler")

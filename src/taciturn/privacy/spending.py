@@ -1,4 +1,5 @@
-"""What a run has spent so far, under names that mean the same in `info`, `Run.metrics`, studies and the command line."""
+"""What a run has spent so far, under names that mean the same in `info`, `Run.metrics`, studies and the command
+line."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -24,24 +25,27 @@ def spending(
 ) -> dict[str, Array]:
     """How much was sent, and what it cost in privacy, in each replica so far.
 
-    Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own channel: it hides the
-    change of one event on a channel whose unit is `event`, and of a user's whole local history on one whose unit is `user`. On a
-    `disjoint` channel an event enters at most one message, so an agent's messages there cost what the costliest costs. Pure epsilons
-    hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta, they hold at `delta`.
+    Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own
+    channel: it hides the change of one event on a channel whose unit is `event`, and of a user's whole local history on
+    one whose unit is `user`. On a `disjoint` channel an event enters at most one message, so an agent's messages there
+    cost what the costliest costs. Pure epsilons hold at delta = 0; where a message is not pure (Gaussian noise), or
+    where the composition needs a delta, they hold at `delta`.
 
     - `messages`, int64[B]: messages that all agents have sent on all channels.
     - `epsilon_message`, float64[B]: epsilon of the costliest message sent, 0 where none was sent.
-    - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on all channels, of the
-      agent that spent most (the maximum over roles, where several send), 0 where none was sent.
+    - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on
+      all channels, of the agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
-    Every epsilon is inf where a message was sent on a channel without a mechanism, and every total is where the channel's `silence_tells`,
-    sent or not, or a memoised answer may change (see `Ledger.total`). Mechanisms with state (`Memoized`, `TreeAggregation`)
-    charge fewer messages than are sent: `messages` counts what was sent, the epsilons count what was charged.
+    Every epsilon is inf where a message was sent on a channel without a mechanism, and every total is where the
+    channel's `silence_tells`, sent or not, or a memoised answer may change (see `Ledger.total`). Mechanisms with state
+    (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent, the epsilons
+    count what was charged.
 
     Args:
         channels: the population's channels, which count the messages.
         ledger: what was charged for them; None: no channel has a mechanism.
-        methods: how messages compose, as for `Ledger.total`: each gives the smallest bound that it or a simpler method proves.
+        methods: how messages compose, as for `Ledger.total`: each gives the smallest bound that it or a simpler method
+            proves.
         delta: in [0, 1).
         num_envs: number of replicas, B; used only if there are neither channels nor a ledger.
 
@@ -68,7 +72,8 @@ def spending(
 
 
 def basic_cost(mechanism: Mechanism | None, messages: Ints) -> Floats:
-    """Epsilon of so many messages of one sender under basic composition, float64 of their shape; inf without a mechanism."""
+    """Epsilon of so many messages of one sender under basic composition, float64 of their shape; inf without a
+    mechanism."""
     epsilon = math.inf if mechanism is None else mechanism.loss().epsilon
     return np.where(messages > 0, messages * epsilon if math.isfinite(epsilon) else math.inf, 0.0)
 

@@ -41,7 +41,8 @@ class TreeState:
 
 
 def _mixed(x: Any) -> Any:
-    """The finalizer of SplitMix64 (Steele, Lea & Flood 2014), which maps 64-bit numbers one to one onto well mixed ones."""
+    """The finalizer of SplitMix64 (Steele, Lea & Flood 2014), which maps 64-bit numbers one to one onto well mixed
+    ones."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -52,10 +53,11 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def address_laplace(key: Address, stream: Address, place: Address) -> Array:
-    """Laplace noise of scale 1 that is a function of its address, uint64 each: the same address gets the same noise, nothing is stored.
+    """Laplace noise of scale 1 that is a function of its address, uint64 each: the same address gets the same noise,
+    nothing is stored.
 
-    The address is mixed into 53 random bits, from which the noise follows by inversion. Under a random key, noise of different addresses
-    behaves as independent.
+    The address is mixed into 53 random bits, from which the noise follows by inversion. Under a random key, noise of
+    different addresses behaves as independent.
     """
     with np.errstate(over="ignore"):  # of single numbers; arrays wrap around in silence
         mixed = _mixed(_mixed(_mixed(key + STEP) ^ (stream + np.uint64(1)) * STEP) ^ (place + np.uint64(1)) * STEP)
@@ -80,22 +82,24 @@ class TreeAggregation(Calibrated):
 
     Source: Chan, Shi & Song 2011, "Private and continual release of statistics".
 
-    The first t values are divided into blocks, one for each 1 in the binary form of t, with the shortest last. The sum of each block gets
-    Laplace noise of scale levels * sensitivity / epsilon, drawn once. A value lies in at most one block of each of the
-    floor(log2 horizon) + 1 levels, so the whole stream costs epsilon, which is charged at its first value. The error grows as log^1.5 of
-    the horizon.
+    The first t values are divided into blocks, one for each 1 in the binary form of t, with the shortest last. The sum
+    of each block gets Laplace noise of scale levels * sensitivity / epsilon, drawn once. A value lies in at most one
+    block of each of the floor(log2 horizon) + 1 levels, so the whole stream costs epsilon, which is charged at its
+    first value. The error grows as log^1.5 of the horizon.
 
-    `perturb(x[..., T])` answers whole streams. `start` and `step` proceed round by round; every number in x is then a stream of its own.
+    `perturb(x[..., T])` answers whole streams. `start` and `step` proceed round by round; every number in x is then a
+    stream of its own.
 
     Args:
         epsilon: of the whole stream, > 0.
-        horizon: length of the longest stream; None uses the horizon passed to `start`, or the length of the streams in `perturb`.
-        sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream, at least the one
-            passed to `start` or `perturb`; None uses the latter.
+        horizon: length of the longest stream; None uses the horizon passed to `start`, or the length of the streams in
+            `perturb`.
+        sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream,
+            at least the one passed to `start` or `perturb`; None uses the latter.
         sampler: "fast" or "exact".
-        scale: by what epsilon is divided: "levels", or "ln", the natural logarithm of the horizon, as Zhou et al. 2021 do. The latter is
-            smaller than the number of levels, so that a stream costs levels / ln(horizon) times epsilon, which is what is charged. It needs
-            a horizon of its own, of at least 2.
+        scale: by what epsilon is divided: "levels", or "ln", the natural logarithm of the horizon, as Zhou et al. 2021
+            do. The latter is smaller than the number of levels, so that a stream costs levels / ln(horizon) times
+            epsilon, which is what is charged. It needs a horizon of its own, of at least 2.
     """
 
     payloads = frozenset({"stream"})
@@ -157,7 +161,8 @@ class TreeAggregation(Calibrated):
         return sums * unit
 
     def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> TreeState:
-        """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of shape."""
+        """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of
+        shape."""
         horizon = self._horizon(horizon)
         block, agents = self._block(horizon), checks.agents(shape)
         block.units(sensitivity, np.empty(agents))
@@ -166,7 +171,8 @@ class TreeAggregation(Calibrated):
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
-        """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last answers of the others.
+        """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last
+        answers of the others.
 
         The sensitivity is the one passed to `start`; a larger one is refused.
         """
@@ -202,8 +208,8 @@ class TreeAggregation(Calibrated):
         return (state.total + state.noise.sum(-1)) * unit
 
     def block_scale(self, horizon: ArrayLike, sensitivity: float) -> Array:
-        """The scale of a block's noise in streams of at most `horizon` values, levels * sensitivity / epsilon, or ln(horizon) * sensitivity
-        / epsilon; float64 of its shape.
+        """The scale of a block's noise in streams of at most `horizon` values, levels * sensitivity / epsilon, or
+        ln(horizon) * sensitivity / epsilon; float64 of its shape.
 
         Raises:
             ValueError: this mechanism's own horizon is shorter, or its own sensitivity smaller.
@@ -222,10 +228,11 @@ class TreeAggregation(Calibrated):
         return levels * (self.sensitivity or sensitivity) / self.epsilon
 
     def noise_at(self, key: Address, stream: Address, time: Array) -> Array:
-        """The noise of sums of the first `time` values of streams, in units of `block_scale`, from the addresses of its blocks.
+        """The noise of sums of the first `time` values of streams, in units of `block_scale`, from the addresses of its
+        blocks.
 
-        It has the law of the noise of `step`, and asking twice gives the same answer, so streams can be asked in any order, and those that
-        are never asked cost nothing.
+        It has the law of the noise of `step`, and asking twice gives the same answer, so streams can be asked in any
+        order, and those that are never asked cost nothing.
 
         Args:
             key: uint64, random, secret, the same for all streams of a run.
@@ -244,7 +251,8 @@ class TreeAggregation(Calibrated):
         return noise
 
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b the scale of a block's noise."""
+        """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b the scale of a
+        block's noise."""
         x = self._streams("x", x)
         blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
         block = self._block(x.shape[-1])
@@ -252,7 +260,8 @@ class TreeAggregation(Calibrated):
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by one of epsilon."""
+        """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by
+        one of epsilon."""
         checks.sensitivities(sensitivity)
         if self.horizon is None:
             return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
@@ -261,7 +270,8 @@ class TreeAggregation(Calibrated):
         return laplace_loss(spent, nodes=nodes, exact=self.sampler == "exact")
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every block."""
+        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every
+        block."""
         y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
         block = self._block(y.shape[-1])
         _, scale, (y, x0, x1) = block.units(sensitivity, y[..., :1], y=y, x0=x0, x1=x1)
@@ -298,12 +308,13 @@ class MemoizedState:
 
 @dataclass(frozen=True)
 class Memoized(Mechanism):
-    """Repeats an answer while the value stays the same: the permanent randomized response of RAPPOR (Erlingsson, Pihur & Korolova 2014).
+    """Repeats an answer while the value stays the same: the permanent randomized response of RAPPOR (Erlingsson, Pihur
+    & Korolova 2014).
 
-    An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an answer costs nothing.
-    A new answer that differs from the last reveals that the value has changed, whatever epsilon, so that the ledger's totals are infinite.
-    Under a `Budget` smaller than two answers, an agent repeats its first answer whatever happens to its value: then the total is that of
-    one answer, and larger budgets are refused.
+    An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an
+    answer costs nothing. A new answer that differs from the last reveals that the value has changed, whatever epsilon,
+    so that the ledger's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its first
+    answer whatever happens to its value: then the total is that of one answer, and larger budgets are refused.
 
     `perturb` gives first answers; `start` and `step` keep them.
 
@@ -335,7 +346,8 @@ class Memoized(Mechanism):
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
-        """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are none)."""
+        """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are
+        none)."""
         if not isinstance(state, MemoizedState):
             raise ValueError(f"state must come from Memoized.start, not be {state!r}")
         x, chosen, axes = checks.numbers("x", x), checks.mask(where, state.shape), len(state.shape)

@@ -5,8 +5,8 @@ They are plain functions that raise an AssertionError; nothing here needs pytest
     import pytest
     from taciturn.testing import check_mechanism, check_study, policy_checks, world_checks
 
-    @pytest.mark.parametrize("check", [*world_checks("rumour_v0", {"num_agents": 4}), *policy_checks("Sceptic", "rumour_v0")], ids=str)
-    def test_rumours(check):
+    @pytest.mark.parametrize("check", [*world_checks("rumour_v0", {"num_agents": 4}), *policy_checks("Sceptic",
+    "rumour_v0")], ids=str) def test_rumours(check):
         check()
 """
 
@@ -18,6 +18,6 @@ from taciturn.testing.schedules import schedule_is_public
 from taciturn.testing.studies import check_study
 
 __all__ = [
-    "Case", "Check", "Play", "check_mechanism", "check_policy", "check_study", "check_world", "policy_checks", "schedule_is_public",
-    "world_checks",
+    "Case", "Check", "Play", "check_mechanism", "check_policy", "check_study", "check_world", "policy_checks",
+    "schedule_is_public", "world_checks",
 ]  # fmt: skip

@@ -25,8 +25,8 @@ class Case:
     Args:
         world: a name, an id or `module:name`.
         params: of the world.
-        privacy: `{channel: mechanism}`, what may stand on one of its channels; None instead of a mechanism: nothing may. By default the
-            checks put faults on the first channel and no mechanism.
+        privacy: `{channel: mechanism}`, what may stand on one of its channels; None instead of a mechanism: nothing
+            may. By default the checks put faults on the first channel and no mechanism.
         others: the name of a policy that plays the other agents where the Gymnasium form is one agent's seat.
     """
 
@@ -84,7 +84,8 @@ class Case:
 
     @property
     def runs_to_its_horizon(self) -> bool:
-        """Whether a run takes as many cycles as its horizon says: agents act together, and no random run ends earlier."""
+        """Whether a run takes as many cycles as its horizon says: agents act together, and no random run ends
+        earlier."""
         if not self.counts_steps or self.one_by_one:
             return False
         population, rng = self.population(50, horizon=4), np.random.default_rng(0)

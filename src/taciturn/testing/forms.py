@@ -1,4 +1,5 @@
-"""Checks that the forms of a world are one world: the same seed gives the same bits, and every form tells the same story."""
+"""Checks that the forms of a world are one world: the same seed gives the same bits, and every form tells the same
+story."""
 
 import copy
 import hashlib

@@ -1,4 +1,5 @@
-"""Checks of every interface: the suites of Gymnasium, PettingZoo and Stable-Baselines3, and what they do not look at."""
+"""Checks of every interface: the suites of Gymnasium, PettingZoo and Stable-Baselines3, and what they do not look
+at."""
 
 import contextlib
 import copy
@@ -56,7 +57,8 @@ def has_stable_baselines() -> bool:
 
 @contextlib.contextmanager
 def pettingzoo_warnings(case: Case) -> Iterator[None]:
-    """Let pass what PettingZoo says of all worlds with MultiDiscrete actions or with roles that see different things."""
+    """Let pass what PettingZoo says of all worlds with MultiDiscrete actions or with roles that see different
+    things."""
     roles = case.population().roles.values()
     with warnings.catch_warnings():
         if len({role.layout.size for role in roles}) > 1:
@@ -106,7 +108,8 @@ def sb3_check_env(case: Case, dress: str) -> None:
 
 
 def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
-    """The keys of an info with the types of their values, by role for values by agent; those that may be missing left out."""
+    """The keys of an info with the types of their values, by role for values by agent; those that may be missing left
+    out."""
     found: dict[str, Any] = {}
     for key, value in info.items():
         if key.removeprefix("_") in ("final_obs", "final_info", "terminal_observation"):
@@ -343,9 +346,11 @@ def state_leaves_out_hidden_truth_unless_it_is_asked_for(case: Case) -> None:
 def nothing_is_played_before_a_reset(case: Case) -> None:
     aec, parallel = case.env(), case.parallel_env()
     for what, ask in (
-        (r"step\(\)", lambda: aec.step(None)), (r"last\(\)", lambda: aec.last()), (r"agent_iter\(\)", lambda: aec.agent_iter()),
+        (r"step\(\)", lambda: aec.step(None)),
+        (r"last\(\)", lambda: aec.last()),
+        (r"agent_iter\(\)", lambda: aec.agent_iter()),
         (r"step\(\)", lambda: parallel.step({})),
-    ):  # fmt: skip
+    ):
         with raises(gymnasium.error.ResetNeeded, rf"no run of \w+ has begun: call reset\(\) before {what}"):
             ask()
 
@@ -461,7 +466,8 @@ def pettingzoo_registry(case: Case) -> None:
 
 @world_check(applies=lambda case: bool(case.others), over=lambda case: (0, 2))
 def a_seat_is_the_population_with_the_same_actions(case: Case, place: int) -> None:
-    """Two runs: what one agent sees, earns and does, where the population is played by hand with the same policy and seed."""
+    """Two runs: what one agent sees, earns and does, where the population is played by hand with the same policy and
+    seed."""
     population, policy = case.population(), registry.make_policy(str(case.others))
     (role,) = population.roles
     env: Any = case.make(agent=f"{role}_{place}" if place else place).unwrapped

@@ -1,4 +1,5 @@
-"""Checks of a policy: it sees nothing hidden, the seed decides its run, and its fast form is the shortcut that it says it is."""
+"""Checks of a policy: it sees nothing hidden, the seed decides its run, and its fast form is the shortcut that it says
+it is."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -36,9 +37,16 @@ class Play:
     """
 
     def __init__(
-        self, policy: Any, world: str, params: Mapping[str, Any] | None = None, *, given: Mapping[str, Any] | None = None,
-        beside: Mapping[str, Any] | None = None, privacy: Any = None, record: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        policy: Any,
+        world: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        given: Mapping[str, Any] | None = None,
+        beside: Mapping[str, Any] | None = None,
+        privacy: Any = None,
+        record: Sequence[str] = (),
+    ) -> None:
         self.policy, self.world, self.params, self.given = policy, world, dict(params or {}), dict(given or {})
         self.beside, self.privacy, self.record = dict(beside or {}), privacy, tuple(record)
 
@@ -118,7 +126,8 @@ def seed_decides_the_run(play: Play) -> None:
 
 
 def each_agent_has_a_mind_of_its_own(play: Play) -> None:
-    """What an agent does depends on its own rows and memory, what a channel delivered to it, and public numbers (`taciturn.pooling`).
+    """What an agent does depends on its own rows and memory, what a channel delivered to it, and public numbers
+    (`taciturn.pooling`).
 
     A policy that declares `pools = True` passes: every table marks it.
     """
@@ -156,10 +165,12 @@ def whoever_overrides_a_piece_is_played_by_act(play: Play) -> None:
 
 
 def fast_form_has_the_law_of_steps(play: Play, alarm: float = ALARM) -> None:
-    """Two times 300 runs, by the fast form and by steps, to a horizon that was made longer, recorded at half of it and at its end.
+    """Two times 300 runs, by the fast form and by steps, to a horizon that was made longer, recorded at half of it and
+    at its end.
 
-    Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests, which together reject with a probability of at most
-    `alarm` if the laws agree, up to the p-values' own approximation; numbers that never vary are compared for equality.
+    Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests, which together reject with a
+    probability of at most `alarm` if the laws agree, up to the p-values' own approximation; numbers that never vary are
+    compared for equality.
     """
     horizon = play.population().params.horizon
     population = play.population(REPLICAS, horizon=2 * horizon)

@@ -1,4 +1,5 @@
-"""Checks of the array form: what is refused changes nothing, replicas end apart, run length is the core's, private data pass the hook."""
+"""Checks of the array form: what is refused changes nothing, replicas end apart, run length is the core's, private data
+pass the hook."""
 
 import contextlib
 import math
@@ -113,9 +114,17 @@ def everything_says_what_it_is(case: Case) -> None:
     whole = getattr(population, "inner", population)
     policies = {role: Random() for role in whole.roles}
     things: list[Any] = [
-        population, population.streams, population.view(), population.view().params, Rollout(whole, policies),
-        case.parallel_env(), case.env(), case.world, *population.roles.values(), *population.channels.values(),
-    ]  # fmt: skip
+        population,
+        population.streams,
+        population.view(),
+        population.view().params,
+        Rollout(whole, policies),
+        case.parallel_env(),
+        case.env(),
+        case.world,
+        *population.roles.values(),
+        *population.channels.values(),
+    ]
     if len(whole.roles) == 1:
         things.append(Seat(whole, next(iter(whole.roles)), 0, policies))
     if "private" in dresses(case):
@@ -329,7 +338,8 @@ def agents_data_pass_the_hook(case: Case) -> None:
 
 
 def is_compiled(case: Case) -> bool:
-    """Whether the world is written for one replica, and draws nothing but by its sources, as no noise stands on its channels."""
+    """Whether the world is written for one replica, and draws nothing but by its sources, as no noise stands on its
+    channels."""
     population = case.population()
     if not isinstance(population, Replicas):
         return False
@@ -372,7 +382,8 @@ def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any
 
 @world_check(applies=is_compiled)
 def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
-    """Alone, among 7, among 1,000, and in a shard that begins later; compiled, in threads, uncompiled, and with both in turn."""
+    """Alone, among 7, among 1,000, and in a shard that begins later; compiled, in threads, uncompiled, and with both in
+    turn."""
     kind, params = case.world._population, case.population().params
 
     def played(num_envs: int, replica: int, compile_from: float, first: int = 0, threads: int = 1) -> list[Any]:

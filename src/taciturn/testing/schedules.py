@@ -1,4 +1,5 @@
-"""A check of policies that declare a public schedule: with what they receive held fixed, private data change nothing that observers see."""
+"""A check of policies that declare a public schedule: with what they receive held fixed, private data change nothing
+that observers see."""
 
 from typing import Any, NamedTuple
 
@@ -27,8 +28,8 @@ def declares_a_public_schedule(play: Play) -> bool:
 def schedule_is_public(play: Play) -> None:
     """A run is played again for the first and for the last agent, with all of that agent's private data turned over.
 
-    Whatever passes the channels on which agents decide when to speak is as before, so that everybody receives the same. Then who sends
-    or asks must be the same at every moment, and what it is about, with which sensitivity.
+    Whatever passes the channels on which agents decide when to speak is as before, so that everybody receives the same.
+    Then who sends or asks must be the same at every moment, and what it is about, with which sensitivity.
 
     Raises:
         AssertionError: something differs, or the policy declares no public schedule there, or nobody decides anything.

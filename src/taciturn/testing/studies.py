@@ -8,7 +8,8 @@ from taciturn.bench.study import Study
 
 
 def check_study(study: Study | str, cells: Iterable[Cell] | None = None) -> None:
-    """Check a study, by name or `module:Class` too; of its `cells`, by default the first quick one, each is run twice."""
+    """Check a study, by name or `module:Class` too; of its `cells`, by default the first quick one, each is run
+    twice."""
     if isinstance(study, str):
         (study,) = studies_named([study])
     assert study.title

@@ -35,7 +35,8 @@ CROWDS: dict[str, tuple[tuple[str, float], ...]] = {
 
 @lru_cache
 def gain_over_target(platform: str, cost: str, num_individuals: int) -> float:
-    """Exact gain of an individual who deviates while all others play the target; the truth serum's reference is its long-run value."""
+    """Exact gain of an individual who deviates while all others play the target; the truth serum's reference is its
+    long-run value."""
     law = KaryReport(len(THETA)).law(np.array(THETA), TARGET)
     announced = make_policy(platform).announcement(np.array(THETA), COSTS[cost], TARGET)
     if platform == "PeerTruthSerum":
@@ -49,12 +50,13 @@ class ElicitationStudy(Study):
     name = "elicitation"
     title = "Elicitation: payment rules compared"
     description = (
-        "Four values with theta = (0.4, 0.3, 0.2, 0.1), target 1, and costs with derivative 0.02 at the target; 20 replicas of 20 "
-        "campaigns per cell. Individuals know theta. They play the best response to the announcement, learn by fictitious play (with "
-        "the exact finite game), or are a mixture of both with truthful individuals and free riders. The score is the payment plus the "
-        "shortfall in eps, valued at 1 per unit, per individual. Rules that compare individuals with their peers derive their amounts "
-        "from theta, which a real platform would not know. Exploitability is the exact gain of an individual who deviates while all "
-        "others play the target, relative to Theorem 1's bound."
+        "Four values with theta = (0.4, 0.3, 0.2, 0.1), target 1, and costs with derivative 0.02 at the target; 20 "
+        "replicas of 20 campaigns per cell. Individuals know theta. They play the best response to the announcement, "
+        "learn by fictitious play (with the exact finite game), or are a mixture of both with truthful individuals and "
+        "free riders. The score is the payment plus the shortfall in eps, valued at 1 per unit, per individual. Rules "
+        "that compare individuals with their peers derive their amounts from theta, which a real platform would not "
+        "know. Exploitability is the exact gain of an individual who deviates while all others play the target, "
+        "relative to Theorem 1's bound."
     )
     score = Score("loss", higher_is_better=False, label="payment plus shortfall per individual")
     reference: ClassVar[Config] = {"platform": "Wintall"}
@@ -70,17 +72,26 @@ class ElicitationStudy(Study):
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         size, cost, platform = (cell.config[name] for name in ("num_individuals", "cost", "platform"))
         population = elicitation_v0.population(
-            20, num_individuals=size, theta=THETA, target=TARGET, cost=COSTS[cost], horizon=20, belief_concentration=np.inf
-        )  # fmt: skip
+            20,
+            num_individuals=size,
+            theta=THETA,
+            target=TARGET,
+            cost=COSTS[cost],
+            horizon=20,
+            belief_concentration=np.inf,
+        )
         crowd = Mixture([(make_policy(name), share) for name, share in CROWDS[cell.config["crowd"]]])
         run = simulate(population, {"platform": make_policy(platform), "individual": crowd}, seed=cell.seed)
         means = {name: float(values.mean()) for name, values in run.metrics.items()}
         bound = elicitation_v0.payment_lower_bound(THETA, TARGET, COSTS[cost])
         found = {
-            "loss": means["payment"] * means["participation"] + means["shortfall"], "payment": means["payment"],
-            "payment_over_bound": means["payment"] / bound, "error_times_n": means["error"] * size,
-            "shortfall": means["shortfall"], "exploitability_over_bound": gain_over_target(platform, cost, size) / bound,
-        }  # fmt: skip
+            "loss": means["payment"] * means["participation"] + means["shortfall"],
+            "payment": means["payment"],
+            "payment_over_bound": means["payment"] / bound,
+            "error_times_n": means["error"] * size,
+            "shortfall": means["shortfall"],
+            "exploitability_over_bound": gain_over_target(platform, cost, size) / bound,
+        }
         return Result(found | {name: means[name] for name in ("level", "participation")})
 
     def plots(self, results: Results) -> list[Plot]:

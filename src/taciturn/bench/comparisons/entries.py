@@ -20,7 +20,8 @@ LARGEST = 1e12
 
 
 def check_entry(group: Group, own: list[Config], seeds: range) -> None:
-    """Raises ValueError unless it is one of the study's `own` configurations or someone's agent, with numbers that its runs can give."""
+    """Raises ValueError unless it is one of the study's `own` configurations or someone's agent, with numbers that its
+    runs can give."""
     config = group.config
     if choice("kind", config.get("kind"), (*KINDS, YOURS)) == YOURS:
         check_agent(config)

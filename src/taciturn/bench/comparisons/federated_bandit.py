@@ -1,4 +1,5 @@
-"""Federated bandits: regret, communication and privacy loss of all policies in one world; learners against designed algorithms."""
+"""Federated bandits: regret, communication and privacy loss of all policies in one world; learners against designed
+algorithms."""
 
 from typing import Any, ClassVar
 
@@ -19,10 +20,11 @@ class ComparisonStudy(Study):
     name = "federated-bandit"
     title = "Federated bandits: regret, messages and epsilon side by side"
     description = (
-        "10 agents and 20 arms, whose means form a grid shared by all agents or are drawn for each agent; T = 10^4 (quick: 2,000). "
-        "Policies that need a graph play on a ring, hybrids on two rings of 5, all others with a server. Epsilon is given per message, "
-        "for all messages of an agent if one reward changes (event level), and if all of its rewards may change (user level); it is 0 "
-        "for agents that send nothing. Regret is measured by the means averaged over agents."
+        "10 agents and 20 arms, whose means form a grid shared by all agents or are drawn for each agent; T = 10^4 "
+        "(quick: 2,000). Policies that need a graph play on a ring, hybrids on two rings of 5, all others with a "
+        "server. Epsilon is given per message, for all messages of an agent if one reward changes (event level), and "
+        "if all of its rewards may change (user level); it is 0 for agents that send nothing. Regret is measured by "
+        "the means averaged over agents."
     )
     score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
     facets = ("env_params.qualities",)
@@ -85,7 +87,10 @@ class ComparisonStudy(Study):
         ]
         levels = ("epsilon per message", "event level", "user level")
         columns = ("qualities", "policy", "regret per agent", "transmissions", *levels)
-        note = "Means over seeds, 95% intervals in brackets. Epsilon is the worst agent's; transmissions are those of all agents."
+        note = (
+            "Means over seeds, 95% intervals in brackets. Epsilon is the worst agent's; transmissions are those of all "
+            "agents."
+        )
         first = Table("Side by side", columns, rows, note, frozenset({0, 1}))
         return [first, *standard_tables(self, results)[1:]]
 
@@ -103,12 +108,13 @@ class FederatedLearnersStudy(Study):
     name = "federated-bandit-learners"
     title = "Federated bandits: learners against algorithms"
     description = (
-        "5 agents and 10 arms with means drawn from [0, 1] for each run. Agents that decide slot by slot (LearnedPulls) play 500 slots "
-        "(quick: 200) with server links at cost 1; a coordinator that decides epoch by epoch (LearnedElimination) has 10,000 (1,000) "
-        "slots and links at cost 25. A cell is 100 runs, the same for all policies. "
+        "5 agents and 10 arms with means drawn from [0, 1] for each run. Agents that decide slot by slot "
+        "(LearnedPulls) play 500 slots (quick: 200) with server links at cost 1; a coordinator that decides epoch by "
+        "epoch (LearnedElimination) has 10,000 (1,000) slots and links at cost 25. A cell is 100 runs, the same for "
+        "all policies. "
         + HOW_LEARNERS_ARE_JUDGED
-        + " With UCB1, KL-UCB and Thompson sampling each agent learns alone, at no communication cost; DDUCB's agents share "
-        "everything in every slot, at no price here; the oracle sees all pulls."
+        + " With UCB1, KL-UCB and Thompson sampling each agent learns alone, at no communication cost; DDUCB's agents "
+        "share everything in every slot, at no price here; the oracle sees all pulls."
     )
     score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
     reference: ClassVar[Config] = {"policy": "UCB1"}

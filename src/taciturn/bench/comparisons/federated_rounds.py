@@ -1,4 +1,5 @@
-"""Federated rounds: when to end them, in the model and in real training on digits, and what privacy costs in training."""
+"""Federated rounds: when to end them, in the model and in real training on digits, and what privacy costs in
+training."""
 
 from typing import ClassVar
 
@@ -27,11 +28,11 @@ class PrivacyPrice(Study):
     name = "privacy-price"
     title = "The price of privacy in federated training"
     description = (
-        "Softmax regression on scikit-learn's digits, 100 clients, computing and upload times as in the paper. Each client clips its "
-        "update to Euclidean norm 0.1 and adds noise (local, user-level privacy: sensitivity 0.2). The noise of a round's mean falls "
-        "with the number of updates, but waiting for more of them takes time. Epsilon is the total loss of the client who sent most, "
-        "under zCDP composition at delta = 1e-5, not the level of one message. The first row neither clips nor adds noise, the second "
-        "clips only."
+        "Softmax regression on scikit-learn's digits, 100 clients, computing and upload times as in the paper. Each "
+        "client clips its update to Euclidean norm 0.1 and adds noise (local, user-level privacy: sensitivity 0.2). "
+        "The noise of a round's mean falls with the number of updates, but waiting for more of them takes time. "
+        "Epsilon is the total loss of the client who sent most, under zCDP composition at delta = 1e-5, not the level "
+        "of one message. The first row neither clips nor adds noise, the second clips only."
     )
     score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
     reference: ClassVar[Config] = {"privacy": "NoPrivacy", "env_params.clip_norm": CLIP}
@@ -84,8 +85,8 @@ class RoundStoppingStudy(Study):
     name = "round-stopping"
     title = "Round stopping: reward rates compared"
     description = (
-        "The paper's setting (M = 100, t0 = 3 s, slots of 10 ms, mu = 5/8, p = 1/500, R(k) = 0.04 - 0.018/(k+1)), with geometric and "
-        "with heavy-tailed (Pareto) times. A cell is 20 sessions of 600 s, for learners more. "
+        "The paper's setting (M = 100, t0 = 3 s, slots of 10 ms, mu = 5/8, p = 1/500, R(k) = 0.04 - 0.018/(k+1)), with "
+        "geometric and with heavy-tailed (Pareto) times. A cell is 20 sessions of 600 s, for learners more. "
         + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score("rate", label="rate (reward per second)")
@@ -110,10 +111,10 @@ class FederatedTrainingStudy(Study):
     name = "federated-training"
     title = "Federated training on digits: loss against time"
     description = (
-        "Softmax regression on scikit-learn's digits (1,797 images, a fifth held out), federated averaging over 100 clients, IID and "
-        "with label skew (Dirichlet, 0.3 per class). Computing and upload times are the paper's. Rules that plan use the reward curve "
-        "fitted to IID training; learners are trained in that model and evaluated in real training. "
-        + HOW_LEARNERS_ARE_JUDGED
+        "Softmax regression on scikit-learn's digits (1,797 images, a fifth held out), federated averaging over 100 "
+        "clients, IID and with label skew (Dirichlet, 0.3 per class). Computing and upload times are the paper's. "
+        "Rules that plan use the reward curve fitted to IID training; learners are trained in that model and evaluated "
+        "in real training. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
     reference: ClassVar[Config] = {"policy": "OptimalStopping", "policy_params": {}}

@@ -1,4 +1,5 @@
-"""Every kind of agent in every world: at random, textbook baselines, the papers' algorithms, plain PPO and tuned learners."""
+"""Every kind of agent in every world: at random, textbook baselines, the papers' algorithms, plain PPO and tuned
+learners."""
 
 import hashlib
 import json
@@ -66,7 +67,8 @@ HELD_OUT_SHARE = 2
 
 
 def population(config: Config, replicas: int, purpose: str, variant: Variant = AS_TRAINED) -> Population[Any]:
-    """Replicas of a world. Platforms of elicitation that were designed need the whole world, and others play one side of it."""
+    """Replicas of a world. Platforms of elicitation that were designed need the whole world, and others play one side
+    of it."""
     world, params = config["env"], config["env_params"] | dict(variant.params)
     if world == "elicitation_v0" and config["kind"] not in (CLASSIC, PAPER):
         found = platform_side(replicas, individuals=variant.individuals, **params)
@@ -84,7 +86,8 @@ def behind(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Pop
 
 
 def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig]) -> Predictor:
-    """What PPO learns with all its arguments left at their defaults; it acts as it was trained, by drawing its actions."""
+    """What PPO learns with all its arguments left at their defaults; it acts as it was trained, by drawing its
+    actions."""
     import torch
     from stable_baselines3 import PPO
 
@@ -108,7 +111,8 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
 
 
 def brought(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
-    """The agent of a cell. One that learns trains when it begins, or, if any are given, now, with these on the channels."""
+    """The agent of a cell. One that learns trains when it begins, or, if any are given, now, with these on the
+    channels."""
     name, own = cell.config["policy"], dict(cell.config["policy_params"])
     if name == PPO:
         return plain_ppo(cell, progress, channels)
@@ -122,10 +126,15 @@ def brought(cell: Cell, progress: Progress | None, channels: Mapping[str, Channe
 
 
 def opened(
-    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None,
+    world: Population[Any],
+    policy: Any,
+    config: Config,
+    seed: int,
+    channels: Mapping[str, ChannelConfig] | None = None,
     variant: Variant = AS_TRAINED,
-) -> Rollout:  # fmt: skip
-    """A fresh run of a policy, which has begun. All are told what stands on the channels: no noise, unless they are given."""
+) -> Rollout:
+    """A fresh run of a policy, which has begun. All are told what stands on the channels: no noise, unless they are
+    given."""
     if channels is None:
         channels = (
             {} if config["env"] == "elicitation_v0" else dict.fromkeys(world.channels, private_config(NoPrivacy()))
@@ -146,10 +155,15 @@ def everybody(world: Population[Any], policy: Any, variant: Variant = AS_TRAINED
 
 
 def judged(
-    world: Population[Any], policy: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None,
+    world: Population[Any],
+    policy: Any,
+    config: Config,
+    seed: int,
+    channels: Mapping[str, ChannelConfig] | None = None,
     variant: Variant = AS_TRAINED,
-) -> dict[str, Array]:  # fmt: skip
-    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. Channels are as for `opened`."""
+) -> dict[str, Array]:
+    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. Channels are as for
+    `opened`."""
     rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
     whole = len(world.roles) > 1
     while not world.done.all():
@@ -169,9 +183,11 @@ def trained(agent: Any, config: Config, seed: int) -> Any:
 
 
 def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
-    """How the agents that it plays share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not found to.
+    """How the agents that it plays share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not
+    found to.
 
-    Policies of this package say so themselves, and tests check that they do. Others play runs that nothing else is played in.
+    Policies of this package say so themselves, and tests check that they do. Others play runs that nothing else is
+    played in.
     """
     if config["policy"] in own_policies():
         return "it says so" if agent.pools else ""
@@ -188,14 +204,16 @@ def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRA
 
 
 def task_config(task: Task, name: str, **form: Any) -> Config:
-    """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world, for learners."""
+    """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world,
+    for learners."""
     field = FIELDS[task.env]
     kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
     return config(task.env, name, **field.params(name, learns=learns(name)) | form) | {"kind": kind}
 
 
 def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: Any) -> dict[str, Array]:
-    """The metrics of runs of a task, [B], as the study plays them: 100 runs of a seed in a standard task, and 50 in one held out.
+    """The metrics of runs of a task, [B], as the study plays them: 100 runs of a seed in a standard task, and 50 in one
+    held out.
 
     A learner that has not been trained trains in the standard task first.
 
@@ -220,12 +238,12 @@ class KindsOfAgents(Study):
     name = "agents"
     title = "Every kind of agent in every world"
     description = (
-        "Random play, textbook baselines, the papers' algorithms, PPO of Stable-Baselines3 with all its arguments left at their "
-        "defaults, and a tuned learner, on the observations, actions and rewards that each world has by default. No channel has noise. "
-        "Worlds of many agents are smaller than by default, as the configurations say. Plain PPO trains for less than five minutes on "
-        "one core, without normalisation; all agents share one network. Each world has its own measure, that of its paper where there "
-        "is one. Policies that do not learn play 10 seeds of as many runs. A run fails if it is worse than random play on average. "
-        + HOW_LEARNERS_ARE_JUDGED
+        "Random play, textbook baselines, the papers' algorithms, PPO of Stable-Baselines3 with all its arguments left "
+        "at their defaults, and a tuned learner, on the observations, actions and rewards that each world has by "
+        "default. No channel has noise. Worlds of many agents are smaller than by default, as the configurations say. "
+        "Plain PPO trains for less than five minutes on one core, without normalisation; all agents share one network. "
+        "Each world has its own measure, that of its paper where there is one. Policies that do not learn play 10 "
+        "seeds of as many runs. A run fails if it is worse than random play on average. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
     reference: ClassVar[Config] = {"kind": RANDOM}
@@ -299,7 +317,8 @@ class KindsOfAgents(Study):
         return [*ranking(panels, lambda group: self.label(group, results), self.name), *profiles(panels, self.name)]
 
     def answer(self, results: Results) -> Table:
-        """The best of each world, how far it is ahead, and whether a learner beats the textbook's and the papers' algorithms."""
+        """The best of each world, how far it is ahead, and whether a learner beats the textbook's and the papers'
+        algorithms."""
         rows = []
         for (measure, title, panel), (env, _) in zip(self.worlds(results), self.by_world(results), strict=True):
             if not (compared := ranked(panel)):
@@ -309,19 +328,28 @@ class KindsOfAgents(Study):
             ahead = [NONE if other is None else times(best, other, measure) for other in (chance, second)]
             name = f"{self.label(best, results)} ({best.config['kind']})"
             next_best = "" if second is None else f" ({self.label(second, results)})"
-            rows.append((
-                title, name, mean_text(best.metrics[measure]), ahead[0], ahead[1] + next_best,
-                *(challenge_text(env, panel, kind) for kind in (CLASSIC, PAPER)),
-            ))  # fmt: skip
+            rows.append(
+                (
+                    title,
+                    name,
+                    mean_text(best.metrics[measure]),
+                    ahead[0],
+                    ahead[1] + next_best,
+                    *(challenge_text(env, panel, kind) for kind in (CLASSIC, PAPER)),
+                )
+            )
         columns = (
             "world, measure", "best", "mean", "times better than random", "times better than the next best",
             "learner beats classics (held-out)", "learner beats paper (held-out)",
         )  # fmt: skip
         note = (
-            "Best by its mean, with its 95% interval. The learner is the better of plain PPO and the tuned learners, judged in runs that "
-            'it has not met before. It beats the classics, or the paper\'s algorithms ("yes"), if the interval of its difference to each '
-            'of them is on the better side of 0, and does not ("no") if that to one of them is on the other side. In brackets: in how many '
-            "of the held-out tasks, in which nothing trained, it beats them. A dash: there is nothing to compare with."
+            "Best by its mean, with its 95% interval. The learner is the better of plain PPO and the tuned learners, "
+            "judged in runs that "
+            'it has not met before. It beats the classics, or the paper\'s algorithms ("yes"), if the interval of its '
+            "difference to each "
+            'of them is on the better side of 0, and does not ("no") if that to one of them is on the other side. In '
+            "brackets: in how many of the held-out tasks, in which nothing trained, it beats them. A dash: there is "
+            "nothing to compare with."
         )
         return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5, 6}))
 
@@ -336,9 +364,9 @@ class KindsOfAgents(Study):
             designed, learner = designed_best(panel, measure), learned_best(panel, measure)
             rows.append((title, gain(learner, designed, measure), *named))
         note = (
-            "The best of each kind by its mean, with 95% intervals over trainings (policies that do not learn: over seeds). The second "
-            "column says by how much the better learner is above the best that was designed by hand, paired by seed; as each is the best "
-            "of several after the fact, both are a little flattered."
+            "The best of each kind by its mean, with 95% intervals over trainings (policies that do not learn: over "
+            "seeds). The second column says by how much the better learner is above the best that was designed by "
+            "hand, paired by seed; as each is the best of several after the fact, both are a little flattered."
         )
         columns = ("world, measure", "does a learner do better?", *kinds)
         return Table("The best of each kind", columns, rows, note, words=frozenset({0, 1}))
@@ -369,25 +397,35 @@ class KindsOfAgents(Study):
             for group in in_order(panel, measure):
                 scores = np.array([values for _, values in group.curves[RUNS]])
                 failed = "–" if chance is None else f"{(way * (scores - chance.mean(measure)) < 0).mean():.0%}"
-                rows.append((
-                    title, str(places.get(id(group), NONE)), self.label(group, results), group.config["kind"],
-                    normalised(group, chance, designed, measure),
-                    mean_text(scores.mean(1)), number(float(np.median(scores))), failed,
-                    number(group.mean(MESSAGES)) if MESSAGES in group.metrics else NONE, f"{scores.shape[0]} x {scores.shape[1]}",
-                ))  # fmt: skip
+                rows.append(
+                    (
+                        title,
+                        str(places.get(id(group), NONE)),
+                        self.label(group, results),
+                        group.config["kind"],
+                        normalised(group, chance, designed, measure),
+                        mean_text(scores.mean(1)),
+                        number(float(np.median(scores))),
+                        failed,
+                        number(group.mean(MESSAGES)) if MESSAGES in group.metrics else NONE,
+                        f"{scores.shape[0]} x {scores.shape[1]}",
+                    )
+                )
         columns = (
-            "world, measure", "rank", "policy", "kind", "score", "mean", "median", "runs that fail", "messages of all agents",
+            "world, measure", "rank", "policy", "kind", "score", "mean", "median", "runs that fail", "messages of all "
+                                                                                                     "agents",
             "trainings or seeds x runs",
         )  # fmt: skip
         note = (
-            "Best first, by the mean. Who is pooled has no rank: what one of its agents does depends on what only others saw. The score is "
-            "0 for random play and 1 for the best that was designed by hand, a textbook's or a paper's. Neighbours in rank may have "
-            "overlapping intervals."
+            "Best first, by the mean. Who is pooled has no rank: what one of its agents does depends on what only "
+            "others saw. The score is 0 for random play and 1 for the best that was designed by hand, a textbook's or "
+            "a paper's. Neighbours in rank may have overlapping intervals."
         )
         return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
 
     def check(self, place: Path, found: Submission) -> None:
-        """Raises StoreError if it is of another study, of worlds that the study does not have, or holds what cannot be results."""
+        """Raises StoreError if it is of another study, of worlds that the study does not have, or holds what cannot be
+        results."""
         if found.study != self.name:
             raise StoreError(f"{place} must hold the study {self.name}, not {shown(found.study)}")
         own = [cell.config for cell in self.cells(quick=False)]
@@ -469,7 +507,8 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
             if not places(name):
                 why = refusal(name, config("round_stopping_v0", name) | {"kind": YOURS})
                 raise ValueError(
-                    f"--agent {name} fits none of the worlds {', '.join(FIELDS)} as the study agents plays them; in the first: {why}"
+                    f"--agent {name} fits none of the worlds {', '.join(FIELDS)} as the study agents plays them; in "
+                    f"the first: {why}"
                 )
         own = type(study)()
         own.agents = names
@@ -478,7 +517,8 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
 
 
 def places(agent: str) -> list[Config]:
-    """The configurations of the worlds in which an agent can play, with a hash of the file or folder that it was saved in."""
+    """The configurations of the worlds in which an agent can play, with a hash of the file or folder that it was saved
+    in."""
     content = digest(agent)
     if bring(agent).needs_truth:
         content["knows_truth"] = True
@@ -493,7 +533,8 @@ def places(agent: str) -> list[Config]:
 
 
 def refusal(agent: str, config: Config) -> str:
-    """Why an agent cannot play the first steps of a world; empty if it can. What would have to learn first is believed to."""
+    """Why an agent cannot play the first steps of a world; empty if it can. What would have to learn first is believed
+    to."""
     made = bring(agent)
     if isinstance(made, Learner):
         return ""
@@ -509,7 +550,8 @@ def refusal(agent: str, config: Config) -> str:
 
 
 def digest(agent: str) -> Config:
-    """`{"content": hash}` of the files of a saved agent, so that another training under the same name is another agent; else empty."""
+    """`{"content": hash}` of the files of a saved agent, so that another training under the same name is another agent;
+    else empty."""
     path = Path(agent.partition(":")[2] or agent)
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] * path.is_file()
     if not files:

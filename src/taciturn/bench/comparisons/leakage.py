@@ -61,8 +61,9 @@ def budgeted(total: float) -> list[Config]:
 
 
 def best_tests(levels: tuple[float, ...]) -> list[Config]:
-    """Where the optimal test is known: one agent sends one of two given messages as often as it may, and the mechanisms' own laws say how
-    likely the whole transcript is in either world. Each agent sends the same number of messages in every run."""
+    """Where the optimal test is known: one agent sends one of two given messages as often as it may, and the
+    mechanisms' own laws say how likely the whole transcript is in either world. Each agent sends the same number of
+    messages in every run."""
     society = {**SOCIAL, "without_preference": "zeros"}
     found = []
     for level in levels:
@@ -108,16 +109,18 @@ class Leakage(Study):
     name = "leakage"
     title = "What whole runs leak"
     description = (
-        "Two worlds that differ in everything that one agent privately observes (its first option and its signals, its rewards, its value, "
-        "or the classes of its samples), and an attacker that reads every message, who sent it and when. Half of the runs fit the attack; "
-        "on the other half its share of correct guesses certifies a lower bound on epsilon, with confidence 99.9% in each row. The total "
-        "is the ledger's for that agent at user level, over all channels, in the run in which it is largest. A bound above the total would "
-        "refute it. A bound far below it says only that this attack is weak, or that the composition theorem is. In some rows a budget "
-        "silences agents before they would spend more than it, and the attacker sees when. Beside these attacks stand those whose test is "
-        "the best there is: the messages of one agent are given, and the attacker scores the whole transcript by the likelihood ratio of "
-        "the mechanisms' own laws. They are made at a delta at which so many runs can tell, and against the exact total at that delta "
-        "(privacy loss distributions). One run of federated training is attacked with every client as a canary, whose update points one "
-        "way or the other; its bound is that of Mahloujifar, Melis & Chaudhuri (2025) for Gaussian noise."
+        "Two worlds that differ in everything that one agent privately observes (its first option and its signals, its "
+        "rewards, its value, or the classes of its samples), and an attacker that reads every message, who sent it and "
+        "when. Half of the runs fit the attack; on the other half its share of correct guesses certifies a lower bound "
+        "on epsilon, with confidence 99.9% in each row. The total is the ledger's for that agent at user level, over "
+        "all channels, in the run in which it is largest. A bound above the total would refute it. A bound far below "
+        "it says only that this attack is weak, or that the composition theorem is. In some rows a budget silences "
+        "agents before they would spend more than it, and the attacker sees when. Beside these attacks stand those "
+        "whose test is the best there is: the messages of one agent are given, and the attacker scores the whole "
+        "transcript by the likelihood ratio of the mechanisms' own laws. They are made at a delta at which so many "
+        "runs can tell, and against the exact total at that delta (privacy loss distributions). One run of federated "
+        "training is attacked with every client as a canary, whose update points one way or the other; its bound is "
+        "that of Mahloujifar, Melis & Chaudhuri (2025) for Gaussian noise."
     )
     score = Score("certified", higher_is_better=False, label="certified epsilon of the whole run")
     facets: ClassVar[tuple[str, ...]] = ("env",)
@@ -198,7 +201,10 @@ class Leakage(Study):
 
     def confidence(self, lines: int) -> str:
         """What all bounds of a table say together."""
-        return f"Each row has confidence {CONFIDENCE:.1%}; all {lines} hold together with confidence {1 - (1 - CONFIDENCE) * lines:.1%}."
+        return (
+            f"Each row has confidence {CONFIDENCE:.1%}; all {lines} hold together with confidence "
+            f"{1 - (1 - CONFIDENCE) * lines:.1%}."
+        )
 
     def plots(self, results: Results) -> list[Plot]:
         from matplotlib.figure import Figure
@@ -224,18 +230,19 @@ class Leakage(Study):
 ATTACKS = {
     "data": (
         "Certified leakage beside the accounted total",
-        f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would certify from as "
-        "many runs; a total that is not below it could not have been refuted (no power).",
+        f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would "
+        "certify from as many runs; a total that is not below it could not have been refuted (no power).",
     ),
     "messages": (
         "The best test of a transcript",
-        f"Epsilon of the whole run at delta = {LARGE_DELTA:g}, user level, with the total by privacy loss distributions. The agent sends "
-        "one of two messages throughout, as far apart as can be, and the attacker knows both.",
+        f"Epsilon of the whole run at delta = {LARGE_DELTA:g}, user level, with the total by privacy loss "
+        "distributions. The agent sends one of two messages throughout, as far apart as can be, and the attacker knows "
+        "both.",
     ),
     "one run": (
         "One run in which every client is a canary",
-        f"Epsilon at delta = {DELTA:g}, user level, from a single session with {CANARIES:,} clients. `cap`: what guesses that are all "
-        "right would certify.",
+        f"Epsilon at delta = {DELTA:g}, user level, from a single session with {CANARIES:,} clients. `cap`: what "
+        "guesses that are all right would certify.",
     ),
 }
 

@@ -1,4 +1,5 @@
-"""The social recommender: the paper's algorithms, textbook baselines, a neural bandit and masked PPO, on instances that none has met."""
+"""The social recommender: the paper's algorithms, textbook baselines, a neural bandit and masked PPO, on instances that
+none has met."""
 
 import math
 from typing import ClassVar
@@ -40,14 +41,16 @@ class SocialRecommender(Study):
     name = "social-recommender"
     title = "Social recommender: learners against algorithms"
     description = (
-        "4 service providers on a complete graph, each with 200 of 400 items, 500 rounds, and mean rewards of the family `peak`, drawn for "
-        "each run. There is no noise; or TreeAggregation(2) on `statistics` and `counts`; or that and Exponential(20) on `selection`. The "
-        "second is for those who share, the third for those who pass scores to the channel `selection`; what others show is not "
-        "protected there. Epsilons are the ledger's totals of a run at event level, by zCDP, for the agent that spent most, at delta = "
-        f"{DELTA:g}: of the answers of the third party, and of what is shown. T-PriDO and DT-PriDO ask where their own results are below "
-        "0.5, or always (threshold 2). LinUCB (hybrid), HOO, UCB1 and the neural bandit learn alone. PPO sees only what the third party "
-        "tells it of 8 clusters, chooses among these, and decides when to ask. Each run is set beside one of random play on the same "
-        "instance with the same contexts. Policies that do not learn play 10 seeds of as many runs. "
+        "4 service providers on a complete graph, each with 200 of 400 items, 500 rounds, and mean rewards of the "
+        "family `peak`, drawn for each run. There is no noise; or TreeAggregation(2) on `statistics` and `counts`; or "
+        "that and Exponential(20) on `selection`. The second is for those who share, the third for those who pass "
+        "scores to the channel `selection`; what others show is not protected there. Epsilons are the ledger's totals "
+        "of a run at event level, by zCDP, for the agent that spent most, at delta = "
+        f"{DELTA:g}: of the answers of the third party, and of what is shown. T-PriDO and DT-PriDO ask where their own "
+        "results are below 0.5, or always (threshold 2). LinUCB (hybrid), HOO, UCB1 and the neural bandit learn alone. "
+        "PPO sees only what the third party tells it of 8 clusters, chooses among these, and decides when to ask. Each "
+        "run is set beside one of random play on the same instance with the same contexts. Policies that do not learn "
+        "play 10 seeds of as many runs. "
         + HOW_LEARNERS_ARE_JUDGED
         + " The constants of all other policies are their defaults."
     )
@@ -98,13 +101,13 @@ class SocialRecommender(Study):
             for group in results
         ]
         columns = (
-            "level", "policy", "regret per agent and round", "runs worse than random", "rounds with an answer", "epsilon, sharing",
-            "epsilon, what is shown", "seconds",
+            "level", "policy", "regret per agent and round", "runs worse than random", "rounds with an answer",
+            "epsilon, sharing", "epsilon, what is shown", "seconds",
         )  # fmt: skip
         note = (
-            "Means over trainings (policies that do not learn: over seeds), 95% intervals in brackets. A run is worse than random if its "
-            "regret is larger than that of random play on the same instance with the same contexts. Epsilon is the total of a run. "
-            "Seconds are those of a cell: a training, if there is one, and its runs."
+            "Means over trainings (policies that do not learn: over seeds), 95% intervals in brackets. A run is worse "
+            "than random if its regret is larger than that of random play on the same instance with the same contexts. "
+            "Epsilon is the total of a run. Seconds are those of a cell: a training, if there is one, and its runs."
         )
         return [
             Table("Regret and what it costs", columns, rows, note, frozenset({0, 1})),
@@ -116,7 +119,8 @@ class SocialRecommender(Study):
 
 
 def spent(run: Run) -> dict[str, float]:
-    """Mean over runs of the total epsilon, at event level, of the agent that spent most, by what the channels are for."""
+    """Mean over runs of the total epsilon, at event level, of the agent that spent most, by what the channels are
+    for."""
     if run.ledger is None:  # no channel has a mechanism
         return {"epsilon_sharing": math.inf if run.metrics["shared"].any() else 0.0, "epsilon_selection": math.inf}
     found = {}

@@ -1,4 +1,5 @@
-"""Social learning from noisy answers: the papers' algorithms and textbook baselines in both worlds, and learners beside them."""
+"""Social learning from noisy answers: the papers' algorithms and textbook baselines in both worlds, and learners beside
+them."""
 
 from typing import ClassVar
 
@@ -12,11 +13,12 @@ NONE, STRONG, WEAK, KEPT = (
 )  # fmt: skip
 GOSSIP: Config = {"num_agents": 400, "qualities": [0.95, 0.65, 0.35, 0.05], "shuffle": True, "horizon": 30.0}
 SOCIAL: Config = {
-    "num_agents": 2000, "qualities": [0.9, 0.7, 0.5, 0.3, 0.1], "shuffle": True, "copies": 400, "dissemination": "aggregated",
+    "num_agents": 2000, "qualities": [0.9, 0.7, 0.5, 0.3, 0.1], "shuffle": True, "copies": 400,
+    "dissemination": "aggregated",
 }  # fmt: skip
 BASELINES = (
-    "Voter", "FollowMajority", "CopyOnReward", "WinStay", "IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy", "Uniform",
-    "OracleOption",
+    "Voter", "FollowMajority", "CopyOnReward", "WinStay", "IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy",
+    "Uniform", "OracleOption",
 )  # fmt: skip
 OWN: dict[str, tuple[tuple[str, Config], ...]] = {
     "gossip_bandit_v0": (("PPCL", {}),),
@@ -46,13 +48,13 @@ class SocialLearning(Study):
     name = "social-learning"
     title = "Social learning from noisy answers"
     description = (
-        "Gossip: 400 agents, 4 options, to t = 30. Social bandit: 2,000 agents on a complete graph, 5 options, 400 copies, 50 and 200 "
-        "rounds; an agent that does not adopt its option holds none. The score is the mean quality gap to the best option, over ticks "
-        "(gossip), or over rounds and the agents that hold an option. Isolated agents and the oracle ignore all answers, but their "
-        "privacy loss still counts the messages of the world; isolated agents remember everything they saw, unlike any other policy "
-        "here, and catch up in the long run. `Memoized` repeats an answer until the preference changes. Epsilon is the "
-        "largest loss of any agent over the whole run, zCDP at delta = 1e-5; for gossip also the largest loss to a single requester (basic "
-        "composition)."
+        "Gossip: 400 agents, 4 options, to t = 30. Social bandit: 2,000 agents on a complete graph, 5 options, 400 "
+        "copies, 50 and 200 rounds; an agent that does not adopt its option holds none. The score is the mean quality "
+        "gap to the best option, over ticks (gossip), or over rounds and the agents that hold an option. Isolated "
+        "agents and the oracle ignore all answers, but their privacy loss still counts the messages of the world; "
+        "isolated agents remember everything they saw, unlike any other policy here, and catch up in the long run. "
+        "`Memoized` repeats an answer until the preference changes. Epsilon is the largest loss of any agent over the "
+        "whole run, zCDP at delta = 1e-5; for gossip also the largest loss to a single requester (basic composition)."
     )
     score = Score("loss", higher_is_better=False, label="mean quality gap to the best option")
     reference: ClassVar[Config] = {"policy": "Uniform", "privacy": NONE}
@@ -86,10 +88,11 @@ class SocialLearners(Study):
     name = "social-learners"
     title = "Social learning from noisy answers: learners against algorithms"
     description = (
-        "Answers at epsilon = 3. Gossip: 400 agents, 4 options, to t = 30. Social bandit: 2,000 agents on a complete graph, 5 options, 400 "
-        "copies, 50 rounds. The score is that of `social-learning`. Learners train under the privacy they are evaluated with, and value a "
-        "decision by the option that it leaves the agent with; a run ends on a wrong option if more agents hold it than any best one. "
-        "Policies that do not learn play 20 seeds of 50 runs. " + HOW_LEARNERS_ARE_JUDGED
+        "Answers at epsilon = 3. Gossip: 400 agents, 4 options, to t = 30. Social bandit: 2,000 agents on a complete "
+        "graph, 5 options, 400 copies, 50 rounds. The score is that of `social-learning`. Learners train under the "
+        "privacy they are evaluated with, and value a decision by the option that it leaves the agent with; a run ends "
+        "on a wrong option if more agents hold it than any best one. Policies that do not learn play 20 seeds of 50 "
+        "runs. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score("loss", higher_is_better=False, label="mean quality gap to the best option")
     facets = ("env",)

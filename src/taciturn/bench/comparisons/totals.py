@@ -58,15 +58,17 @@ class Protected(NamedTuple):
 
     Attributes:
         channels: that get the mechanism.
-        mechanism: with `{}` for the epsilon of a message; empty where senders choose their levels and perturb their messages themselves.
+        mechanism: with `{}` for the epsilon of a message; empty where senders choose their levels and perturb their
+            messages themselves.
         params: of the world, that differ if there is a mechanism.
-        messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is released). Learners
-            train at the level at which they can pay for so many.
-        learner: which learner takes part, and its arguments; None where a learned schedule is not public, so that it has no total.
+        messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is
+            released). Learners train at the level at which they can pay for so many.
+        learner: which learner takes part, and its arguments; None where a learned schedule is not public, so that it
+            has no total.
         without: policies of the world that do not take part.
         paper: the paper's algorithms that take part, if they are others than in the study `agents`.
-        change: an agent's data in the two worlds that an attacker tells apart; None where no attack is made, since the total is not of all
-            data of an agent, or since the runs take long.
+        change: an agent's data in the two worlds that an attacker tells apart; None where no attack is made, since the
+            total is not of all data of an agent, or since the runs take long.
     """
 
     channels: tuple[str, ...]
@@ -104,7 +106,8 @@ Way = tuple[float, dict[str, ChannelConfig]]
 
 @lru_cache
 def level_of(mechanism: str, total: Budget, messages: int) -> float:
-    """The largest epsilon of a message, in steps of 2%, with which so many messages fit into a total; 0 if none does."""
+    """The largest epsilon of a message, in steps of 2%, with which so many messages fit into a total; 0 if none
+    does."""
     levels = [float(f"{level:.3g}") for level in np.geomspace(1e-3, 100.0, 583)]
     low, high = 0, len(levels)
     while low < high:
@@ -119,10 +122,11 @@ def ways(
 ) -> Iterator[Way]:
     """The ways to spend a total that are tried: epsilon of a message, and what is put on the channels.
 
-    If each value enters one message, messages do not add up, and each may have the whole. Otherwise a budget stops an agent before it
-    overspends, whatever it does; each of `numbers` of equal messages fits into it, by basic or by Renyi composition; where senders choose
-    their own levels (epsilon is then nan), there is nothing else to choose. Streams take no budget: there each channel has an equal part
-    of the total, for those `numbers` of releases of the same value that are not smaller than what is usual.
+    If each value enters one message, messages do not add up, and each may have the whole. Otherwise a budget stops an
+    agent before it overspends, whatever it does; each of `numbers` of equal messages fits into it, by basic or by Renyi
+    composition; where senders choose their own levels (epsilon is then nan), there is nothing else to choose. Streams
+    take no budget: there each channel has an equal part of the total, for those `numbers` of releases of the same value
+    that are not smaller than what is usual.
     """
     channels = [world.channels[name] for name in protected.channels]
     if not protected.mechanism:
@@ -153,7 +157,8 @@ def on_all(protected: Protected, level: float, budget: Budget | None = None) -> 
 
 
 def total_of(world: Population[Any], env: str, delta: float, channels: Iterable[str]) -> float:
-    """What the agent that spent most in any run has spent on the channels, at the unit of the world, with `delta` for each channel."""
+    """What the agent that spent most in any run has spent on the channels, at the unit of the world, with `delta` for
+    each channel."""
     unit: Any = "user" if env == "elicitation_v0" else "event"
     return sum(float(world.ledger.total(delta, "max", "rdp", unit=unit, channel=name).max()) for name in channels)
 
@@ -162,9 +167,14 @@ def attacked(cell: Cell, agent: Any, way: dict[str, ChannelConfig]) -> Result:
     """What an attack on whole runs certifies about all that an agent sends, beside what the ledger says of it."""
     world = behind(population(cell.config, 1, "evaluation"), way)
     found = audit(
-        world, policy=everybody(world, agent), change=PROTECTED[cell.config["env"]].change, trials=cell.config[ATTACK],
-        confidence=CONFIDENCE, seed=cell.seed, delta=DELTA,
-    )  # fmt: skip
+        world,
+        policy=everybody(world, agent),
+        change=PROTECTED[cell.config["env"]].change,
+        trials=cell.config[ATTACK],
+        confidence=CONFIDENCE,
+        seed=cell.seed,
+        delta=DELTA,
+    )
     return Result({"certified": found.certified, "epsilon": found.claimed, "cap": found.cap})
 
 
@@ -173,23 +183,27 @@ class PrivacyTotals(Study):
     name = "privacy-totals"
     title = "What a total of epsilon buys"
     description = (
-        "The worlds of `agents` whose messages can be made private. An agent may spend epsilon = 10, 3 or 1 over its whole run, at delta = "
-        f"{DELTA:g}, and falls silent before it would spend more. How many messages it pays for with that, at a constant level, is chosen "
-        f"for each policy, total and seed by {SEARCH} runs each of {', '.join(map(str, MESSAGES))} messages, in streams of their own. "
-        "Totals are of all messages of an agent, one datum a message (event level) in the gossip and social bandits and one client "
-        "(user level) in federated training. In the former two agents without a preference send zeros instead of nothing, because silence "
-        "is not noisy. In the federated bandits each reward enters one message, so that at event level every message may have the whole "
-        "epsilon. In the recommender it is the total of one feedback in all sums and counts in which it is released; nothing stops an "
-        "agent there, and of the numbers of releases only those are used with which no agent overspends. What agents show there is public "
-        "and has no noise; LinUCB, which learns alone, is left out, since it takes long, and T-PriDO either always asks or never does "
-        "(threshold 2 or 0), since asking because of one's results has no finite total. In elicitation, where individuals choose the "
-        "epsilon of their reports, it is the total of all their reports (user level), and whoever would spend more stays away. In round "
-        "stopping nothing private is sent. One learner takes "
-        "part in each world (plain PPO for fewer steps than in `agents` in federated training), but for the federated bandit and the "
-        "recommender, where agents decide when to send, and no learner's schedule is public. It trains under "
-        "the same total, 3 or 1, at the level at which it can pay for as many messages as agents send there, and the search then chooses "
-        "the level of its runs. The score is 0 for random play and 1 for the best that was designed by hand, without any privacy. Policies "
-        f"that do not learn play 5 seeds of {FRESH} runs. " + HOW_LEARNERS_ARE_JUDGED
+        "The worlds of `agents` whose messages can be made private. An agent may spend epsilon = 10, 3 or 1 over its "
+        "whole run, at delta = "
+        f"{DELTA:g}, and falls silent before it would spend more. How many messages it pays for with that, at a "
+        "constant level, is chosen for each policy, total and seed by "
+        f"{SEARCH} runs each of {', '.join(map(str, MESSAGES))} messages, in streams of their own. Totals are of all "
+        "messages of an agent, one datum a message (event level) in the gossip and social bandits and one client (user "
+        "level) in federated training. In the former two agents without a preference send zeros instead of nothing, "
+        "because silence is not noisy. In the federated bandits each reward enters one message, so that at event level "
+        "every message may have the whole epsilon. In the recommender it is the total of one feedback in all sums and "
+        "counts in which it is released; nothing stops an agent there, and of the numbers of releases only those are "
+        "used with which no agent overspends. What agents show there is public and has no noise; LinUCB, which learns "
+        "alone, is left out, since it takes long, and T-PriDO either always asks or never does (threshold 2 or 0), "
+        "since asking because of one's results has no finite total. In elicitation, where individuals choose the "
+        "epsilon of their reports, it is the total of all their reports (user level), and whoever would spend more "
+        "stays away. In round stopping nothing private is sent. One learner takes part in each world (plain PPO for "
+        "fewer steps than in `agents` in federated training), but for the federated bandit and the recommender, where "
+        "agents decide when to send, and no learner's schedule is public. It trains under the same total, 3 or 1, at "
+        "the level at which it can pay for as many messages as agents send there, and the search then chooses the "
+        "level of its runs. The score is 0 for random play and 1 for the best that was designed by hand, without any "
+        "privacy. Policies that do not learn play 5 seeds of "
+        f"{FRESH} runs. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score("score")
     facets = ("env",)
@@ -273,9 +287,11 @@ class PrivacyTotals(Study):
                 frugal.append(f"{place.name(least)} in {place.title} ({number(least.mean('messages'))})")
         nobody = "Nobody: in each of these worlds the best is also the cheapest of those that come so close"
         return [
-            f"Who is best if an agent may spend a total epsilon of {total:g}? With a score of 0 for random play and 1 for the best that "
-            f"was designed by hand, run without privacy: {listed(best)}.",
-            f"Who comes within {NEAR:.0%} of the best at that total with fewer messages? {listed(frugal) if frugal else nobody}.",
+            f"Who is best if an agent may spend a total epsilon of {total:g}? With a score of 0 for random play and 1 "
+            "for the best that was designed by hand, run without privacy: "
+            f"{listed(best)}.",
+            f"Who comes within {NEAR:.0%} of the best at that total with fewer messages? "
+            f"{listed(frugal) if frugal else nobody}.",
         ]
 
     def tables(self, results: Results) -> list[Table]:
@@ -290,7 +306,10 @@ class PrivacyTotals(Study):
             count = f"{messages:,.0f}" if messages >= 10 else number(messages)
             rows.append((*place.row(best), "itself" if frugal is best else f"{place.name(frugal)}: {count}"))
         columns = (*COLUMNS, f"fewest messages within {NEAR:.0%} of the best")
-        last = f" The last column is, of the policies whose mean is within {NEAR:.0%} of the best one's, the one that sends least."
+        last = (
+            f" The last column is, of the policies whose mean is within {NEAR:.0%} of the best one's, the one that "
+            "sends least."
+        )
         note = self.note(results) + last
         return Table("The best at each total", columns, rows, note, words=frozenset({0, 1, 2, 8}))
 
@@ -375,14 +394,16 @@ class PrivacyTotals(Study):
             ax.set_xlabel("total epsilon of an agent")
             ax.set_ylabel("score")
         caption = (
-            "Score (0: random play, 1: the best that was designed, without privacy) against the total epsilon that an agent may spend over "
-            f"its run. Scores below {FLOOR:g} are not shown."
+            "Score (0: random play, 1: the best that was designed, without privacy) against the total epsilon that an "
+            "agent may spend over its run. Scores below "
+            f"{FLOOR:g} are not shown."
         )
         return [Plot(f"{self.name}_front", figure, caption)]
 
 
 class Place(NamedTuple):
-    """The policies of a world at one total, best first and last those that pool, what attacks certify, and the ends of the scale."""
+    """The policies of a world at one total, best first and last those that pool, what attacks certify, and the ends of
+    the scale."""
 
     world: str
     measure: str
@@ -441,11 +462,12 @@ COLUMNS = (
     "messages of all agents",
 )  # fmt: skip
 NOTE = (
-    "The score is 0 for random play and 1 for the best that was designed by hand, both without any privacy. Means and 95% intervals over "
-    "seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi composition, and messages are those that all agents "
-    "send in a run. A policy that ignores messages has the same score at each total. Learners take part at 3, at 1 and without privacy. "
-    "In brackets, where an attack was made: the lower bound on epsilon that it certified, in runs of the first seed. The attacker reads "
-    "all messages and knows two worlds that differ in everything that one agent privately observes; each bound has confidence "
+    "The score is 0 for random play and 1 for the best that was designed by hand, both without any privacy. Means and "
+    "95% intervals over seeds. Epsilon spent is the ledger's total of the agent that spent most, by Renyi composition, "
+    "and messages are those that all agents send in a run. A policy that ignores messages has the same score at each "
+    "total. Learners take part at 3, at 1 and without privacy. In brackets, where an attack was made: the lower bound "
+    "on epsilon that it certified, in runs of the first seed. The attacker reads all messages and knows two worlds "
+    "that differ in everything that one agent privately observes; each bound has confidence "
     f"{CONFIDENCE:.1%}, and one above the total would refute it."
 )
 
@@ -456,7 +478,8 @@ def others(panel: Results) -> list[Group]:
 
 
 def label_ends(ax: "Axes", x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
-    """Names beside the last points of lines, from the top down, `apart` or more from each other: `ends` are (y, name, colour)."""
+    """Names beside the last points of lines, from the top down, `apart` or more from each other: `ends` are (y, name,
+    colour)."""
     height = np.inf
     for y, name, color in sorted(ends, reverse=True):
         height = min(y, height - apart)

@@ -12,8 +12,9 @@ from taciturn.bench.study import Study, Verdict
 class PaperStudy(Study):
     """Published figures: a curve per setting, and the paper's claims about them.
 
-    `configs` are the configurations of the figures; a study that has others in quick runs overrides `settings`. `seeds` and `runs`
-    hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of every configuration.
+    `configs` are the configurations of the figures; a study that has others in quick runs overrides `settings`. `seeds`
+    and `runs` hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of every
+    configuration.
     """
 
     configs: ClassVar[tuple[Config, ...]]

@@ -1,8 +1,9 @@
-"""What a claim of a paper is: numbers to compute, the ranges in which they agree with it, and what they would be under a null.
+"""What a claim of a paper is: numbers to compute, the ranges in which they agree with it, and what they would be under
+a null.
 
-A number agrees if its whole interval lies in its range, agrees in kind if it lies in the wider one, and differs if it lies outside that.
-An interval that lies across the edge does not decide. A claim about several numbers is as good as the worst of them. Explanations stand
-beside a verdict and do not decide it.
+A number agrees if its whole interval lies in its range, agrees in kind if it lies in the wider one, and differs if it
+lies outside that. An interval that lies across the edge does not decide. A claim about several numbers is as good as
+the worst of them. Explanations stand beside a verdict and do not decide it.
 """
 
 import itertools
@@ -27,7 +28,8 @@ class NotRunError(LookupError):
 
 @dataclass(frozen=True)
 class Range:
-    """A number agrees within [low, high], and in kind within `kind`, which contains it (None: only within [low, high])."""
+    """A number agrees within [low, high], and in kind within `kind`, which contains it (None: only within [low,
+    high])."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -74,7 +76,8 @@ class Claim:
     Attributes:
         statement: what is claimed, and where.
         stated: the paper's number or words.
-        measure: the numbers, from the results of the study; None if they cannot be computed, in which case `explanation` says why.
+        measure: the numbers, from the results of the study; None if they cannot be computed, in which case
+            `explanation` says why.
         ranges: the range of each number, or the one of all.
         paper: the numbers that the paper states, or that its statement implies.
         null: the numbers if it were false: nothing learned (uniform play), or the statement inverted.
@@ -121,8 +124,9 @@ class Claim:
 def verdicts(claims: Sequence[Claim], results: Results) -> list[Verdict]:
     """The claims beside what the results say.
 
-    The verdicts that rest on intervals hold together at 95%. As Holm 1979 tests, those are decided first that can be at the level that
-    Bonferroni would ask for all intervals, then others at the level that he would ask for the intervals that are left.
+    The verdicts that rest on intervals hold together at 95%. As Holm 1979 tests, those are decided first that can be at
+    the level that Bonferroni would ask for all intervals, then others at the level that he would ask for the intervals
+    that are left.
     """
     found = [claim.measured(results) for claim in claims]
     judged = [claim.judge(numbers) if numbers else NOT_TESTED for claim, numbers in zip(claims, found, strict=True)]
@@ -137,9 +141,16 @@ def verdicts(claims: Sequence[Claim], results: Results) -> list[Verdict]:
             judged[i] = verdict
         left = {i: n for i, n in left.items() if i not in decided}
     return [
-        Verdict(claim.statement, claim.stated, numbers, verdict, _reason(claim, results, numbers, verdict, by_itself), claim.labels)
+        Verdict(
+            claim.statement,
+            claim.stated,
+            numbers,
+            verdict,
+            _reason(claim, results, numbers, verdict, by_itself),
+            claim.labels,
+        )
         for claim, numbers, verdict, by_itself in zip(claims, found, judged, alone, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _reason(claim: Claim, results: Results, numbers: Sequence[Estimate], verdict: str, alone: str) -> str:
@@ -191,18 +202,29 @@ def steps_of(results: Results, configs: Sequence[Config], metric: str) -> list[E
     return [statistics.difference(*a.paired(b, metric)) for a, b in pairs]
 
 
-# Whatever is claimed to fall must fall from the first setting to the last; that each step does makes it more than in kind.
+# Whatever is claimed to fall must fall from the first setting to the last; that each step does makes it more than in
+# kind.
 FALLING = (above(0), above(0, kind=ANYTHING))
 
 
 def falling(
-    statement: str, stated: str, names: Sequence[object], configs: Sequence[Config], metric: str,
+    statement: str,
+    stated: str,
+    names: Sequence[object],
+    configs: Sequence[Config],
+    metric: str,
     explanation: Callable[[Results], str] | str = "",
-) -> Claim:  # fmt: skip
+) -> Claim:
     """A claim that a metric falls along the settings."""
     labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names)))
     steps = len(names) - 1
     return Claim(
-        statement, stated, lambda results: steps_of(results, configs, metric), (FALLING[0], *(FALLING[1],) * steps),
-        (float(steps), *(1.0,) * steps), 0.0, explanation, labels,
-    )  # fmt: skip
+        statement,
+        stated,
+        lambda results: steps_of(results, configs, metric),
+        (FALLING[0], *(FALLING[1],) * steps),
+        (float(steps), *(1.0,) * steps),
+        0.0,
+        explanation,
+        labels,
+    )

@@ -67,9 +67,9 @@ class AgentsStudy(Convergence):
     name = "chen2021-2"
     title = "Chen et al. 2021, Figures 1 and 2: number of agents"
     description = (
-        "PPCL with epsilon = 3 per reply and uniform initial preferences. The text of the paper does not give the N of Figure 2; here 50 "
-        "to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150. The paper does not say when a curve has converged: here, in all "
-        "figures, when the share reaches 0.9."
+        "PPCL with epsilon = 3 per reply and uniform initial preferences. The text of the paper does not give the N of "
+        "Figure 2; here 50 to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150. The paper does not say when "
+        "a curve has converged: here, in all figures, when the share reaches 0.9."
     )
     figures = ("chen2021/1", "chen2021/2")
     claims = AGENTS
@@ -92,9 +92,9 @@ class GapStudy(Convergence):
     name = "chen2021-4"
     title = "Chen et al. 2021, Figure 4: quality gap"
     description = (
-        "N = 400, K = 4, epsilon = 3; the best quality is 0.95, and each further option is one gap worse. Also other readings that might "
-        "be slower: no threshold (alpha = 1: preferences are always reconsidered), with and without noise, and all other options equally "
-        "bad."
+        "N = 400, K = 4, epsilon = 3; the best quality is 0.95, and each further option is one gap worse. Also other "
+        "readings that might be slower: no threshold (alpha = 1: preferences are always reconsidered), with and "
+        "without noise, and all other options equally bad."
     )
     figures = ("chen2021/4",)
     claims = GAPS
@@ -110,8 +110,8 @@ class PrivacyStudy(Convergence):
     name = "chen2021-5"
     title = "Chen et al. 2021, Figure 5: privacy per reply"
     description = (
-        "N = 400, K = 4. epsilon is per reply; the tables give an agent's total loss over a run (zCDP, delta = 1e-5) and its largest loss "
-        "to a single requester (basic composition)."
+        "N = 400, K = 4. epsilon is per reply; the tables give an agent's total loss over a run (zCDP, delta = 1e-5) "
+        "and its largest loss to a single requester (basic composition)."
     )
     figures = ("chen2021/5",)
     claims = PRIVACY
@@ -122,7 +122,10 @@ class PrivacyStudy(Convergence):
 class ComparisonStudy(Convergence):
     name = "chen2021-6"
     title = "Chen et al. 2021, Figure 6: PPCL and CBL"
-    description = "N = 400, K = 4. CBL asks one peer and gets a truthful reply; the paper does not give its tau. PPCL's replies are noisy."
+    description = (
+        "N = 400, K = 4. CBL asks one peer and gets a truthful reply; the paper does not give its tau. PPCL's replies "
+        "are noisy."
+    )
     figures = ("chen2021/6",)
     claims = COMPARISON
     configs = (*(ppcl(CHEN2021[4], epsilon=e) for e in (1.0, 3.0, None)), *map(cbl, TAUS))

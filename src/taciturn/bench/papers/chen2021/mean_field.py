@@ -10,13 +10,20 @@ from taciturn.bench.statistics import Floats
 
 
 def mean_field(
-    qualities: Sequence[float], horizon: float, *, epsilon: float | None, num_agents: int, draws: int = 4000,
+    qualities: Sequence[float],
+    horizon: float,
+    *,
+    epsilon: float | None,
+    num_agents: int,
+    draws: int = 4000,
     step: float = 0.05,
-) -> tuple[Floats, Floats]:  # fmt: skip
-    """Share of the best option under PPCL without demographic fluctuations: each agent hears replies as noisy as those of N agents.
+) -> tuple[Floats, Floats]:
+    """Share of the best option under PPCL without demographic fluctuations: each agent hears replies as noisy as those
+    of N agents.
 
-    Integrates dY_k = sum_j Y_j E[Fhat_k; Fhat_j < alpha] phi_k - Y_k sum_j E[Fhat_j; Fhat_k < alpha] phi_j by Heun's method: the generator
-    of section V with the threshold on the estimate, as in Algorithm 1. Expectations are over `draws` normal deviates.
+    Integrates dY_k = sum_j Y_j E[Fhat_k; Fhat_j < alpha] phi_k - Y_k sum_j E[Fhat_j; Fhat_k < alpha] phi_j by Heun's
+    method: the generator of section V with the threshold on the estimate, as in Algorithm 1. Expectations are over
+    `draws` normal deviates.
 
     Returns:
         (times, shares), the share of the best option at each unit of time.
@@ -69,7 +76,8 @@ def first_passage(curves: Sequence[tuple[Floats, Floats]], level: float) -> Floa
 
 
 def lemma_2(qualities: Sequence[float], epsilon: float, num_agents: int | None = None) -> tuple[float, int, float]:
-    """Lemma 2 with mu = 1 - phi_2/phi_1: its bound 1 - 2K exp(-2 R^2 N), N (None: that at which the bound is 0.9), and delta."""
+    """Lemma 2 with mu = 1 - phi_2/phi_1: its bound 1 - 2K exp(-2 R^2 N), N (None: that at which the bound is 0.9), and
+    delta."""
     options, mu = len(qualities), 1 - qualities[1] / qualities[0]
     delta = mu / (2 * options) / (2 * options * (2 - mu) + mu)
     q = flip_probability(epsilon)
@@ -79,7 +87,8 @@ def lemma_2(qualities: Sequence[float], epsilon: float, num_agents: int | None =
 
 
 def within(delta: float, options: int, epsilon: float, size: int, draws: int = 20_000) -> float:
-    """How often the estimate from the votes of `size` agents, a share 1/K of whom hold each option, is within delta of that share."""
+    """How often the estimate from the votes of `size` agents, a share 1/K of whom hold each option, is within delta of
+    that share."""
     q = flip_probability(epsilon)
     rng, held = np.random.Generator(np.random.PCG64(4)), np.full(options, size // options)
     heard = (rng.binomial(held, 1 - q, (draws, options)) + rng.binomial(size - held, q, (draws, options))) / size

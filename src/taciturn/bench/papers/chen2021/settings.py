@@ -20,9 +20,13 @@ def ladder(best: float, gap: float, num_options: int) -> list[float]:
 
 
 def ppcl(
-    qualities: Sequence[float], *, epsilon: float | None = 3.0, num_agents: int = 400, horizon: float = SHORT,
+    qualities: Sequence[float],
+    *,
+    epsilon: float | None = 3.0,
+    num_agents: int = 400,
+    horizon: float = SHORT,
     **own: float,
-) -> Config:  # fmt: skip
+) -> Config:
     """PPCL; `own` are parameters of the policy."""
     params = {"num_agents": num_agents, "qualities": list(qualities), "horizon": horizon}
     return config("gossip_bandit_v0", "PPCL", own, bitwise(epsilon), **params)

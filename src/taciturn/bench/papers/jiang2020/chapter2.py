@@ -1,7 +1,9 @@
-"""Jiang 2020, chapter 2: Theorems 1 and 2 against the number of individuals, and a model of section 2.6's crowd-sourcing.
+"""Jiang 2020, chapter 2: Theorems 1 and 2 against the number of individuals, and a model of section 2.6's
+crowd-sourcing.
 
-The chapter has no figure of its theory. Figures 2.1 to 2.4 show an experiment with workers of Mechanical Turk, which no simulation can
-replicate; `CrowdStudy` fits the model of `crowd` to three of the reported counts and compares the others.
+The chapter has no figure of its theory. Figures 2.1 to 2.4 show an experiment with workers of Mechanical Turk, which no
+simulation can replicate; `CrowdStudy` fits the model of `crowd` to three of the reported counts and compares the
+others.
 """
 
 import warnings
@@ -26,7 +28,8 @@ TARGET = 1.0
 
 @lru_cache
 def exact(theta: str, cost: str, size: int) -> dict[str, float]:
-    """The finite game, relative to Theorem 1's bound: expected payment and the best deviation's gain; and the best response."""
+    """The finite game, relative to Theorem 1's bound: expected payment and the best deviation's gain; and the best
+    response."""
     shares, g = THETAS[theta], COSTS[cost]
     bound = elicitation_v0.payment_lower_bound(shares, TARGET, g)
 
@@ -47,9 +50,9 @@ class WintallStudy(PaperStudy):
     name = "jiang2020-2"
     title = "Jiang 2020, Theorems 1 and 2: WINTALL against the number of individuals"
     description = (
-        "WINTALL with target 1 under k-ary randomised response, everyone playing the target: payment relative to Theorem 1's bound "
-        "(corrected), simulated in 200 replicas of 5 campaigns per cell and exact; and the exact gain of the best deviation, from the "
-        "target and from everyone at 0."
+        "WINTALL with target 1 under k-ary randomised response, everyone playing the target: payment relative to "
+        "Theorem 1's bound (corrected), simulated in 200 replicas of 5 campaigns per cell and exact; and the exact "
+        "gain of the best deviation, from the target and from everyone at 0."
     )
     score = Score("distance", higher_is_better=False, label="|payment / bound - 1|")
     color = "cost"
@@ -68,9 +71,15 @@ class WintallStudy(PaperStudy):
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         theta, cost, size = (cell.config[name] for name in ("theta", "cost", "num_individuals"))
         population = elicitation_v0.population(
-            200, num_individuals=size, theta=THETAS[theta], cost=COSTS[cost], target=TARGET, horizon=5,
-            belief_concentration=np.inf, rules=("wintall",),
-        )  # fmt: skip
+            200,
+            num_individuals=size,
+            theta=THETAS[theta],
+            cost=COSTS[cost],
+            target=TARGET,
+            horizon=5,
+            belief_concentration=np.inf,
+            rules=("wintall",),
+        )
         with warnings.catch_warnings():
             # The logarithmic cost is included to show that Theorem 2 fails for it.
             warnings.filterwarnings("ignore", "Theorem 2 does not hold")
@@ -118,12 +127,13 @@ class CrowdStudy(PaperStudy):
     name = "jiang2020-2-crowd"
     title = "Jiang 2020, Figures 2.1 to 2.4: crowd-sourcing, as a model of effort"
     description = (
-        "A model, not a replication: section 2.6 paid workers of Mechanical Turk for translations, 30 cents, or 20 cents and a bonus of 20 "
-        "or 40 if the translation is good. Here a sentence is correct with log-odds a + x, where a is normally distributed over workers "
-        "and x is effort, which costs price times x^2. Workers expect the bonus for a score of 4 or 5 and maximise what they keep; the "
-        "bonus is paid for a score of 5, as the paper's payments imply (below). Mean and spread of a are fitted to Flat's two counts, the "
-        "price to WINTALL-20's count of good answers; everything else is predicted. A cell is one draw of the experiment: 9 tasks, all "
-        "alike, of 20 workers per payment rule."
+        "A model, not a replication: section 2.6 paid workers of Mechanical Turk for translations, 30 cents, or 20 "
+        "cents and a bonus of 20 or 40 if the translation is good. Here a sentence is correct with log-odds a + x, "
+        "where a is normally distributed over workers and x is effort, which costs price times x^2. Workers expect the "
+        "bonus for a score of 4 or 5 and maximise what they keep; the bonus is paid for a score of 5, as the paper's "
+        "payments imply (below). Mean and spread of a are fitted to Flat's two counts, the price to WINTALL-20's count "
+        "of good answers; everything else is predicted. A cell is one draw of the experiment: 9 tasks, all alike, of "
+        "20 workers per payment rule."
     )
     score = Score("mean_score", label="mean score (0 to 5)")
     reference: ClassVar[Config] = {"payment": "Flat"}

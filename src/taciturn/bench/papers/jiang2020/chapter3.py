@@ -21,9 +21,9 @@ class RewardCurveStudy(PaperStudy):
     name = "jiang2020-3-2"
     title = "Jiang 2020, Figure 3.2: reward of k updates"
     description = (
-        "Decrease of the held-out cross-entropy when the updates of k out of 100 clients are averaged, over 20 rounds of federated "
-        "averaging. The paper trains a convolutional network on MNIST; here it is softmax regression on scikit-learn's digits, so that "
-        "the shape is comparable but the size is not."
+        "Decrease of the held-out cross-entropy when the updates of k out of 100 clients are averaged, over 20 rounds "
+        "of federated averaging. The paper trains a convolutional network on MNIST; here it is softmax regression on "
+        "scikit-learn's digits, so that the shape is comparable but the size is not."
     )
     score = Score("r_squared", label="R² of c - a/(k+1)")
     facets = ("concentration",)
@@ -107,9 +107,10 @@ class GeometricStudy(LossStudy):
     name = "jiang2020-3-3"
     title = "Jiang 2020, Figures 3.3 and 3.4: geometric times"
     description = (
-        "Held-out loss against time with geometric computing and upload times, and the numbers of section 3.4.1. Training is softmax "
-        "regression on digits (the paper: a convolutional network on MNIST). The numbers of the stopping problem are exact, by two methods "
-        "that agree: the solver's dynamic programme, and evaluation of the Markov chain under the rule."
+        "Held-out loss against time with geometric computing and upload times, and the numbers of section 3.4.1. "
+        "Training is softmax regression on digits (the paper: a convolutional network on MNIST). The numbers of the "
+        "stopping problem are exact, by two methods that agree: the solver's dynamic programme, and evaluation of the "
+        "Markov chain under the rule."
     )
     figures = ("jiang2020/3.3", "jiang2020/3.4")
     claims = GEOMETRIC
@@ -121,8 +122,8 @@ class ParetoStudy(LossStudy):
     name = "jiang2020-3-5"
     title = "Jiang 2020, Figures 3.5 and 3.6: heavy-tailed times"
     description = (
-        "The same with Pareto times: uploads (shape 1.454, scale 0.5 slots) and computing (shape 2, scale 250 slots), section 3.4.2. "
-        "Computing times have infinite variance, so that means over few rounds vary widely."
+        "The same with Pareto times: uploads (shape 1.454, scale 0.5 slots) and computing (shape 2, scale 250 slots), "
+        "section 3.4.2. Computing times have infinite variance, so that means over few rounds vary widely."
     )
     figures = ("jiang2020/3.5", "jiang2020/3.6")
     claims = PARETO

@@ -1,8 +1,8 @@
 """A model of section 2.6's crowd-sourcing experiment, fitted to three of the reported counts.
 
-A sentence is translated correctly with log-odds a + x, where a ~ Normal(ability, spread^2) is the worker's and x >= 0 its effort, which
-costs price * x^2 cents; the five sentences of a task are independent. Workers expect the bonus for a good answer, a score of 4 or 5, and
-choose the effort that maximises what they keep.
+A sentence is translated correctly with log-odds a + x, where a ~ Normal(ability, spread^2) is the worker's and x >= 0
+its effort, which costs price * x^2 cents; the five sentences of a task are independent. Workers expect the bonus for a
+good answer, a score of 4 or 5, and choose the effort that maximises what they keep.
 """
 
 from functools import lru_cache
@@ -35,7 +35,8 @@ def scores(ability: float, spread: float, price: float, bonus: float) -> Floats:
 
 @lru_cache
 def fitted() -> tuple[float, float, float]:
-    """The ability, spread and price that reproduce Flat's counts of good and best answers and WINTALL-20's count of good ones."""
+    """The ability, spread and price that reproduce Flat's counts of good and best answers and WINTALL-20's count of
+    good ones."""
     from scipy.optimize import brentq, root
 
     def missed(x: Floats) -> Floats:

@@ -1,4 +1,5 @@
-"""Chapter 3's stated model, solved exactly: M = 100, t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018.
+"""Chapter 3's stated model, solved exactly: M = 100, t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c
+= 0.04, a = 0.018.
 
 R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow from it.
 """
@@ -76,7 +77,8 @@ def solve() -> Exact:
 
 
 def slowest_pareto_round() -> float:
-    """A lower bound of the mean round of k=100 under Pareto times, in seconds: the slowest of 100 clients, and one upload.
+    """A lower bound of the mean round of k=100 under Pareto times, in seconds: the slowest of 100 clients, and one
+    upload.
 
     The largest of 100 Pareto(2, 250) times has mean 250 Gamma(101) Gamma(1/2) / Gamma(100.5), and infinite variance.
     """
@@ -86,7 +88,8 @@ def slowest_pareto_round() -> float:
 
 
 def best_values(model: dict[str, Any], price: float) -> Floats:
-    """V(k, beta) of (3.2) at n = 0 for every state, under the best of all rules: the Bellman equations, with their self-loops solved."""
+    """V(k, beta) of (3.2) at n = 0 for every state, under the best of all rules: the Bellman equations, with their
+    self-loops solved."""
     known = Model(**model)
     clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
     stop = known.rewards - price * known.broadcast_time
@@ -114,14 +117,19 @@ def small_models() -> Iterator[tuple[dict[str, Any], Solution]]:
     """Models small enough for `best_values`, and their solutions."""
     for clients, mu, p, a in itertools.product((4, 7), (0.2, 0.9), (0.02, 0.3), (0.018, 0.035)):
         model = {
-            "num_clients": clients, "upload_probability": mu, "compute_probability": p, "broadcast_time": 0.5, "slot_time": 0.05,
+            "num_clients": clients,
+            "upload_probability": mu,
+            "compute_probability": p,
+            "broadcast_time": 0.5,
+            "slot_time": 0.05,
             "reward": Hyperbolic(0.04, a),
-        }  # fmt: skip
+        }
         yield model, OptimalStopping.solve(**model)
 
 
 def theorem_4() -> float:
-    """1 plus by how much V of the best threshold rule exceeds V of the best rule, over R(M): the value farthest from 1 over models."""
+    """1 plus by how much V of the best threshold rule exceeds V of the best rule, over R(M): the value farthest from 1
+    over models."""
     ratios = []
     for model, solution in small_models():
         for factor in LAMBDAS:
@@ -131,7 +139,8 @@ def theorem_4() -> float:
 
 
 def theorem_3() -> tuple[float, float]:
-    """At the optimal rate of the stated model: |V| over R(M), and the rate of the rule that is optimal for that price over it."""
+    """At the optimal rate of the stated model: |V| over R(M), and the rate of the rule that is optimal for that price
+    over it."""
     solution = OptimalStopping.solve()
     rule = solution.evaluate(solution.table)
     return abs(solution.value(solution.rate)) / float(solution.model.rewards[-1]), rule.rate / solution.rate
@@ -140,9 +149,13 @@ def theorem_3() -> tuple[float, float]:
 def lemma_1() -> float:
     """The largest error of Lemma 1 as printed, over lambda tau/mu, in a model of 12 clients."""
     model = {
-        "num_clients": 12, "upload_probability": 0.5, "compute_probability": 0.1, "broadcast_time": 3.0, "slot_time": 0.05,
+        "num_clients": 12,
+        "upload_probability": 0.5,
+        "compute_probability": 0.1,
+        "broadcast_time": 3.0,
+        "slot_time": 0.05,
         "reward": Hyperbolic(0.04, 0.035),
-    }  # fmt: skip
+    }
     solution = OptimalStopping.solve(**model)
     known, price, (top, _) = solution.model, solution.rate, solution.thresholds
     values, unit = best_values(model, price), price * known.slot_time / known.upload_probability
@@ -152,7 +165,8 @@ def lemma_1() -> float:
 
 
 def lemma_2() -> tuple[float, float]:
-    """The largest slope and the smallest second difference of V over prices of time, relative to those of a straight line to R(M)."""
+    """The largest slope and the smallest second difference of V over prices of time, relative to those of a straight
+    line to R(M)."""
     solution = OptimalStopping.solve()
     prices = np.linspace(0.1, 3, 59) * solution.rate
     values = np.array([solution.value(float(price)) for price in prices]) / float(solution.model.rewards[-1])

@@ -7,8 +7,11 @@ from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, L
 
 THETAS: dict[str, tuple[float, ...]] = {"two values": (0.7, 0.3), "four values": (0.4, 0.3, 0.2, 0.1)}
 COSTS: dict[str, Cost] = {
-    "quadratic": QuadraticCost(1.0), "linear": LinearCost(1.0), "exponential": ExponentialCost(1.0), "logarithmic": LogCost(1.0),
-}  # fmt: skip
+    "quadratic": QuadraticCost(1.0),
+    "linear": LinearCost(1.0),
+    "exponential": ExponentialCost(1.0),
+    "logarithmic": LogCost(1.0),
+}
 SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 CLIENTS: dict[str, Config] = {"IID clients": {"concentration": None}, "clients with label skew": {"concentration": 3.0}}
 RULES: tuple[tuple[str, Config], ...] = (

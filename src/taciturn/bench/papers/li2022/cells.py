@@ -17,7 +17,8 @@ from taciturn.simulation import simulate
 
 
 def run(cell: Cell, points: int) -> Result:
-    """Means over the runs of a cell, epsilon per message, at event and at user level, and the regret at `points` times (0: none)."""
+    """Means over the runs of a cell, epsilon per message, at event and at user level, and the regret at `points` times
+    (0: none)."""
     params = dict(cell.config["env_params"])
     params["topology"] = topology(params["topology"], params["num_agents"])
     world = make_world(cell.config["env"]).population(cell.config["runs"], **params)
@@ -51,6 +52,7 @@ def run(cell: Cell, points: int) -> Result:
 
 
 def regret_waiting(state: State) -> Floats:
-    """Regret per agent incurred while waiting for communication rounds to end, [B]: from pulls that enter no message."""
+    """Regret per agent incurred while waiting for communication rounds to end, [B]: from pulls that enter no
+    message."""
     pulls = (state.used_counts - state.weight).mean(1)
     return np.asarray((pulls * state.gap).sum(-1))

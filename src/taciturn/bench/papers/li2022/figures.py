@@ -60,9 +60,9 @@ class PrivacyStudy(FederatedFigure):
     name = "li2022-4"
     title = "Li & Song 2022, Figure 4: privacy and regret"
     description = (
-        "CDP-MAB with 50 agents and 100 arms, whose means form a grid or are drawn from [0, 1]. The paper's epsilon is that of the noise; "
-        "the tables give the ledger's: per message (Theorem 1), for all messages of an agent if one reward changes (event level), and if "
-        "all of its rewards may change (user level)."
+        "CDP-MAB with 50 agents and 100 arms, whose means form a grid or are drawn from [0, 1]. The paper's epsilon is "
+        "that of the noise; the tables give the ledger's: per message (Theorem 1), for all messages of an agent if one "
+        "reward changes (event level), and if all of its rewards may change (user level)."
     )
     figures = ("li2022/4",)
     claims = claims.PRIVACY
@@ -85,10 +85,12 @@ class PrivacyStudy(FederatedFigure):
             groups = [g for g in part if g.config["privacy"] == "paper"]
             regret = [g.mean("regret_per_agent") for g in groups]
             levels = {
-                "epsilon of the noise (as in the paper's legend)": [g.config["policy_params"]["epsilon"] for g in groups],
+                "epsilon of the noise (as in the paper's legend)": [
+                    g.config["policy_params"]["epsilon"] for g in groups
+                ],
                 "one message, and all messages at event level": [g.mean("epsilon_event") for g in groups],
                 "all messages at user level": [g.mean("epsilon_user") for g in groups],
-            }  # fmt: skip
+            }
             for i, (label, x) in enumerate(levels.items()):
                 ax.plot(x, regret, marker=MARKERS[i], color=COLORS[i], linestyle=linestyle(i), label=label)
             for group in part.select(policy_params={"epsilon": UNBOUNDED}):
@@ -115,8 +117,8 @@ class RoundsStudy(FederatedFigure):
     name = "li2022-6"
     title = "Li & Song 2022, Figure 6: communication rounds"
     description = (
-        "CDP-MAB with epsilon = 1, p = 1 and at most R rounds, which requires the smallest gap and is given the true one; and without a "
-        "limit on rounds."
+        "CDP-MAB with epsilon = 1, p = 1 and at most R rounds, which requires the smallest gap and is given the true "
+        "one; and without a limit on rounds."
     )
     figures = ("li2022/6",)
     claims = claims.ROUND_LIMITS
@@ -152,8 +154,8 @@ class RewardsStudy(FederatedFigure):
     name = "li2022-8"
     title = "Li & Song 2022, Figure 8: heterogeneous rewards"
     description = (
-        "5 agents and 10 arms, whose means are shared by all agents or drawn for each; CDP-MAB with epsilon = 1, and agents without "
-        "communication. Regret is measured by the means averaged over agents."
+        "5 agents and 10 arms, whose means are shared by all agents or drawn for each; CDP-MAB with epsilon = 1, and "
+        "agents without communication. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/8",)
     claims = claims.HETEROGENEITY
@@ -169,9 +171,9 @@ class GraphsStudy(FederatedFigure):
     name = "li2022-10"
     title = "Li & Song 2022, Figure 10 and Table I: graphs"
     description = (
-        "DDP-MAB with epsilon = 1 and 50 agents on a graph, and CDP-MAB with a server. `cost` counts the messages of the GIS protocol, "
-        "`cost_bound` every edge in every slot of a round, as Theorem 3 does; c2 = 1. The random graph is Erdos-Renyi with probability 2 "
-        "ln M / M, the regular one has degree 4."
+        "DDP-MAB with epsilon = 1 and 50 agents on a graph, and CDP-MAB with a server. `cost` counts the messages of "
+        "the GIS protocol, `cost_bound` every edge in every slot of a round, as Theorem 3 does; c2 = 1. The random "
+        "graph is Erdos-Renyi with probability 2 ln M / M, the regular one has degree 4."
     )
     figures = ("li2022/10", "li2022/table-1")
     claims = claims.GRAPHS
@@ -192,9 +194,10 @@ class ComponentsStudy(FederatedFigure):
     name = "li2022-11"
     title = "Li & Song 2022, Figure 11 and Table II: components"
     description = (
-        "HDP-MAB with epsilon = 1; an upload to the server costs c1 = 50, a message between agents c2 = 1. Case 2 as printed has 110 "
-        "agents, and 100 with 53 instead of 63; case 6 is 100 components of one agent, which is CDP-MAB. `cost` counts the messages of SAC "
-        "and the uploads, as the proof of Theorem 4 does, `cost_bound` every edge of a component in every slot."
+        "HDP-MAB with epsilon = 1; an upload to the server costs c1 = 50, a message between agents c2 = 1. Case 2 as "
+        "printed has 110 agents, and 100 with 53 instead of 63; case 6 is 100 components of one agent, which is "
+        "CDP-MAB. `cost` counts the messages of SAC and the uploads, as the proof of Theorem 4 does, `cost_bound` "
+        "every edge of a component in every slot."
     )
     figures = ("li2022/11", "li2022/table-2")
     claims = claims.COMPONENTS
@@ -218,9 +221,10 @@ class StructuresStudy(FederatedFigure):
     name = "li2022-12"
     title = "Li & Song 2022, Figure 12: heterogeneous rewards in three structures"
     description = (
-        "100 agents and 10 arms, with a server, on one ring, or on five rings of 20 with a server; epsilon = 1. The paper does not specify "
-        "the graphs of its figure (rings have the longest delays), nor its arms: 10 as in Figure 8. With 100, the means over 100 agents "
-        "lie so close together that by the formulas two or three arms are left at T. Regret is measured by the means averaged over agents."
+        "100 agents and 10 arms, with a server, on one ring, or on five rings of 20 with a server; epsilon = 1. The "
+        "paper does not specify the graphs of its figure (rings have the longest delays), nor its arms: 10 as in "
+        "Figure 8. With 100, the means over 100 agents lie so close together that by the formulas two or three arms "
+        "are left at T. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/12",)
     claims = claims.HETEROGENEOUS

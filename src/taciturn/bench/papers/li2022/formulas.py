@@ -15,10 +15,11 @@ DRAWS = 400
 
 
 def round_cost(kind: str, sizes: Sequence[int], server: float = 50.0, agent: float = 1.0) -> tuple[float, float]:
-    """Cost of a round with components of these sizes: (by the proof of Theorem 4, by the bound of Theorem 3 within the components).
+    """Cost of a round with components of these sizes: (by the proof of Theorem 4, by the bound of Theorem 3 within the
+    components).
 
-    The first is c2 sum_q sum_i sd(i, sink) + c1 Q, with distances by breadth-first search from every node; the second counts every edge
-    in every slot of the round, of which there are as many as the sink's eccentricity.
+    The first is c2 sum_q sum_i sd(i, sink) + c1 Q, with distances by breadth-first search from every node; the second
+    counts every edge in every slot of the round, of which there are as many as the sink's eccentricity.
     """
     import networkx as nx
 
@@ -44,10 +45,18 @@ class Course:
 
 
 def course(
-    means: Floats, uploading: int, epsilon: float, *, rounds: int | None = None, gaps: Floats | None = None,
-    local: Floats | None = None, delay: int = 0, horizon: int = HORIZON,
-) -> Course:  # fmt: skip
-    """Algorithm 1 with every estimate replaced by its expectation: after epoch r the arms with Delta_k < 2 C(r) are left.
+    means: Floats,
+    uploading: int,
+    epsilon: float,
+    *,
+    rounds: int | None = None,
+    gaps: Floats | None = None,
+    local: Floats | None = None,
+    delay: int = 0,
+    horizon: int = HORIZON,
+) -> Course:
+    """Algorithm 1 with every estimate replaced by its expectation: after epoch r the arms with Delta_k < 2 C(r) are
+    left.
 
     Only the arm that an agent plays while it waits is random: the mean of 2,000 draws.
 
@@ -92,7 +101,8 @@ def course(
 def own_choice(
     means: Floats, cost: Floats, active: NDArray[np.bool_], pulled: int, r: int, level: float, rng: np.random.Generator
 ) -> float:
-    """Mean regret per slot of playing one's own best active arm, given `pulled` rewards of each arm and r noise terms Lap(1/level)."""
+    """Mean regret per slot of playing one's own best active arm, given `pulled` rewards of each arm and r noise terms
+    Lap(1/level)."""
     rows = np.atleast_2d(means)
     rows = rows[np.arange(2000) % len(rows)]
     noise = math.sqrt(2 * r) / (level * pulled) * rng.standard_normal(rows.shape)
@@ -148,11 +158,13 @@ def binding_epsilon(uploading: int, arms: int = ARMS, horizon: int = HORIZON) ->
     The terms are equal at epsilon = r Dtilde sqrt(2 log(8 K r^2 T)) / (sqrt(N) log(8 |I| r^2 T)).
     """
     return max(
-        r * 2.0**-r * math.sqrt(2 * math.log(8 * arms * r**2 * horizon))
+        r
+        * 2.0**-r
+        * math.sqrt(2 * math.log(8 * arms * r**2 * horizon))
         / (math.sqrt(uploading) * math.log(8 * left * r**2 * horizon))
         for r in range(1, 20)
         for left in ((arms,) if r == 1 else (2, arms))
-    )  # fmt: skip
+    )
 
 
 def binding_agents(epsilon: float, arms: int = ARMS, horizon: int = HORIZON) -> int:
@@ -168,7 +180,8 @@ def same_ratio(arms: int, horizon: int = HORIZON) -> float:
 
 
 def same_rounds(close: float = 0.05) -> int:
-    """The largest number of arms on a grid for which the regrets with R = 4 and R = 5 differ by less than the fraction `close`."""
+    """The largest number of arms on a grid for which the regrets with R = 4 and R = 5 differ by less than the fraction
+    `close`."""
     return max(arms for arms in range(2, ARMS + 1) if abs(same_ratio(arms) - 1) < close)
 
 
@@ -189,7 +202,8 @@ def diameter_times_edges(name: str, num_nodes: int) -> int:
 
 
 def second_eigenvalues(num_nodes: int) -> tuple[float, float, int]:
-    """For the 4-regular graph: the second largest eigenvalue of the Laplacian, the second largest |eigenvalue| of A/d, and the diameter."""
+    """For the 4-regular graph: the second largest eigenvalue of the Laplacian, the second largest |eigenvalue| of A/d,
+    and the diameter."""
     whole = graph("regular", num_nodes)
     adjacency = whole.matrix().toarray()
     laplacian = np.diag(whole.degrees) - adjacency
@@ -201,10 +215,11 @@ def second_eigenvalues(num_nodes: int) -> tuple[float, float, int]:
 def growth(
     first: int, last: int, rounds: int | None = None, agents: int = 50, epsilon: float = 1.0
 ) -> tuple[float, float]:
-    """How much faster regret and rounds grow with T, from `first` to `last`, than their bounds (Theorem 1; Theorem 2 with p = 1, R).
+    """How much faster regret and rounds grow with T, from `first` to `last`, than their bounds (Theorem 1; Theorem 2
+    with p = 1, R).
 
-    The bounds are max{sum_k log(KT log T) / Delta_k, K log T sqrt(log(KT log T)) / (sqrt(M) epsilon)} and log T; with R rounds,
-    T^(2/R) max{sum_k log(R^2 KT) / Delta_k, R sqrt(log(R^2 KT)) / (sqrt(M) epsilon)} and R.
+    The bounds are max{sum_k log(KT log T) / Delta_k, K log T sqrt(log(KT log T)) / (sqrt(M) epsilon)} and log T; with R
+    rounds, T^(2/R) max{sum_k log(R^2 KT) / Delta_k, R sqrt(log(R^2 KT)) / (sqrt(M) epsilon)} and R.
     """
     means = instances("grid", ARMS)[0][0]
     gaps = np.delete(means.max() - means, means.argmax())
@@ -222,7 +237,8 @@ def growth(
 
 
 def equation_22(horizon: int = HORIZON) -> float:
-    """The largest S(r_k) M Delta_k^2 / log(8 K r^2 T) over gaps in (0, 1], where r_k is the first r with 2^-r < Delta_k / 2."""
+    """The largest S(r_k) M Delta_k^2 / log(8 K r^2 T) over gaps in (0, 1], where r_k is the first r with 2^-r < Delta_k
+    / 2."""
     gaps = np.linspace(1, 1e-3, 5000)
     r = np.floor(np.log2(2 / gaps)) + 1
     return float((8 * 4**r * gaps**2).max())

@@ -1,4 +1,5 @@
-"""The experiments of section VII as configurations, and the graphs that they name. The paper does not give T: here T = 10^5."""
+"""The experiments of section VII as configurations, and the graphs that they name. The paper does not give T: here T =
+10^5."""
 
 import numpy as np
 
@@ -30,9 +31,16 @@ STRUCTURES = ("server", "five rings", "ring")
 
 
 def setting(
-    policy: str, own: Config, privacy: str = "paper", qualities: str = "grid", *, num_agents: int = 50,
-    num_arms: int = ARMS, topology: str = "server", **links: float,
-) -> Config:  # fmt: skip
+    policy: str,
+    own: Config,
+    privacy: str = "paper",
+    qualities: str = "grid",
+    *,
+    num_agents: int = 50,
+    num_arms: int = ARMS,
+    topology: str = "server",
+    **links: float,
+) -> Config:
     """A federated bandit; `own` are parameters of the policy, `links` the prices of links."""
     params = {"num_agents": num_agents, "num_arms": num_arms, "horizon": HORIZON, "topology": topology, **links}
     return config("federated_bandit_v0", policy, own, privacy, **params, qualities=qualities)
@@ -64,9 +72,15 @@ def on_graph(name: str, qualities: str) -> Config:
 def in_components(case: str, qualities: str) -> Config:
     """Figure 11: a case of Table II."""
     return setting(
-        "HDPMAB", {"epsilon": 1.0}, "paper", qualities, topology=case, num_agents=sum(CASES[case][1]),
-        server_link_cost=50.0, agent_link_cost=1.0,
-    )  # fmt: skip
+        "HDPMAB",
+        {"epsilon": 1.0},
+        "paper",
+        qualities,
+        topology=case,
+        num_agents=sum(CASES[case][1]),
+        server_link_cost=50.0,
+        agent_link_cost=1.0,
+    )
 
 
 def in_structure(name: str, qualities: str) -> Config:

@@ -1,7 +1,7 @@
 """The claims of Tao et al. 2023. Its figures hold no readable numbers: the paper's numbers are from the text.
 
-Where the paper says that a regret exceeds 6 delta, or that two regrets are ordered or alike, learning is part of the claim: regrets like
-those of uniform shares do not agree with it, only in kind.
+Where the paper says that a regret exceeds 6 delta, or that two regrets are ordered or alike, learning is part of the
+claim: regrets like those of uniform shares do not agree with it, only in kind.
 """
 
 import math
@@ -76,7 +76,8 @@ def bounded(claim: str, setting: Setting, *, over: bool = False) -> Claim:
         if epsilon is None:
             return (
                 reason
-                + "A run that loses the best option early depends on mu to recover it: a few do, with several times the regret"
+                + "A run that loses the best option early depends on mu to recover it: a few do, with several times "
+                "the regret"
             )
         lifted, _ = lift(ordered_means(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
         end = "so that no option can lead" if lifted >= 1 else "and makes the leader's share fluctuate"
@@ -84,9 +85,14 @@ def bounded(claim: str, setting: Setting, *, over: bool = False) -> Claim:
 
     ranges = Range(math.nextafter(BOUND, 1), 0.9 * chance, (BOUND, math.inf)) if over else at_most(BOUND)
     return Claim(
-        claim, f"above {BOUND:.2f}" if over else f"at most {BOUND:.2f}", lambda r: mean(regret(r, setting)), ranges,
-        1.5 * BOUND if over else 0.9 * BOUND, chance, why,
-    )  # fmt: skip
+        claim,
+        f"above {BOUND:.2f}" if over else f"at most {BOUND:.2f}",
+        lambda r: mean(regret(r, setting)),
+        ranges,
+        1.5 * BOUND if over else 0.9 * BOUND,
+        chance,
+        why,
+    )
 
 
 def compared(
@@ -131,15 +137,22 @@ def same_horizon(m: int) -> Claim:
         ]
 
     return Claim(
-        f"Section 6.1: convergence within almost the same horizon (rounds until the regret settles, N = 10,000 over N = 3,000, M = {m})",
-        "almost the same", measured, (about(1, 0.25, kind=(0.1, 10)), LEARNS), (1.0, 0.3), (1.0, 1.0),
-        "settled: within 0.02 of its end", ("ratio", "smaller regret over that of uniform shares"),
-    )  # fmt: skip
+        "Section 6.1: convergence within almost the same horizon (rounds until the regret settles, N = 10,000 over N = "
+        f"3,000, M = {m})",
+        "almost the same",
+        measured,
+        (about(1, 0.25, kind=(0.1, 10)), LEARNS),
+        (1.0, 0.3),
+        (1.0, 1.0),
+        "settled: within 0.02 of its end",
+        ("ratio", "smaller regret over that of uniform shares"),
+    )
 
 
 @lru_cache
 def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
-    """Steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): growth between two sizes over that of ln² N."""
+    """Steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): growth between two sizes over
+    that of ln² N."""
     from taciturn.envs.core.graph import Graph, random_graph
     from taciturn.envs.social_bandit.dissemination import metropolis_hastings
 
@@ -155,11 +168,15 @@ def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
 def theorem_5_1(kind: str, name: str, why: str) -> Claim:
     """Theorem 5.1, without the delays of its queues: walks must be long enough anyway."""
     return Claim(
-        f"Theorem 5.1: walks are nearly uniform within O(log² N) slots ({name}, growth of the steps over that of ln² N, N = 65 to 257)",
-        "at most 1, on any connected non-bipartite graph", lambda r: mixing_growth(kind), at_most(1), 1.0,
+        f"Theorem 5.1: walks are nearly uniform within O(log² N) slots ({name}, growth of the steps over that of ln² "
+        "N, N = 65 to 257)",
+        "at most 1, on any connected non-bipartite graph",
+        lambda r: mixing_growth(kind),
+        at_most(1),
+        1.0,
         16 * (math.log(65) / math.log(257)) ** 2,
         why,
-    )  # fmt: skip
+    )
 
 
 def needed(results: Results) -> float:
@@ -176,46 +193,74 @@ def required(results: Results) -> Numbers:
 TWO_MS = "the text says M = 10, the caption M = 20"
 FIGURE_2 = (
     *(
-        bounded(
-            f"Figure 2a: above 6 delta with few agents (N = 3,000, M = {m})", Setting(3000, m), over=True
-        )
+        bounded(f"Figure 2a: above 6 delta with few agents (N = 3,000, M = {m})", Setting(3000, m), over=True)
         for m in (10, 20)
     ),
     *(
-        bounded(f"Figure {figure}: bounded by 6 delta once N is large (N = {n:,}, M = {m})", Setting(n, m, growth=growth))
-        for m in (10, 20) for n in (6000, 10_000) for growth, figure in (("log_squared", "2a"), ("root", "2b"))
+        bounded(
+            f"Figure {figure}: bounded by 6 delta once N is large (N = {n:,}, M = {m})", Setting(n, m, growth=growth)
+        )
+        for m in (10, 20)
+        for n in (6000, 10_000)
+        for growth, figure in (("log_squared", "2a"), ("root", "2b"))
     ),
     *(
         compared(
-            f"Figure 2: smaller regret with more agents (N = 3,000 minus N = 10,000, M = {m}; {TWO_MS})", "larger", Setting(3000, m),
-            Setting(10_000, m), above(0.005), 0.06, "more agents do help, but far too little",
+            f"Figure 2: smaller regret with more agents (N = 3,000 minus N = 10,000, M = {m}; {TWO_MS})",
+            "larger",
+            Setting(3000, m),
+            Setting(10_000, m),
+            above(0.005),
+            0.06,
+            "more agents do help, but far too little",
         )
         for m in (10, 20)
     ),
     compared(
-        "Figure 2: ln² N and sqrt(N) give much the same (ln² N minus sqrt N, N = 10,000, M = 20)", "very similar", Setting(10_000),
-        Setting(10_000, growth="root"), Range(-0.02, 0.02), 0.0, "similar because neither learns",
+        "Figure 2: ln² N and sqrt(N) give much the same (ln² N minus sqrt N, N = 10,000, M = 20)",
+        "very similar",
+        Setting(10_000),
+        Setting(10_000, growth="root"),
+        Range(-0.02, 0.02),
+        0.0,
+        "similar because neither learns",
     ),
     *map(same_horizon, (10, 20)),
     Claim(
-        "Section 6.1: 6,000 agents are enough (log10 of the smallest N, M = 20, epsilon = 1, g = sqrt N)", f"{ENOUGH:.2f}", needed,
-        at_most(ENOUGH), ENOUGH, math.inf,
-        lambda r: f"at least {power_of_ten(needed(r))}, and {power_of_ten(agents_needed(20, 1.0, 'log_squared'))} with g = ln² N, by "
-        f"the mean dynamics; the study of the variants computes noisy share dynamics with up to 10^8 agents",
+        "Section 6.1: 6,000 agents are enough (log10 of the smallest N, M = 20, epsilon = 1, g = sqrt N)",
+        f"{ENOUGH:.2f}",
+        needed,
+        at_most(ENOUGH),
+        ENOUGH,
+        math.inf,
+        lambda r: (
+            f"at least {power_of_ten(needed(r))}, and {power_of_ten(agents_needed(20, 1.0, 'log_squared'))} with g = "
+            "ln² N, by the mean dynamics; the study of the variants computes noisy share dynamics with up to 10^8 "
+            f"agents"
+        ),
     ),
     Claim(
-        "Theorem 5.2 explains the simulations (what it requires over what they have, M = 20)", "at most 1", required, at_most(1), (1.0,
-        1.0),
-        2.0, "10,000 rounds, and N = 10,000 with g = ln² N", ("rounds", "log10 of g(N) / ln N"),
+        "Theorem 5.2 explains the simulations (what it requires over what they have, M = 20)",
+        "at most 1",
+        required,
+        at_most(1),
+        (1.0, 1.0),
+        2.0,
+        "10,000 rounds, and N = 10,000 with g = ln² N",
+        ("rounds", "log10 of g(N) / ln N"),
     ),
     theorem_5_1(
-        "erdos_renyi", "random graphs", "the steps grow like log N / gap, and the gap of random graphs hardly depends on N; queues only add"
+        "erdos_renyi",
+        "random graphs",
+        "the steps grow like log N / gap, and the gap of random graphs hardly depends on N; queues only add",
     ),
     theorem_5_1(
-        "ring", "odd rings", "the paper takes the gap of any graph as a constant; a ring's shrinks like N^-2, so that walks take N² log "
-        "N steps"
+        "ring",
+        "odd rings",
+        "the paper takes the gap of any graph as a constant; a ring's shrinks like N^-2, so that walks take N² log N "
+        "steps",
     ),
-)  # fmt: skip
+)
 
 START = settings.uniform_regret(30) - settings.uniform_regret(10)
 FIGURE_3 = (
@@ -224,18 +269,24 @@ FIGURE_3 = (
         for n, m in ((3000, 20), (3000, 30), (6000, 30))
     ),
     bounded(
-        "Figure 3: bounded by 6 delta with N = 3,000 and M = 10 (implied: it names M >= 20; section 6.1 says the contrary for M = 10)",
+        "Figure 3: bounded by 6 delta with N = 3,000 and M = 10 (implied: it names M >= 20; section 6.1 says the "
+        "contrary for M = 10)",
         Setting(3000, 10),
     ),
     *(bounded(f"Figure 3: bounded by 6 delta (N = 10,000, M = {m})", Setting(10_000, m)) for m in (10, 20, 30)),
     *(
         compared(
-            f"Figure 3: larger regret with more options (M = 30 minus M = 10, N = {n:,})", "larger", Setting(n, 30), Setting(n, 10),
-            above(0.005), 0.06, f"without learning: {START:+.3f}, since the best of 30 draws is better than the best of 10",
+            f"Figure 3: larger regret with more options (M = 30 minus M = 10, N = {n:,})",
+            "larger",
+            Setting(n, 30),
+            Setting(n, 10),
+            above(0.005),
+            0.06,
+            f"without learning: {START:+.3f}, since the best of 30 draws is better than the best of 10",
         )
         for n in SIZES
     ),
-)  # fmt: skip
+)
 
 
 def privacy_note(results: Results) -> str:
@@ -243,40 +294,65 @@ def privacy_note(results: Results) -> str:
     group = found(results, Setting(10_000))
     return (
         f"per round, not per run: {group.mean('epsilon_zcdp'):,.0f} in all {ROUNDS:,} rounds; an agent sends about "
-        f"{group.mean('messages') / 10_000:,.0f} messages (zCDP, delta = 1e-5). An agent without an option sends nothing, which is visible"
+        f"{group.mean('messages') / 10_000:,.0f} messages (zCDP, delta = 1e-5). An agent without an option sends "
+        "nothing, which is visible"
     )
 
 
 FIGURE_4 = (
-    *(bounded(f"Figure 4: above 6 delta (N = 3,000, epsilon = {e:g})", Setting(3000, epsilon=e), over=True) for e in (0.5, 1.0, 1.5)),
-    bounded("Figure 4: bounded by 6 delta with N = 3,000 and epsilon = 2 (implied: it names epsilon <= 1.5)", Setting(3000, epsilon=2.0)),
     *(
-        bounded(f"Figure 4: bounded by 6 delta (N = 10,000, epsilon = {settings.level_text(e)})", Setting(10_000, epsilon=e))
+        bounded(f"Figure 4: above 6 delta (N = 3,000, epsilon = {e:g})", Setting(3000, epsilon=e), over=True)
+        for e in (0.5, 1.0, 1.5)
+    ),
+    bounded(
+        "Figure 4: bounded by 6 delta with N = 3,000 and epsilon = 2 (implied: it names epsilon <= 1.5)",
+        Setting(3000, epsilon=2.0),
+    ),
+    *(
+        bounded(
+            f"Figure 4: bounded by 6 delta (N = 10,000, epsilon = {settings.level_text(e)})", Setting(10_000, epsilon=e)
+        )
         for e in LEVELS
     ),
     *(
         compared(
-            f"Figure 4: larger regret with smaller epsilon (0.5 minus 2, N = {n:,})", "larger", Setting(n, epsilon=0.5),
-            Setting(n, epsilon=2.0), above(0.005), 0.06,
+            f"Figure 4: larger regret with smaller epsilon (0.5 minus 2, N = {n:,})",
+            "larger",
+            Setting(n, epsilon=0.5),
+            Setting(n, epsilon=2.0),
+            above(0.005),
+            0.06,
         )
         for n in SIZES
     ),
     *(
         compared(
-            f"Figure 4: with N = 10,000, epsilon = {e:g} is close to no noise (difference of regrets)", "very close",
-            Setting(10_000, epsilon=e), Setting(10_000, epsilon=None), Range(-0.02, 0.02), 0.0,
+            f"Figure 4: with N = 10,000, epsilon = {e:g} is close to no noise (difference of regrets)",
+            "very close",
+            Setting(10_000, epsilon=e),
+            Setting(10_000, epsilon=None),
+            Range(-0.02, 0.02),
+            0.0,
         )
         for e in (1.0, 1.5, 2.0)
     ),
     Claim(
-        "Theorem 5.3: epsilon-LDP for each agent in each round (largest log-likelihood ratio of a message over epsilon, epsilon = 1)",
-        "at most 1", lambda r: 2 * math.log(1 / flip_probability(1.0) - 1), at_most(1 + 1e-9), 1.0, math.inf, privacy_note,
+        "Theorem 5.3: epsilon-LDP for each agent in each round (largest log-likelihood ratio of a message over "
+        "epsilon, epsilon = 1)",
+        "at most 1",
+        lambda r: 2 * math.log(1 / flip_probability(1.0) - 1),
+        at_most(1 + 1e-9),
+        1.0,
+        math.inf,
+        privacy_note,
     ),
     untested(
-        "Remark 5.1: O(g(N) log³ N) bits per agent and round", "an order",
-        "the constants are free and the runs take copies as uniform, as Theorem 5.1 says; its condition is tested with Figure 2",
+        "Remark 5.1: O(g(N) log³ N) bits per agent and round",
+        "an order",
+        "the constants are free and the runs take copies as uniform, as Theorem 5.1 says; its condition is tested with "
+        "Figure 2",
     ),
-)  # fmt: skip
+)
 
 
 def longest_run(
@@ -320,9 +396,14 @@ def reading(name: str, own: Config) -> Claim:
         return "; ".join(f"{claim}: {'yes' if holds else 'no'}" for claim, holds in held.items())
 
     return Claim(
-        f"At most 6 delta (N = 10,000, M = 20, epsilon = 1): {name}", f"at most {BOUND:.2f}", measured, at_most(BOUND), 0.9 * BOUND,
-        settings.uniform_regret(20), why,
-    )  # fmt: skip
+        f"At most 6 delta (N = 10,000, M = 20, epsilon = 1): {name}",
+        f"at most {BOUND:.2f}",
+        measured,
+        at_most(BOUND),
+        0.9 * BOUND,
+        settings.uniform_regret(20),
+        why,
+    )
 
 
 def enough(growth: str) -> Claim:
@@ -337,12 +418,19 @@ def enough(growth: str) -> Claim:
         return large
 
     return Claim(
-        f"As written, 6,000 agents are enough (log10 of the smallest N computed, M = 20, epsilon = 1, g = {settings.GROWTH[growth]})",
-        f"{ENOUGH:.2f}", lambda r: min((math.log10(n) for n, value in sizes(r).items() if value <= BOUND), default=math.inf),
-        at_most(ENOUGH), ENOUGH, math.inf,
-        lambda r: f"{SHARES}: " + "; ".join(f"10^{math.log10(n):.0f}: {value:.3f}" for n, value in sizes(r).items())
-        + f". By the mean dynamics it takes at least {power_of_ten(agents_needed(20, 1.0, growth))}",
-    )  # fmt: skip
+        "As written, 6,000 agents are enough (log10 of the smallest N computed, M = 20, epsilon = 1, g = "
+        f"{settings.GROWTH[growth]})",
+        f"{ENOUGH:.2f}",
+        lambda r: min((math.log10(n) for n, value in sizes(r).items() if value <= BOUND), default=math.inf),
+        at_most(ENOUGH),
+        ENOUGH,
+        math.inf,
+        lambda r: (
+            f"{SHARES}: "
+            + "; ".join(f"10^{math.log10(n):.0f}: {value:.3f}" for n, value in sizes(r).items())
+            + f". By the mean dynamics it takes at least {power_of_ten(agents_needed(20, 1.0, growth))}"
+        ),
+    )
 
 
 def cross_check(own: Config) -> Claim:
@@ -361,14 +449,20 @@ def cross_check(own: Config) -> Claim:
     def spent(results: Results) -> str:
         one, second = pair(results)
         return (
-            f"agents: {one.mean('regret'):.3f}, {SHARES}: {second.mean('regret'):.3f}; largest loss of any agent: epsilon = "
+            f"agents: {one.mean('regret'):.3f}, {SHARES}: {second.mean('regret'):.3f}; largest loss of any agent: "
+            "epsilon = "
             f"{one.mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5)"
         )
 
     return Claim(
-        f"Our own check: agents minus {SHARES}, {settings.reading_name(own)}", "0",
-        lambda r: statistics.difference(*pair(r)[0].paired(pair(r)[1], "regret")), Range(-0.03, 0.03), 0.0, 0.1, spent,
-    )  # fmt: skip
+        f"Our own check: agents minus {SHARES}, {settings.reading_name(own)}",
+        "0",
+        lambda r: statistics.difference(*pair(r)[0].paired(pair(r)[1], "regret")),
+        Range(-0.03, 0.03),
+        0.0,
+        0.1,
+        spent,
+    )
 
 
 VARIANTS = (
@@ -388,14 +482,20 @@ def learns(epsilon: float | None) -> Claim:
         limit = next((g.mean("regret") for g in results.select(policy=settings.LIMIT)), math.nan)
         lifted, _ = lift(ordered_means(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
         return (
-            f"without learning: {chance:.3f}; {check_text(setting, results)}; equation 34: {limit:.3f}. Noise sustains a total share of "
+            f"without learning: {chance:.3f}; {check_text(setting, results)}; equation 34: {limit:.3f}. Noise sustains "
+            "a total share of "
             f"{lifted:.2f} on the inferior options"
         )
 
     return Claim(
-        f"The algorithm learns with beta = 0.65 (regret, epsilon = {settings.level_text(epsilon)})", "not reported",
-        lambda r: mean(regret(r, setting)), at_most(chance - 0.05), chance / 2, chance, why,
-    )  # fmt: skip
+        f"The algorithm learns with beta = 0.65 (regret, epsilon = {settings.level_text(epsilon)})",
+        "not reported",
+        lambda r: mean(regret(r, setting)),
+        at_most(chance - 0.05),
+        chance / 2,
+        chance,
+        why,
+    )
 
 
 FAST = tuple(map(learns, FAST_LEVELS))

@@ -22,7 +22,8 @@ TITLES = {
 
 
 class Regret(PaperStudy):
-    """Every setting played by agents and computed by noisy share dynamics, beside equation 34, its limit without noise for N = ∞."""
+    """Every setting played by agents and computed by noisy share dynamics, beside equation 34, its limit without noise
+    for N = ∞."""
 
     score = Score("regret", higher_is_better=False, label="final regret (equation 1)")
     seeds = (3, 5)
@@ -139,10 +140,10 @@ class AgentsStudy(Regret):
     name = "tao2023-2"
     title = "Tao et al. 2023, Figure 2: number of agents"
     description = (
-        "PrivateSocialLearning with epsilon = 1 per message, 10,000 rounds. The text says M = 10 and the caption M = 20: both are shown. "
-        "The paper has 30 repetitions; here 5 seeds, whose final regrets differ by about 0.003 (0.005 without noise), little against 6 "
-        "delta = 0.12. "
-        "Copies end at uniformly random agents, as Theorem 5.1 says of its random walks, by the normal approximation of that law "
+        "PrivateSocialLearning with epsilon = 1 per message, 10,000 rounds. The text says M = 10 and the caption M = "
+        "20: both are shown. The paper has 30 repetitions; here 5 seeds, whose final regrets differ by about 0.003 "
+        "(0.005 without noise), little against 6 delta = 0.12. Copies end at uniformly random agents, as Theorem 5.1 "
+        "says of its random walks, by the normal approximation of that law "
         '(`dissemination="aggregated"`): an agent\'s sums of bits are drawn with their exact means and covariances.'
     )
     figures = ("tao2023/2",)
@@ -162,8 +163,9 @@ class OptionsStudy(Regret):
     name = "tao2023-3"
     title = "Tao et al. 2023, Figure 3: number of options"
     description = (
-        "epsilon = 1 per message, g(N) = ln² N, 10,000 rounds. The text bounds the regret by 6 delta except for M >= 20 with N = 3,000, "
-        "and M = 30 with N = 6,000; of Figure 2, with M = 10 in its text, it says that N = 3,000 exceeds it. Both are claims here."
+        "epsilon = 1 per message, g(N) = ln² N, 10,000 rounds. The text bounds the regret by 6 delta except for M >= "
+        "20 with N = 3,000, and M = 30 with N = 6,000; of Figure 2, with M = 10 in its text, it says that N = 3,000 "
+        "exceeds it. Both are claims here."
     )
     figures = ("tao2023/3",)
     claims = claims.FIGURE_3
@@ -179,8 +181,8 @@ class PrivacyStudy(Regret):
     name = "tao2023-4"
     title = "Tao et al. 2023, Figure 4: privacy per message"
     description = (
-        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; the tables give the largest loss of any agent over all "
-        "rounds (zCDP, delta = 1e-5)."
+        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; the tables give the largest loss of any "
+        "agent over all rounds (zCDP, delta = 1e-5)."
     )
     figures = ("tao2023/4",)
     claims = claims.FIGURE_4
@@ -197,9 +199,10 @@ class VariantsStudy(Regret):
     name = "tao2023-variants"
     title = "Tao et al. 2023: which reading reproduces Figures 2 to 4"
     description = (
-        "Other readings of stages 1 to 3, by noisy share dynamics; two of them also agent by agent, over fewer rounds, as a check. As "
-        "written, all copies of an agent carry the same noise, and each agent has its own estimate. Fresh noise per copy multiplies the "
-        "number of messages that cost privacy by T; one estimate for all agents, from all copies, is no longer distributed."
+        "Other readings of stages 1 to 3, by noisy share dynamics; two of them also agent by agent, over fewer rounds, "
+        "as a check. As written, all copies of an agent carry the same noise, and each agent has its own estimate. "
+        "Fresh noise per copy multiplies the number of messages that cost privacy by T; one estimate for all agents, "
+        "from all copies, is no longer distributed."
     )
     figures = ("tao2023/variants",)
     claims = claims.VARIANTS
@@ -250,8 +253,9 @@ class VariantsStudy(Regret):
             rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
         columns = ("reading", "N = 3,000", "6,000", "10,000", "ε = 0.5", "2", "∞", "M = 10", "30")
         note = (
-            f"Final regret, by noisy share dynamics; N = 10,000, M = 20, epsilon = 1 unless stated otherwise. The paper: above {BOUND:.2f} "
-            f"at N = 3,000, at most {BOUND:.2f} in all other columns, falling with N and epsilon, rising with M."
+            "Final regret, by noisy share dynamics; N = 10,000, M = 20, epsilon = 1 unless stated otherwise. The "
+            f"paper: above {BOUND:.2f} at N = 3,000, at most {BOUND:.2f} in all other columns, falling with N and "
+            f"epsilon, rising with M."
         )
         return [Table("Which reading reproduces the paper's curves", columns, rows, note)]
 
@@ -261,8 +265,8 @@ class FastStudy(Regret):
     name = "tao2023-fast"
     title = "Tao et al. 2023: a setting in which the algorithm learns"
     description = (
-        "beta = 0.65, mu = 0.05, N = 2,000, M = 5, 400 copies, 500 rounds: selection of delta = 0.62 per round outweighs the noise. "
-        "Theorem 5.2's bound of 6 delta exceeds 1 there."
+        "beta = 0.65, mu = 0.05, N = 2,000, M = 5, 400 copies, 500 rounds: selection of delta = 0.62 per round "
+        "outweighs the noise. Theorem 5.2's bound of 6 delta exceeds 1 there."
     )
     figures = ("tao2023/fast",)
     claims = claims.FAST

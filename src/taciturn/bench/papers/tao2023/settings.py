@@ -1,7 +1,7 @@
 """The experiments of section 6 as configurations.
 
-The paper says that qualities are uniform on [0, 1] but not which were drawn: here they are the means of M ordered uniform draws, M/(M+1)
-down to 1/(M+1).
+The paper says that qualities are uniform on [0, 1] but not which were drawn: here they are the means of M ordered
+uniform draws, M/(M+1) down to 1/(M+1).
 """
 
 import math
@@ -46,14 +46,20 @@ def uniform_regret(options: int) -> float:
 
 
 def society(
-    num_agents: int = 10_000, options: int = 20, epsilon: float | None = 1.0, growth: str = "log_squared",
+    num_agents: int = 10_000,
+    options: int = 20,
+    epsilon: float | None = 1.0,
+    growth: str = "log_squared",
     rounds: int = ROUNDS,
-) -> Config:  # fmt: skip
+) -> Config:
     """One setting of section 6, played by agents."""
     params = {
-        "num_agents": num_agents, "qualities": ordered_means(options), "copies": copies_of_paper(num_agents, growth),
-        "dissemination": "aggregated", "horizon": rounds,
-    }  # fmt: skip
+        "num_agents": num_agents,
+        "qualities": ordered_means(options),
+        "copies": copies_of_paper(num_agents, growth),
+        "dissemination": "aggregated",
+        "horizon": rounds,
+    }
     found = config("social_bandit_v0", AGENTS, {"beta": BETA, "mu": MU}, bitwise(epsilon), **params)
     return found | {"options": options, "growth": growth}
 

@@ -1,4 +1,5 @@
-"""Noisy share dynamics, what noise does to the shares of the options without simulating agents or copies; and tables that explain it."""
+"""Noisy share dynamics, what noise does to the shares of the options without simulating agents or copies; and tables
+that explain it."""
 
 import math
 from collections import deque
@@ -35,7 +36,8 @@ def rectified(mean: Floats, sd: Floats | float) -> tuple[Floats, Floats]:
 
 
 def expected_estimate(heard: Floats, sd: Floats | float) -> Floats:
-    """E[Qtilde_k / sum_j Qtilde_j] (equations 7 and 8) for independent estimates normal(heard, sd) clipped at 0: [..., K].
+    """E[Qtilde_k / sum_j Qtilde_j] (equations 7 and 8) for independent estimates normal(heard, sd) clipped at 0: [...,
+    K].
 
     To second order in the noise of the sum.
     """
@@ -50,15 +52,26 @@ def expected_estimate(heard: Floats, sd: Floats | float) -> Floats:
 
 
 def noisy_weights(
-    signals: Floats, *, num_agents: int, copies: int, epsilon: float | None, seed: int, beta: float = BETA,
-    mu: float = MU, noise: str = "per_round", estimate: str = "own", pool: int = 1, replicas: int = 20,
-) -> Floats:  # fmt: skip
+    signals: Floats,
+    *,
+    num_agents: int,
+    copies: int,
+    epsilon: float | None,
+    seed: int,
+    beta: float = BETA,
+    mu: float = MU,
+    noise: str = "per_round",
+    estimate: str = "own",
+    pool: int = 1,
+    replicas: int = 20,
+) -> Floats:
     """Q^{r-1} . Phi^r for r = 1 ... R, mean over `replicas`: equation 34 with noisy estimates and finitely many agents.
 
-    Given the shares Q of D adopters, the estimates of all agents share the noise of the bits, `bit_noise` / sqrt(D) under noise =
-    "per_round"; under "per_token" the mean of all T D copies has only `bit_noise` / sqrt(T D). In addition each agent has the noise of its
-    own V = T D / N copies, sqrt((bit_noise^2 + Q (1 - Q)) / V), unless estimate = "shared", one estimate from all copies for everybody.
-    Without noise in the bits an estimate is a share of copies: nonnegative, with mean Q.
+    Given the shares Q of D adopters, the estimates of all agents share the noise of the bits, `bit_noise` / sqrt(D)
+    under noise = "per_round"; under "per_token" the mean of all T D copies has only `bit_noise` / sqrt(T D). In
+    addition each agent has the noise of its own V = T D / N copies, sqrt((bit_noise^2 + Q (1 - Q)) / V), unless
+    estimate = "shared", one estimate from all copies for everybody. Without noise in the bits an estimate is a share of
+    copies: nonnegative, with mean Q.
 
     Args:
         signals: Phi, [R, K].
@@ -85,7 +98,8 @@ def noisy_weights(
 
 
 def mean_dynamics(eta: Sequence[float], epsilon: float | None, adopters: Floats, heard: Floats, rounds: int) -> Floats:
-    """Regret after `rounds` of the mean dynamics, [G], with `adopters` [G] perturbed vectors and `heard` [G] copies per agent.
+    """Regret after `rounds` of the mean dynamics, [G], with `adopters` [G] perturbed vectors and `heard` [G] copies per
+    agent.
 
     Q <- E[Qtilde / sum] under all noise, mixed with exploration mu, then multiplied by beta eta + (1 - beta) (1 - eta).
     """
@@ -108,10 +122,11 @@ def sigma(epsilon: float | None, adopters: float, heard: float) -> float:
 
 
 def lift(eta: Sequence[float], sd: float, delta: float = DELTA) -> tuple[float, float]:
-    """Effect of clipping estimates at 0: the total share that it sustains on the inferior options, and the regret from it.
+    """Effect of clipping estimates at 0: the total share that it sustains on the inferior options, and the regret from
+    it.
 
-    Option k settles at the share sd z_k at which clipping adds per round, phi(z) / z - Phi(-z) in relative terms, what selection removes,
-    delta (eta_1 - eta_k). If the total approaches 1, no option can lead.
+    Option k settles at the share sd z_k at which clipping adds per round, phi(z) / z - Phi(-z) in relative terms, what
+    selection removes, delta (eta_1 - eta_k). If the total approaches 1, no option can lead.
     """
     from scipy.optimize import brentq
     from scipy.special import ndtr
@@ -127,7 +142,8 @@ def lift(eta: Sequence[float], sd: float, delta: float = DELTA) -> tuple[float, 
 
 @lru_cache(64)
 def agents_needed(options: int, epsilon: float, growth: str, rounds: int = 10_000) -> float:
-    """log10 of the smallest N whose mean dynamics has regret 6 delta after `rounds`, with T = h g(N); infinite beyond e^10,000.
+    """log10 of the smallest N whose mean dynamics has regret 6 delta after `rounds`, with T = h g(N); infinite beyond
+    e^10,000.
 
     A lower bound: it ignores the fluctuations that the noise common to all agents causes in the shares.
     """
@@ -149,7 +165,8 @@ def agents_needed(options: int, epsilon: float, growth: str, rounds: int = 10_00
 
 
 def theorem(options: int, epsilon: float, num_agents: int) -> dict[str, float]:
-    """What Theorem 5.2 and its lemmas require at the paper's parameters: rounds, 6 mu / delta^2, delta'', c, log10 of g(N) / ln N."""
+    """What Theorem 5.2 and its lemmas require at the paper's parameters: rounds, 6 mu / delta^2, delta'', c, log10 of
+    g(N) / ln N."""
     q = flip_probability(epsilon)
     c = 4 * options * (2 * options + 1) / (MU * (1 - BETA)) / (1 - 2 * q)
     power = 2 * math.log(5) / DELTA**2
@@ -179,11 +196,12 @@ def noise_table(settings: Iterable[Setting]) -> Table:
         "sustained share, fresh noise per copy", "regret, fresh noise per copy",
     )  # fmt: skip
     note = (
-        "About N/2 agents hold an option, and each perturbs it once. All estimates therefore share the noise of N/2 vectors, however many "
-        "copies there are; the T/2 copies that an agent receives add noise of its own (both as standard deviations). Negative estimates "
-        "are clipped at 0. This raises every inferior option to 1.5 to 2.5 standard deviations, where clipping adds as much per round as "
-        "selection, at most 2%, removes. The sustained share is the total of the inferior options: near 1 and above, no option can lead. "
-        "Below that, 'regret' is a lower bound of the final regret."
+        "About N/2 agents hold an option, and each perturbs it once. All estimates therefore share the noise of N/2 "
+        "vectors, however many copies there are; the T/2 copies that an agent receives add noise of its own (both as "
+        "standard deviations). Negative estimates are clipped at 0. This raises every inferior option to 1.5 to 2.5 "
+        "standard deviations, where clipping adds as much per round as selection, at most 2%, removes. The sustained "
+        "share is the total of the inferior options: near 1 and above, no option can lead. Below that, 'regret' is a "
+        "lower bound of the final regret."
     )
     return Table("Noise of the estimates", columns, rows, note, frozenset())
 
@@ -202,8 +220,8 @@ def theorem_table() -> Table:
     rows.append(["6 mu / delta²", "at most 1", f"{theorem(20, 1.0, 10_000)['exploration']:.4f}", "no, just above"])
     rows.append(["N > 8 h / sqrt(5) + sqrt(2)", f"above {8 * H / math.sqrt(5) + math.sqrt(2):,.0f}", "3,000", "yes"])
     note = (
-        "epsilon = 1, g = ln² N, the paper's parameters. No realistic number of agents meets the second condition: with g = sqrt(N) and M "
-        "= 20 it takes about 10^21,000."
+        "epsilon = 1, g = ln² N, the paper's parameters. No realistic number of agents meets the second condition: "
+        "with g = sqrt(N) and M = 20 it takes about 10^21,000."
     )
     columns = ("condition", "required", "in section 6", "met")
     return Table("Conditions of Theorem 5.2", columns, rows, note, frozenset({0, 3}))
@@ -217,13 +235,18 @@ def power_of_ten(log10: float) -> str:
 def needed_table() -> Table:
     """How many agents the algorithm as written needs."""
     rows = [
-        [str(m), f"{epsilon:g}", *(power_of_ten(agents_needed(m, epsilon, growth)) for growth in ("root", "log_squared"))]
+        [
+            str(m),
+            f"{epsilon:g}",
+            *(power_of_ten(agents_needed(m, epsilon, growth)) for growth in ("root", "log_squared")),
+        ]
         for m, epsilon in ((20, 0.5), (20, 1.0), (20, 1.5), (20, 2.0), (10, 1.0), (30, 1.0))
-    ]  # fmt: skip
+    ]
     note = (
-        f"The smallest N whose mean dynamics has regret {BOUND:.2f} after 10,000 rounds with T = h g(N). A lower bound: the noise common "
-        "to all agents also makes the shares fluctuate, which the mean dynamics ignores; the study of the variants includes it. With g = "
-        "ln² N the number of copies per agent is what binds: each agent clips its own estimate at 0, a bias that does not average out."
+        f"The smallest N whose mean dynamics has regret {BOUND:.2f} after 10,000 rounds with T = h g(N). A lower "
+        "bound: the noise common to all agents also makes the shares fluctuate, which the mean dynamics ignores; the "
+        "study of the variants includes it. With g = ln² N the number of copies per agent is what binds: each agent "
+        "clips its own estimate at 0, a bias that does not average out."
     )
     columns = ("M", "ε", "N, g = √N", "N, g = ln² N")
     return Table("Agents needed, at least", columns, rows, note, frozenset())

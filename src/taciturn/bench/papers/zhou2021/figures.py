@@ -49,10 +49,12 @@ class Recommendations(PaperStudy):
         # A seventh of the run is what the paper counts as 10,000 rounds.
         early, arrival, later = (len(times) * part // 7 - 1 for part in (1, 4, 5))
         metrics |= {
-            "early_reward": reward[early], "early_regret": regret[early],
-            "regret_before": regret[arrival], "regret_after": regret[later],
+            "early_reward": reward[early],
+            "early_regret": regret[early],
+            "regret_before": regret[arrival],
+            "regret_after": regret[later],
             "half_regret": regret[len(times) // 2 - 1],
-        }  # fmt: skip
+        }
         if run.ledger is not None:
             (channel,) = privacy
             # Each charge costs epsilon. The total is infinite where agents ask because of what was liked.
@@ -88,9 +90,10 @@ class AlgorithmsStudy(Recommendations):
     name = "zhou2021-6"
     title = "Zhou et al. 2021, Tables 1 and 2, Figures 6 and 7: algorithms"
     description = (
-        "8 agents on a star with 2,000 of 4,000 items each, 1,000 rounds, NT = 0.5, without privacy but for GaussLinUCB, which has epsilon "
-        "= 1 for its whole run. The paper has 70,000 rounds; its Poo-Loc is HCT here, the base of POO, without a search for its "
-        "smoothness. UCB1 is ItemUCB1. HOO and ContextualZooming are not in the paper. Every policy was tuned on the same budget."
+        "8 agents on a star with 2,000 of 4,000 items each, 1,000 rounds, NT = 0.5, without privacy but for "
+        "GaussLinUCB, which has epsilon = 1 for its whole run. The paper has 70,000 rounds; its Poo-Loc is HCT here, "
+        "the base of POO, without a search for its smoothness. UCB1 is ItemUCB1. HOO and ContextualZooming are not in "
+        "the paper. Every policy was tuned on the same budget."
     )
     figures = ("zhou2021/table-1", "zhou2021/table-2", "zhou2021/6", "zhou2021/7")
     claims = claims.ALGORITHMS
@@ -111,9 +114,10 @@ class GridsStudy(Recommendations):
         for world in WORLDS
         for one in (
             *(settings.on_grid(world, level) for level in GRID_LEVELS),
-            settings.compared(world, "ACR"), settings.compared(world, "TPriDO"),
+            settings.compared(world, "ACR"),
+            settings.compared(world, "TPriDO"),
         )
-    )  # fmt: skip
+    )
 
     def row_label(self, group: Group, results: Results) -> str:
         label = super().row_label(group, results)
@@ -142,9 +146,10 @@ class PrivacyStudy(Recommendations):
     name = "zhou2021-10"
     title = "Zhou et al. 2021, Figures 10 and 11, Table 3: privacy"
     description = (
-        f"8 agents on a star, NT = 0.5, {settings.NOISY_ROUNDS} rounds, because runs with noise are played by single steps. "
-        "TreeAggregation on the statistics that agents ask for, with the scale that its epsilon needs; counts are released as they are, "
-        "as in the paper. Also with agents that always ask, and with the exponential mechanism on what is shown."
+        f"8 agents on a star, NT = 0.5, {settings.NOISY_ROUNDS} rounds, because runs with noise are played by single "
+        "steps. TreeAggregation on the statistics that agents ask for, with the scale that its epsilon needs; counts "
+        "are released as they are, as in the paper. Also with agents that always ask, and with the exponential "
+        "mechanism on what is shown."
     )
     figures = ("zhou2021/10", "zhou2021/11", "zhou2021/table-3")
     claims = claims.PRIVACY
@@ -157,7 +162,7 @@ class PrivacyStudy(Recommendations):
             settings.private(world, "TPriDO", 2.0, on="selection"),
             settings.private(world, "Random", None),
         )
-    )  # fmt: skip
+    )
 
     def row_label(self, group: Group, results: Results) -> str:
         always = ", always asks" if group.config["policy_params"].get("threshold") == settings.ALWAYS else ""
@@ -170,8 +175,8 @@ class GrowthStudy(Recommendations):
     name = "zhou2021-12"
     title = "Zhou et al. 2021, Figures 12 and 13: increasing data"
     description = (
-        "T-PriDO and DT-PriDO with NT = 0.5 and 40 agents on a star, without privacy. 28.6% of each repository arrive at 4/7 of the run, "
-        "as in the paper."
+        "T-PriDO and DT-PriDO with NT = 0.5 and 40 agents on a star, without privacy. 28.6% of each repository arrive "
+        "at 4/7 of the run, as in the paper."
     )
     figures = ("zhou2021/12", "zhou2021/13")
     claims = claims.GROWTH
@@ -182,7 +187,10 @@ class GrowthStudy(Recommendations):
 class ThresholdsStudy(Recommendations):
     name = "zhou2021-14"
     title = "Zhou et al. 2021, Figure 14: NT"
-    description = "T-PriDO, 40 agents on a star, no privacy. Agents ask if their own mean is below NT: never with 0, always with 1.1."
+    description = (
+        "T-PriDO, 40 agents on a star, no privacy. Agents ask if their own mean is below NT: never with 0, always with "
+        "1.1."
+    )
     figures = ("zhou2021/14",)
     claims = claims.THRESHOLD_CLAIMS
     color = "policy_params.threshold"

@@ -1,7 +1,8 @@
 """The experiments of section 5 as configurations, on synthetic worlds.
 
-The paper's data, a selection of 100 million photos, its 70,000 rounds and its parameters cannot be had: `WORLDS` are families of mean
-rewards and dimensions of contexts, and what is compared are the orders and gains of its tables, and the statements of its text.
+The paper's data, a selection of 100 million photos, its 70,000 rounds and its parameters cannot be had: `WORLDS` are
+families of mean rewards and dimensions of contexts, and what is compared are the orders and gains of its tables, and
+the statements of its text.
 """
 
 from taciturn.bench.play import config
@@ -28,8 +29,8 @@ MANY = 40
 ADDED = round(80_800 / 282_800, 3)  # of the items, which arrive at 4/7 of the run
 GRID_LEVELS = (0, 1, 2, 3)
 
-# Found by `python benchmarks/recommender_tuning.py`, 8 settings for each policy, on seeds that no study may use; all that was tried, and
-# the budget, are in `benchmarks/results/recommender_tuning.json`.
+# Found by `python benchmarks/recommender_tuning.py`, 8 settings for each policy, on seeds that no study may use; all
+# that was tried, and the budget, are in `benchmarks/results/recommender_tuning.json`.
 TUNED: dict[str, Config] = {
     "TPriDO": {"xi": 0.05, "psi": 0.15, "rate": 20.0},
     "DTPriDO": {"xi": 0.2, "psi": 0.15, "rate": 20.0},
@@ -51,9 +52,16 @@ def named(world: Config) -> str:
 
 
 def setting(
-    world: Config, policy: str, own: Config | None = None, *, graph: str = "star", num_agents: int = 8, horizon: int = ROUNDS,
-    privacy: Config | None = None, growth: tuple[tuple[int, float], ...] = (),
-) -> Config:  # fmt: skip
+    world: Config,
+    policy: str,
+    own: Config | None = None,
+    *,
+    graph: str = "star",
+    num_agents: int = 8,
+    horizon: int = ROUNDS,
+    privacy: Config | None = None,
+    growth: tuple[tuple[int, float], ...] = (),
+) -> Config:
     """One run of a tuned policy; `privacy` names a mechanism for each channel that has one."""
     params = {**world, "num_agents": num_agents, "graph": graph, "horizon": horizon}
     if growth:
@@ -64,7 +72,8 @@ def setting(
 
 
 def compared(world: Config, rival: str) -> Config:
-    """Tables 1 and 2, Figures 6 and 7: a policy, or "one agent" or "proofs" for T-PriDO alone or with the constants of the proofs."""
+    """Tables 1 and 2, Figures 6 and 7: a policy, or "one agent" or "proofs" for T-PriDO alone or with the constants of
+    the proofs."""
     if rival == "one agent":
         return setting(world, "TPriDO", graph="none")
     if rival == "proofs":
@@ -84,9 +93,12 @@ def private(
     """Figures 10 and 11, Table 3: epsilon on a channel; None: no privacy. `always`: agents always ask."""
     law = "TreeAggregation" if on == "statistics" else "Exponential"
     return setting(
-        world, policy, {"threshold": ALWAYS} if always else None, horizon=NOISY_ROUNDS,
+        world,
+        policy,
+        {"threshold": ALWAYS} if always else None,
+        horizon=NOISY_ROUNDS,
         privacy={} if epsilon is None else {on: f"{law}:{epsilon:g}"},
-    )  # fmt: skip
+    )
 
 
 def growing(world: Config, policy: str) -> Config:

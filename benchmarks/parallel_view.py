@@ -21,15 +21,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pettingzoo
-from by_hand import WORLDS
 from common import record
 
+from taciturn import registry
 from taciturn.envs.core import Array, Layout, ParallelView, Population, Role, Streams, World, integer
-from taciturn.registry import make_world
+from taciturn.envs.core.descriptor import imported
 
 AGENTS, STEPS, REPEATS, OPTIONS = 1000, 50, 15, 3
 FEW, FEWER = 8, 9
 LEAN = "recommender_v0, by hand without regret"
+
+WORLDS = {one.name: one for one in registry.WORLDS if one.by_hand}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,9 +192,9 @@ def compare_votes() -> dict[str, Any]:
 
 def compare_world(name: str, **by_hand: Any) -> dict[str, Any]:
     """A registered world, under random actions; `by_hand` are arguments of its twin."""
-    size: dict[str, Any] = {"num_individuals" if name == "elicitation_v0" else "num_agents": AGENTS}
-    view = make_world(name).parallel_env(**size, horizon=10**6)
-    twin = WORLDS[name](AGENTS, horizon=10**6, **by_hand)
+    known = WORLDS[name]
+    view = known.world.parallel_env(**{known.size: AGENTS}, horizon=10**6)
+    twin = imported(known.by_hand)(AGENTS, horizon=10**6, **by_hand)
     for i, agent in enumerate(view.possible_agents):
         view.action_space(agent).seed(i)
     actions = [{agent: view.action_space(agent).sample() for agent in view.possible_agents} for _ in range(FEW)]

@@ -19,16 +19,14 @@ from typing import Any
 import numpy as np
 from common import record
 
+from taciturn.envs import WORLDS
 from taciturn.envs.core import Population
 from taciturn.registry import make_world
 
 DOCS = Path(__file__).resolve().parents[1] / "docs/_static"
 STEPS, SECONDS, LIMIT = 20, 1.0, 60
-NUMBER = {
-    "social_bandit_v0": "num_agents", "gossip_bandit_v0": "num_agents", "federated_bandit_v0": "num_agents",
-    "arm_elimination_v0": "num_agents", "elicitation_v0": "num_individuals", "recommender_v0": "num_agents",
-}  # fmt: skip
-ALONE = ("round_stopping_v0", "federated_training_v0")
+NUMBER = {one.name: one.size for one in WORLDS if one.size}
+ALONE = [one.name for one in WORLDS if not one.size]
 FEW: dict[str, Any] = {"federated_bandit_v0": {"num_arms": 10}, "recommender_v0": {"num_items": 400, "repository": 200}}
 AGENTS, REPLICAS = (10, 100, 1_000, 10_000, 100_000, 1_000_000), (10, 100, 1_000, 10_000, 100_000)
 

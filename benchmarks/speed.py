@@ -17,6 +17,10 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 from environments import ROOT, called, environment
 
+from taciturn.envs import WORLDS
+from taciturn.envs.core import Replicas
+from taciturn.envs.core.descriptor import Descriptor
+
 RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/speed.md"
 BEGIN, END = "<!-- table: written by benchmarks/speed.py -->\n", "<!-- end of table -->\n"
 OURS = (
@@ -75,18 +79,18 @@ def beginning(*starts: str) -> Callable[[Any], list[float]]:
     return lambda found: [row["ratio"] for name, row in found["rows"].items() if name.startswith(starts)]
 
 
-def thousand(world: str) -> Row:
+def thousand(world: Descriptor) -> Row:
     """A row of `parallel_view.py`."""
-    what = world.removesuffix("_v0").replace("_", " ")
-    if world == "arm_elimination_v0":
+    what = world.title
+    if world not in CROWDS:
         what += " (one agent, who coordinates them)"
-    if world == "recommender_v0":
+    if world.name == "recommender_v0":
         what += " (by hand without regret, and with it)"
     return Row(
         f"Parallel step, 1,000 agents, {what}",
         "the same world by hand, with dicts",
         "parallel_view",
-        lambda found: [row["times_faster"] for name, row in found["worlds"].items() if name.startswith(world)],
+        lambda found: [row["times_faster"] for name, row in found["worlds"].items() if name.startswith(world.name)],
         at_least=5,
     )
 
@@ -107,8 +111,10 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     )
 
 
-COMPILED = ("gossip_bandit_v0", "federated_bandit_v0", "elicitation_v0")
-BY_REPLICA = "gossip bandit, federated bandit, elicitation"
+CROWDS = [one for one in WORLDS if one.others or one.one_agent]
+COMPILED = [one for one in CROWDS if issubclass(one.world._population, Replicas)]
+ARRAYS = [one for one in CROWDS if one not in COMPILED]
+BY_REPLICA = ", ".join(one.title for one in COMPILED)
 FLOWER = "Flower's simulation, one worker; its start is not counted"
 ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=1.2),
@@ -125,14 +131,14 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         f"Parallel step, 3 agents, {BY_REPLICA}",
         "simple_spread, N=3",
         "steps",
-        beginning(*(f"simple_spread, 3 agents, {name}" for name in COMPILED)),
+        beginning(*(f"simple_spread, 3 agents, {one.name}" for one in COMPILED)),
         at_most=0.1,
     ),
     Row(
-        "Parallel step, 3 agents, social bandit, recommender",
+        f"Parallel step, 3 agents, {', '.join(one.title for one in ARRAYS)}",
         "simple_spread, N=3",
         "steps",
-        beginning("simple_spread, 3 agents, social", "simple_spread, 3 agents, recommender"),
+        beginning(*(f"simple_spread, 3 agents, {one.name}" for one in ARRAYS)),
         at_most=0.5,
     ),
     *(
@@ -191,15 +197,7 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         lambda found: [found["times_faster"]],
         at_least=5,
     ),
-    *map(
-        thousand,
-        (
-            *(f"{kind}_bandit_v0" for kind in ("gossip", "social", "federated")),
-            "arm_elimination_v0",
-            "recommender_v0",
-            "elicitation_v0",
-        ),
-    ),
+    *(thousand(world) for world in WORLDS if world.by_hand),
     Row(
         "array step, 10,000 replicas: round stopping, federated bandit",
         "gymnax's Bernoulli bandit, jit and vmap",

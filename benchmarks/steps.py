@@ -32,19 +32,15 @@ from mpe2 import simple_spread_v3
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import taciturn
-from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import compiled
+from taciturn.envs import WORLDS, gossip_bandit_v0
+from taciturn.envs.core import Replicas, compiled
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
-SINGLE = {
-    "RoundStopping-v0": 1.2, "FederatedTraining-v0": None, "ArmElimination-v0": 4, "Elicitation-v0": 20,
-}  # fmt: skip
-AGENTS = {
-    "gossip_bandit_v0": "num_agents", "social_bandit_v0": "num_agents", "federated_bandit_v0": "num_agents",
-    "recommender_v0": "num_agents", "elicitation_v0": "num_individuals",
-}  # fmt: skip
-COMPILED = ("gossip_bandit_v0", "federated_bandit_v0", "elicitation_v0")
+AGENTS = {one.name: one.size for one in WORLDS if one.others or one.one_agent}
+"""The parameter that says how many agents there are, of the worlds of many."""
+SINGLE = {one.id.removeprefix("taciturn/"): one.times_cartpole for one in WORLDS if not one.others}
+COMPILED = [name for name in AGENTS if issubclass(make_world(name)._population, Replicas)]
 BESIDE_NOTHING = {3: 3.0, 10: 2.0, 1000: 1.3}
 
 

@@ -22,7 +22,7 @@ from taciturn.bench.comparisons.kinds import judged, population
 from taciturn.bench.play import FRESH
 from taciturn.bench.results import TUNING_SEEDS
 from taciturn.bench.scores import TUNED, sign
-from taciturn.bench.tasks import FIELDS
+from taciturn.bench.tasks import CONTESTS
 from taciturn.policies.learned.tuning import tuned
 
 TRAININGS = 2
@@ -58,7 +58,7 @@ def trial(entry: str, change: dict[str, Any], training: int) -> tuple[float, flo
     begin = time.process_time()
     world, _, learner = entry.partition(":")
     name, _, algorithm = learner.partition("-")
-    field = FIELDS[f"{world}_v0"]
+    field = CONTESTS[f"{world}_v0"]
     config = {"env": f"{world}_v0", "env_params": field.world | (field.for_learners or {}), "kind": TUNED}
     own = SHORTER.get(entry, {}) | change | ({"algorithm": algorithm} if algorithm else {})
     agent = bring(name, **own, seed=TUNING_SEEDS[training])
@@ -69,7 +69,7 @@ def trial(entry: str, change: dict[str, Any], training: int) -> tuple[float, flo
 def compare(entry: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
     """All settings of an entry with their scores, and the change that is chosen."""
     world, _, learner = entry.partition(":")
-    measure = FIELDS[f"{world}_v0"].measure
+    measure = CONTESTS[f"{world}_v0"].measure
     changes = [{}, *CHANGES[entry]]
     jobs = [[pool.submit(trial, entry, change, i) for i in range(TRAININGS)] for change in changes]
     found = [[job.result() for job in some] for some in jobs]

@@ -7,7 +7,6 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from taciturn.describing import by_role, parameters
@@ -19,81 +18,24 @@ from taciturn.registry import entry
 WORLDS = {one.module: one.name for one in ENTRIES}
 
 
-@dataclass(frozen=True)
-class Example:
-    """A few lines that play a world, after which its picture is taken.
-
-    Attributes:
-        policies: to be imported, with commas between them.
-        world: parameters of the population.
-        run: who acts, and what else `simulate` is given.
-        mechanism: to be imported from `taciturn.wrappers`.
-    """
-
-    policies: str
-    world: str
-    run: tuple[str, ...]
-    mechanism: str = ""
-
-    def code(self, world: str) -> str:
-        """The lines, for a world of this name."""
-        wrappers = f"from taciturn.wrappers import {self.mechanism}\n" if self.mechanism else ""
-        given = "".join(f"    {one},\n" for one in (*self.run, "seed=0"))
-        return (
-            f"import taciturn\nfrom taciturn.envs import {world}\nfrom taciturn.envs.core import picture\n"
-            f"from taciturn.policies import {self.policies}\n{wrappers}\n"
-            f"env = {world}.population({self.world})\nrun = taciturn.simulate(\n    env,\n{given})\n"
-            f"print(run.summary())\nframe = picture(env)  # of the first run: uint8 [400, 640, 3]\n"
-        )
-
-
-EXAMPLES = {
-    "round_stopping_v0": Example("OptimalStopping", "num_envs=20", ("OptimalStopping()", "until=50.0")),
-    "federated_training_v0": Example(
-        "FixedCount",
-        "num_envs=5, clip_norm=0.1",
-        ("FixedCount(20)", "until=60.0", 'privacy={"update": Gaussian(epsilon=4.0, delta=1e-6)}'),
-        "Gaussian",
-    ),
-    "federated_bandit_v0": Example(
-        "CDPMAB",
-        "num_envs=20, num_agents=20, num_arms=30",
-        ("CDPMAB(epsilon=1.0)", "until=3_000", 'privacy="paper"'),
-    ),
-    "arm_elimination_v0": Example(
-        "EliminationSchedule",
-        "num_envs=20, num_arms=30",
-        ("EliminationSchedule()", "until=3_000", 'privacy={"means": Laplace(1.0)}'),
-        "Laplace",
-    ),
-    "gossip_bandit_v0": Example(
-        "PPCL",
-        'num_envs=20, num_agents=400, qualities="chen2021"',
-        ("PPCL(epsilon=3.0)", "until=range(1, 7)", 'record=["popularity"]', 'privacy="paper"'),
-    ),
-    "social_bandit_v0": Example(
-        "PrivateSocialLearning",
-        'num_envs=20, num_agents=40, qualities="tao2023"',
-        ("PrivateSocialLearning()", "until=60", 'privacy={"preference": UnaryEncoding(5.0)}'),
-        "UnaryEncoding",
-    ),
-    "recommender_v0": Example(
-        "TPriDO",
-        "num_envs=4, num_agents=4, num_items=400",
-        ("TPriDO(epsilon=2.0)", "until=1_000", 'privacy="paper"'),
-    ),
-    "elicitation_v0": Example(
-        "BestResponse, Wintall",
-        "num_envs=20, num_individuals=1000",
-        ('{"platform": Wintall(target=1.0), "individual": BestResponse()}', "until=50"),
-    ),
-}
+def code(world: str) -> str:
+    """The lines of its example."""
+    shown = entry(world).example
+    assert shown is not None, f"the descriptor of {world} needs an example"
+    wrappers = f"from taciturn.wrappers import {shown.mechanism}\n" if shown.mechanism else ""
+    given = "".join(f"    {one},\n" for one in (*shown.run, "seed=0"))
+    return (
+        f"import taciturn\nfrom taciturn.envs import {world}\nfrom taciturn.envs.core import picture\n"
+        f"from taciturn.policies import {shown.policies}\n{wrappers}\n"
+        f"env = {world}.population({shown.world})\nrun = taciturn.simulate(\n    env,\n{given})\n"
+        f"print(run.summary())\nframe = picture(env)  # of the first run: uint8 [400, 640, 3]\n"
+    )
 
 
 def play(world: str) -> dict[str, Any]:
     """Run a world's example; what it has named, `env`, `run` and `frame` among it."""
     names: dict[str, Any] = {}
-    exec(compile(EXAMPLES[world].code(world), world, "exec"), names)
+    exec(compile(code(world), world, "exec"), names)
     return names
 
 
@@ -129,12 +71,12 @@ def about(world: str, file: str, plain: Callable[[str], str]) -> str:
         (f"``{name}``", one.payload.replace("_", " "), f"``{one.sender}``", one.observer, one.unit)
         for name, one in channels.items()
     ]
-    code = textwrap.indent(EXAMPLES[world].code(world), "   ")
+    lines = textwrap.indent(code(world), "   ")
     parts = [
         f".. figure:: {file}\n   :alt: {world}, drawn\n   :width: 640\n\n   The first of the runs below, at its end.\n",
         table((), facts),
         _heading("In a few lines"),
-        f".. code-block:: python\n\n{code}",
+        f".. code-block:: python\n\n{lines}",
         _heading("What agents see and do"),
         "Observations are float32 and have these columns, for the default parameters:\n",
         table(("role", "entry", "columns", "range"), seen),

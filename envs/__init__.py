@@ -1,4 +1,4 @@
-"""The worlds, one file each; import them by their versioned name: `from taciturn.envs import round_stopping_v0`.
+"""The worlds, a folder each; import them by their versioned name: `from taciturn.envs import round_stopping_v0`.
 
 A world's module is imported when it is first asked for.
 """
@@ -6,31 +6,40 @@ A world's module is imported when it is first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from taciturn.envs.core.descriptor import Descriptor
+
 if TYPE_CHECKING:
-    from taciturn.envs.elicitation.world import elicitation_v0
-    from taciturn.envs.federated_bandit.arm_elimination import arm_elimination_v0
-    from taciturn.envs.federated_bandit.world import federated_bandit_v0
-    from taciturn.envs.federated_training.world import federated_training_v0
-    from taciturn.envs.gossip_bandit.world import gossip_bandit_v0
-    from taciturn.envs.recommender.world import recommender_v0
-    from taciturn.envs.round_stopping.model import Hyperbolic
-    from taciturn.envs.round_stopping.world import round_stopping_v0
-    from taciturn.envs.social_bandit.world import social_bandit_v0
+    from taciturn.envs.elicitation.world import elicitation_v0 as elicitation_v0
+    from taciturn.envs.federated_bandit.arm_elimination import arm_elimination_v0 as arm_elimination_v0
+    from taciturn.envs.federated_bandit.world import federated_bandit_v0 as federated_bandit_v0
+    from taciturn.envs.federated_training.world import federated_training_v0 as federated_training_v0
+    from taciturn.envs.gossip_bandit.world import gossip_bandit_v0 as gossip_bandit_v0
+    from taciturn.envs.recommender.world import recommender_v0 as recommender_v0
+    from taciturn.envs.round_stopping.model import Hyperbolic as Hyperbolic
+    from taciturn.envs.round_stopping.world import round_stopping_v0 as round_stopping_v0
+    from taciturn.envs.social_bandit.world import social_bandit_v0 as social_bandit_v0
 
-__all__ = [
-    "Hyperbolic", "arm_elimination_v0", "elicitation_v0", "federated_bandit_v0", "federated_training_v0",
-    "gossip_bandit_v0", "recommender_v0", "round_stopping_v0", "social_bandit_v0",
-]  # fmt: skip
-
-# Where a name is not that of a world's folder and a version.
-ELSEWHERE = {"Hyperbolic": "round_stopping.world", "arm_elimination_v0": "federated_bandit.arm_elimination"}
+FOLDERS = (
+    "round_stopping",
+    "federated_training",
+    "federated_bandit",
+    "gossip_bandit",
+    "social_bandit",
+    "recommender",
+    "elicitation",
+)
+"""Each has `WORLDS` in its `descriptor`."""
+WORLDS: tuple[Descriptor, ...] = tuple(
+    world for folder in FOLDERS for world in import_module(f"{__name__}.{folder}.descriptor").WORLDS
+)
+MODULES = {world.name: world.module for world in WORLDS} | {"Hyperbolic": f"{__name__}.round_stopping.model"}
+__all__ = sorted(MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = ELSEWHERE.get(name) or f"{name.rpartition('_')[0]}.world"
-    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    found = globals()[name] = getattr(import_module(MODULES[name]), name)
     return found
 
 

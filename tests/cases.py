@@ -13,44 +13,20 @@ from taciturn.policies import Random
 from taciturn.testing import Case
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
-    Gaussian,
     KaryRandomizedResponse,
-    Laplace,
-    TreeAggregation,
 )
 
 CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "horizon": 12.0}
-FEW_SLOTS = {"num_clients": 6, "broadcast_time": 0.05, "compute_probability": 0.2, "horizon": 1.0}
-FEW_AGENTS = {"num_agents": 6, "copies": 3, "walk_length": 4, "horizon": 20}
-SMALL: dict[str, dict[str, Any]] = {
-    "elicitation_v0": {"num_individuals": 5, "horizon": 12},
-    "gossip_bandit_v0": {"num_agents": 6, "horizon": 20.0},
-    "round_stopping_v0": FEW_SLOTS,
-    "federated_training_v0": {**FEW_SLOTS, "clip_norm": 1.0},
-    "social_bandit_v0": FEW_AGENTS,
-    "federated_bandit_v0": {"num_agents": 3, "num_arms": 4, "horizon": 40},
-    "arm_elimination_v0": {"num_agents": 3, "num_arms": 4, "horizon": 400},
-    "recommender_v0": {"num_agents": 3, "num_items": 20, "repository": 10, "growth": [(5, 0.4)], "horizon": 20},
-}
-# Who plays the other agents of the worlds of which Gymnasium's form shows one.
-OTHERS = {
-    "gossip_bandit_v0": "PPCL",
-    "social_bandit_v0": "PrivateSocialLearning",
-    "federated_bandit_v0": "UCB1",
-    "recommender_v0": "TPriDO",
-}
-# What stands on a channel of a world: a mechanism that fits (None: none does).
+# Mechanisms that fit the channels of the tests' own worlds.
 LAWS: dict[str, dict[str, Any]] = {
     "consensus": {"vote": BitwiseRandomizedResponse(1.0)},
     **{name: {"purchase": KaryRandomizedResponse(1.0, 2)} for name in ("auction", "platform", "individual")},
-    "federated_training_v0": {"update": Gaussian(1.0, 1e-5)},
-    "federated_bandit_v0": {"means": Laplace(1.0)},
-    "arm_elimination_v0": {"means": Laplace(1.0)},
-    "gossip_bandit_v0": {"preference": BitwiseRandomizedResponse(1.0)},
-    "social_bandit_v0": {"preference": BitwiseRandomizedResponse(1.0)},
-    "elicitation_v0": {"report": None},
-    "recommender_v0": {"statistics": TreeAggregation(1.0)},
 }
+
+
+def platform_side(num_envs: int = 1, **parameters: Any) -> Population[Any]:
+    """Elicitation seen by its platform."""
+    return registry.one_agent("elicitation_v0", num_envs, parameters)
 
 
 class ControlledCase(Case):
@@ -67,8 +43,8 @@ class ControlledCase(Case):
         return Controlled(super().population(num_envs, **params), self.role, {self.other: Random()})
 
 
-def case(name: str, path: str | None = None, **params: Any) -> Case:
-    return Case(path or name, params or SMALL.get(name), privacy=LAWS.get(name), others=OTHERS.get(name))
+def case(name: str, path: str, **params: Any) -> Case:
+    return Case(path, params, privacy=LAWS.get(name))
 
 
 CASES: dict[str, Case] = {
@@ -79,7 +55,7 @@ CASES: dict[str, Case] = {
     "platform": ControlledCase("platform"),
     "individual": ControlledCase("individual"),
     "one_individual": ControlledCase("individual", num_agents=1),
-} | {entry.name: case(entry.name) for entry in registry.WORLDS}
+} | {world.name: Case(world.name) for world in registry.WORLDS}
 ONE_ROLE = [name for name, case in CASES.items() if case.one_role]
 # Those that `gymnasium.make` makes.
 MADE = [name for name, case in CASES.items() if case.has_id]

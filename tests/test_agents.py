@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from cases import CASES
+from cases import CASES, platform_side
 from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.vec_env import VecNormalize
@@ -22,7 +22,7 @@ from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0,
 from taciturn.envs.core import Array, Population
 from taciturn.policies import PPCL, FixedCount, OptimalStopping, Policy
 from taciturn.policies.external.rows import Predictor, RowFunction
-from taciturn.registry import UnknownName, platform_side
+from taciturn.registry import UnknownName
 from taciturn.wrappers.sb3 import RowsVecEnv
 
 STOPPING: dict[str, Any] = {"num_clients": 6, "slot_time": 0.1, "horizon": 20.0}

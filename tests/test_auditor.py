@@ -21,6 +21,7 @@ from taciturn.bench.comparisons import leakage
 from taciturn.bench.results import Group
 from taciturn.envs import federated_training_v0, gossip_bandit_v0
 from taciturn.envs.core import Array
+from taciturn.envs.federated_training.descriptor import without_data
 from taciturn.policies import PPCL, FixedCount
 from taciturn.privacy.attackers import attackers
 from taciturn.privacy.auditing import certify_one_run, optimum
@@ -187,8 +188,8 @@ def test_one_run_never_certifies_more_than_the_noise_gives(together: bool) -> No
 
 
 def clients(num_clients: int, mechanism: Any, **more: Any) -> Any:
-    data = leakage.blank(num_clients)
-    env = federated_training_v0.population(1, num_clients=num_clients, clip_norm=0.1, horizon=30.0, data=data)
+    blank = without_data({"num_clients": num_clients, "clip_norm": 0.1, "horizon": 30.0})
+    env = federated_training_v0.population(1, **blank)
     private = Privatize(env, "update", mechanism)
     site = Site(env, FixedCount(num_clients), "update")
     given: dict[str, Any] = {

@@ -1,37 +1,27 @@
 """The worlds by hand that `benchmarks/parallel_view.py` times ours against are the same worlds: the same runs for the
 same seed."""
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from laws import same_moments
 
+from taciturn import registry
 from taciturn.envs.core import Array, Streams
 from taciturn.envs.core.counter_streams import binomial, sources_of
-from taciturn.registry import make_world
+from taciturn.envs.core.descriptor import imported
 
-WORLDS = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks/by_hand.py"))["WORLDS"]
-SIZES: dict[str, dict[str, Any]] = {
-    "gossip_bandit_v0": {"num_agents": 7, "horizon": 6.0},
-    "social_bandit_v0": {"num_agents": 7, "horizon": 12},
-    "federated_bandit_v0": {"num_agents": 6, "horizon": 40, "num_arms": 5},
-    "arm_elimination_v0": {"num_agents": 6, "horizon": 2000},
-    "recommender_v0": {"num_agents": 5, "horizon": 40, "num_items": 60, "repository": 30},
-    "elicitation_v0": {"num_agents": 9, "horizon": 25},
-}
+WORLDS = {one.name: one for one in registry.WORLDS if one.by_hand}
 DRAWN = slice(0, 6)  # what is observed of copies in the social bandit, where the two draw in different ways
 
 
 def pair(name: str, **changed: Any) -> tuple[Any, Any]:
     """Ours and the world by hand."""
-    size = SIZES[name] | changed
-    named = {
-        "num_individuals" if name == "elicitation_v0" and key == "num_agents" else key: x for key, x in size.items()
-    }
-    return make_world(name).parallel_env(**named), WORLDS[name](**size)
+    known = WORLDS[name]
+    size = {**known.by_hand_size, **changed}
+    named = {known.size if key == "num_agents" else key: value for key, value in size.items()}
+    return known.world.parallel_env(**named), imported(known.by_hand)(**size)
 
 
 def actions(env: Any, seed: int) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from taciturn.auditing import parse_mechanism
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
-from taciturn.bench.tasks import FIELDS, TASKS
+from taciturn.bench.tasks import CONTESTS, TASKS
 from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.policies import LinUCB
@@ -151,7 +151,7 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     code, out, _ = run("run", task, "--policy", policy, "--runs", "2", "--seed", "3", "--json")
     assert code == 0
     one = TASKS[task]
-    cell = Cell("agents", config(one.env, policy, **FIELDS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
+    cell = Cell("agents", config(one.env, policy, **CONTESTS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
     found = json.loads(out)["metrics"]
     assert found[one.measure]["mean"] == pytest.approx(STUDIES["agents"].run(cell).metrics[one.metric])
     kept = json.loads((ROOT / "benchmarks/results/studies/agents.json").read_text(encoding="utf-8"))["groups"]

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from cases import platform_side
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import fits
@@ -44,7 +45,6 @@ from taciturn.policies import (
     Truthful,
     Wintall,
 )
-from taciturn.registry import platform_side
 from taciturn.wrappers import Budget, Byzantine, Faulty, KaryRandomizedResponse, LossyChannel, Privatize, UnaryEncoding
 
 THETA = (0.4, 0.3, 0.2, 0.1)

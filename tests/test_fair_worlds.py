@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import platform_side
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -37,7 +38,6 @@ from taciturn.policies import (
     Voter,
     Wintall,
 )
-from taciturn.registry import platform_side
 from taciturn.wrappers import BitwiseRandomizedResponse, NoPrivacy, NotPrivate, Privatize
 
 Z = 3.9

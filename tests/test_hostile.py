@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import SMALL, forms
+from cases import CASES, forms
 
 from taciturn import registry
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
@@ -89,7 +89,7 @@ def test_parameters(name: str, parameter: str) -> None:
     for value in HOSTILE:
 
         def made(value: Any = value) -> None:
-            given = {**SMALL.get(name, {}), parameter: value}
+            given = {**registry.entry(name).small, parameter: value}
             if name == "federated_training_v0":  # its data takes long to read
                 world.Params(**world._named(given))
             else:
@@ -256,8 +256,8 @@ def test_steps_that_are_refused_change_nothing(name: str) -> None:
     "world", [gossip_bandit_v0, social_bandit_v0, federated_bandit_v0], ids=lambda world: world.name
 )
 def test_steps_of_many_agents_that_are_refused_change_nothing(world: Any) -> None:
-    made = world.population(**SMALL[f"{world.name}_v0"])
-    for env in (made, ParallelView(made), AECView(world.population(**SMALL[f"{world.name}_v0"]))):
+    made = world.population(**CASES[f"{world.name}_v0"].params)
+    for env in (made, ParallelView(made), AECView(world.population(**CASES[f"{world.name}_v0"].params))):
         env.reset(seed=1)
         everyone = dict.fromkeys(made.possible_agents, None)
         for action in [*ACTIONS, everyone, {agent: [1] * i for i, agent in enumerate(everyone)}]:

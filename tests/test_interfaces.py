@@ -14,7 +14,7 @@ import numpy as np
 import pettingzoo
 import pytest
 import worlds as tiny
-from cases import CASES, MADE, ONE_ROLE, OTHERS, SMALL
+from cases import CASES, MADE, ONE_ROLE
 
 from taciturn import registry
 from taciturn.envs.core import AECView, Array, ParallelView, Seat, SingleEnv, World
@@ -123,7 +123,7 @@ def test_a_seat_waits_for_its_turn_in_every_replica() -> None:
     """Replicas tick at different times: at each step it is the agent's turn in all of them, and who waits is not
     charged."""
     env: Any = gymnasium.make_vec(
-        "taciturn/GossipBandit-v0", num_envs=20, others="PPCL", agent=3, **SMALL["gossip_bandit_v0"]
+        "taciturn/GossipBandit-v0", num_envs=20, others="PPCL", agent=3, **CASES["gossip_bandit_v0"].params
     )
     env.reset(seed=0)
     env.action_space.seed(0)
@@ -167,7 +167,7 @@ def test_an_unknown_parameter_is_a_type_error_and_names_the_nearest() -> None:
     """TorchRL looks for a TypeError with these words, and the rest of the suite for a ValueError."""
     for entry in registry.WORLDS:
         world, (first, *_) = entry.world, entry.world.parameters
-        policy: dict[str, Any] = {"others": OTHERS[entry.name]} if entry.name in OTHERS else {}
+        policy: dict[str, Any] = {"others": entry.others} if entry.others else {}
         wrong: dict[str, Any] = {f"{first}x": 3}
         said = f"unexpected keyword argument '{first}x': did you mean '{first}'"
         ways: list[Callable[..., Any]] = [

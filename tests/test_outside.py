@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from cases import platform_side
 from sb3_contrib import ARS, QRDQN, TQC, TRPO, CrossQ, RecurrentPPO
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.torch_layers import FlattenExtractor
@@ -34,7 +35,6 @@ from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Population
 from taciturn.policies import Policy, TabularQ
 from taciturn.policies.trust import key_file, made_here, signed
-from taciturn.registry import platform_side
 from taciturn.wrappers.sb3 import RowsVecEnv
 
 LONGEST = 700

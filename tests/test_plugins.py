@@ -117,7 +117,7 @@ def test_nothing_has_to_be_installed_to_name_it_by_import_path() -> None:
     assert not learns("rumour:Sceptic")
     assert learns("taciturn.policies:SharedPPO")
     for make, name, said in (
-        (registry.make_world, "rumour:Sceptic", "rumour:Sceptic must be a taciturn.envs.core.World, and is <class"),
+        (registry.make_world, "rumour:Sceptic", "must be a taciturn.envs.core.World, or its Descriptor, and is <class"),
         (registry.make_world, "rumour:nothing", "a name that the module has, not 'rumour:nothing'"),
         (registry.make_world, "rumours:nothing", "there is no module 'rumours'"),
         (parse_mechanism, "rumour:rumour_v0:3", "must be a subclass of taciturn.privacy.mechanisms.Mechanism"),

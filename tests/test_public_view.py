@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import platform_side
 from test_fast_forms import ARMS, GOSSIP, MARKET, PARAMETERS, PLAYS, SOCIAL
 
 import taciturn
@@ -14,7 +15,6 @@ from taciturn import registry
 from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, PublicView
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies import BestResponse, FixedCount, Mixture, Random, Truthful, Uniform, Wintall
-from taciturn.registry import platform_side
 from taciturn.testing.policies import Play, seed_decides_the_run, sees_nothing_hidden
 from taciturn.wrappers import BitwiseRandomizedResponse, Budget, Privatize
 

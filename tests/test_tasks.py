@@ -25,7 +25,7 @@ from taciturn.bench.scores import (
     overall,
     profiles,
 )
-from taciturn.bench.tasks import FIELDS, HELD_OUT, TASKS, Task, tasks_of
+from taciturn.bench.tasks import CONTESTS, TASKS, Task, tasks_of
 from taciturn.cli import main
 from taciturn.policies import Learner
 from taciturn.registry import worlds
@@ -35,12 +35,12 @@ STUDY: Any = load_studies()["agents"]
 
 
 def test_every_world_has_held_out_tasks() -> None:
-    assert set(HELD_OUT) == set(FIELDS) == set(worlds())
-    assert all(len(HELD_OUT[env]) >= 2 for env in worlds())
+    assert set(CONTESTS) == set(worlds())
+    assert all(len(CONTESTS[env].variants) >= 2 for env in worlds())
     assert "taciturn/GossipBandit-v0/liars" in TASKS
     for env in worlds():
         standard, *others = tasks_of(env)
-        assert (standard.name, standard.held_out, standard.metric) == ("standard", False, FIELDS[env].measure)
+        assert (standard.name, standard.held_out, standard.metric) == ("standard", False, CONTESTS[env].measure)
         assert all(task.held_out and task.metric == f"{task.measure}/{task.name}" for task in others)
 
 
@@ -48,7 +48,7 @@ def test_every_world_has_held_out_tasks() -> None:
 def test_a_held_out_task_is_another_world_with_the_same_spaces(task: Task) -> None:
     """Learners can act in it, and its runs are not those of the standard task."""
     standard = tasks_of(task.env)[0]
-    one = config(task.env, "Random", {}, **FIELDS[task.env].world) | {"kind": RANDOM}
+    one = config(task.env, "Random", {}, **CONTESTS[task.env].world) | {"kind": RANDOM}
     there, here = (kinds.population(one, 10, "evaluation", x.variant) for x in (task, standard))
     for role, seen in here.roles.items():
         assert there.roles[role].layout.fields.keys() == seen.layout.fields.keys()
@@ -85,7 +85,7 @@ def test_tasks_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def test_the_fault_of_a_task_stands_on_its_channel_alone() -> None:
     task = TASKS["taciturn/GossipBandit-v0/liars"]
-    one = config(task.env, "Voter", {}, **FIELDS[task.env].world) | {"kind": CLASSIC}
+    one = config(task.env, "Voter", {}, **CONTESTS[task.env].world) | {"kind": CLASSIC}
     world = kinds.population(one, 5, "evaluation", task.variant)
     kinds.opened(world, bring("Voter"), one, 0, variant=task.variant)
     (fault,) = world.channels["preference"].config.faults
@@ -126,11 +126,11 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(kinds, "judged", recorded)
     env = "gossip_bandit_v0"
-    cell = Cell("agents", config(env, "PPCL", {}, **FIELDS[env].world) | {"kind": TUNED, "replicas": 4}, 3)
+    cell = Cell("agents", config(env, "PPCL", {}, **CONTESTS[env].world) | {"kind": TUNED, "replicas": 4}, 3)
     result = STUDY.run(cell)
     assert events[0] == ("trained", 20)
     assert [what for what, *_ in events[1:]] == [task.variant.what for task in tasks_of(env)]
-    assert [rest for _, *rest in events[1:]] == [[4, "evaluation"]] + [[2, "evaluation"]] * len(HELD_OUT[env])
+    assert [rest for _, *rest in events[1:]] == [[4, "evaluation"]] + [[2, "evaluation"]] * len(CONTESTS[env].variants)
     assert set(result.metrics) == {"return", "messages", *(task.metric for task in tasks_of(env))}
 
 
@@ -158,13 +158,13 @@ def test_results_count_messages() -> None:
         ("round_stopping_v0", "Deadline"),
     ):
         own = {"slots": 30} if policy == "Deadline" else {}
-        cell = Cell("agents", config(env, policy, own, **FIELDS[env].world) | {"kind": CLASSIC, "replicas": 4}, 3)
+        cell = Cell("agents", config(env, policy, own, **CONTESTS[env].world) | {"kind": CLASSIC, "replicas": 4}, 3)
         counts[env] = STUDY.run(cell).metrics["messages"]
     assert list(counts.values()) == [1000, 0, 0]
 
 
 def group(kind: str, policy: str, standard: list[float], liars: list[float]) -> Group:
-    measure = FIELDS["gossip_bandit_v0"].measure
+    measure = CONTESTS["gossip_bandit_v0"].measure
     metrics = {"return": np.zeros(3), measure: np.array(standard), f"{measure}/liars": np.array(liars)}
     return Group(
         {"env": "gossip_bandit_v0", "policy": policy, "policy_params": {}, "kind": kind},
@@ -213,7 +213,7 @@ def test_who_beats_all_of_a_kind_beats_each() -> None:
         group("classic", name, list(np.array([0.2, 0.3, 0.4]) + by), [1.0, 1.0, 1.0])
         for name, by in (("Voter", np.array([0.5, 0.6, 0.7])), ("WinStay", -0.1), ("PPCL", np.array([-0.1, 0.0, 0.1])))
     )
-    measure = FIELDS["gossip_bandit_v0"].measure
+    measure = CONTESTS["gossip_bandit_v0"].measure
     assert beats_each(learner, [better], measure) == "yes"
     assert beats_each(learner, [better, same], measure) == "not decided"
     assert beats_each(learner, [better, same, worse], measure) == "no"
@@ -221,7 +221,7 @@ def test_who_beats_all_of_a_kind_beats_each() -> None:
 
 
 def test_runs_that_were_cut_off_are_compared_at_the_seeds_that_both_have() -> None:
-    measure = FIELDS["gossip_bandit_v0"].measure
+    measure = CONTESTS["gossip_bandit_v0"].measure
     learner = group("tuned learner", "SharedPPO", [0.2, 0.3, 0.4], [1.0, 1.0, 1.0])
     classic = group("classic", "Voter", [9.0, 0.7, 0.9], [1.0, 1.0, 1.0])
 
@@ -269,6 +269,6 @@ def definition(task: Task) -> dict[str, Any]:
     return {
         "params": {name: repr(value) for name, value in task.params.items()},
         "faults": {name: repr(fault) for name, fault in task.variant.faults.items()},
-        "individuals": dict(task.variant.individuals),
+        "others": dict(task.others),
         "measure": task.measure,
     }

@@ -10,9 +10,9 @@ import pytest
 from taciturn.auditing import parse_mechanism
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons.kinds import PPO, judged, population
-from taciturn.bench.comparisons.totals import BITS, DELTA, PROTECTED, level_of, ways
+from taciturn.bench.comparisons.totals import DELTA, PROTECTED, level_of, ways
 from taciturn.bench.results import RUNS, Cell, Group, Results
-from taciturn.bench.tasks import FIELDS
+from taciturn.bench.tasks import CONTESTS
 from taciturn.policies import PPCL
 from taciturn.registry import make_world
 from taciturn.wrappers import Budget, audit
@@ -33,7 +33,7 @@ def cell(env: str, policy: str, total: Any, seed: int = 0) -> Cell:
 @pytest.mark.parametrize("messages", [1, 3, 30])
 @pytest.mark.parametrize("total", [1.0, 10.0])
 def test_pure_messages_share_a_total_equally(total: float, messages: int) -> None:
-    level = level_of(BITS, Budget(total), messages)
+    level = level_of("BitwiseRandomizedResponse:{}", Budget(total), messages)
     assert 0.975 * total / messages < level <= total / messages * (1 + 1e-9)
 
 
@@ -73,7 +73,7 @@ def test_no_agent_overspends(env: str, policy: str) -> None:
 
 
 def test_where_each_value_enters_one_message_all_may_have_the_whole() -> None:
-    world = make_world("federated_bandit").population(1, **FIELDS["federated_bandit_v0"].world)
+    world = make_world("federated_bandit").population(1, **CONTESTS["federated_bandit_v0"].world)
     ((level, way),) = ways(world, PROTECTED["federated_bandit_v0"], 3.0)
     config = way["means"]
     assert config.mechanism is not None
@@ -93,7 +93,7 @@ def test_individuals_with_a_total_stay_away_once_it_is_spent() -> None:
 
 
 def test_streams_share_a_total_by_channel_and_by_release() -> None:
-    world = make_world("recommender").population(1, **FIELDS["recommender_v0"].world)
+    world = make_world("recommender").population(1, **CONTESTS["recommender_v0"].world)
     ((level, way),) = ways(world, PROTECTED["recommender_v0"], 3.0, [1, 5, 50])
     assert list(way) == ["statistics", "counts"]
     assert level == pytest.approx(3.0 / (2 * 50)), "values are released about 25 times"

@@ -1,6 +1,7 @@
 """Wrappers between a policy and a world: privacy, faults, audits, and adaptors to RL libraries."""
 
 from taciturn.envs.core import NotPrivate
+from taciturn.envs.core.faults import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
 from taciturn.privacy.audit_result import AuditResult
 from taciturn.privacy.budget import Budget, BudgetSpent
 from taciturn.privacy.ledger import Ledger
@@ -17,8 +18,7 @@ from taciturn.privacy.mechanisms import (
     UnaryEncoding,
 )
 from taciturn.wrappers.audit import audit
-from taciturn.wrappers.channels import Privatize
-from taciturn.wrappers.faults import Byzantine, Churn, Faulty, LossyChannel, MessageLimit, Stragglers
+from taciturn.wrappers.channels import Faulty, Privatize
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [

@@ -20,12 +20,12 @@ from taciturn.envs.core import (
     join,
 )
 from taciturn.envs.core.channel import Fault
+from taciturn.envs.core.faults import Memory
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.privacy.composition import Method
 from taciturn.privacy.ledger import Ledger
 from taciturn.validation import Bools
 from taciturn.wrappers.channels import added_configs, population_of
-from taciturn.wrappers.faults import Memory
 
 Configs = dict[str, ChannelConfig]
 Policies = Mapping[str, Any]

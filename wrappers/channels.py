@@ -170,6 +170,26 @@ def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = No
     return on_channel(env, channel, private_config(mechanism, budget))
 
 
+def Faulty(env: Any, channel: str, fault: Fault) -> Any:
+    """The environment with a fault on one of its channels, in the same interface; `env` itself is not changed.
+
+    A reset of the result installs the fault; a reset of `env` does not. A channel can have several faults and a
+    mechanism; the order in which wrappers are nested makes no difference.
+
+    Args:
+        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
+            this suite.
+        channel: the channel's name.
+        fault: what goes wrong.
+
+    Raises:
+        ValueError: `env` is none of these, the channel is unknown, or `fault` is not a fault.
+    """
+    if not isinstance(fault, Fault):
+        raise ValueError(f"fault must be one of taciturn.wrappers' faults, not {fault!r}")
+    return on_channel(env, channel, ChannelConfig(faults=(fault,)))
+
+
 class _OnChannel(Layer):
     """Adds its config to the options of each reset; in vector environments it stays installed through autoresets.
 

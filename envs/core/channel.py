@@ -14,7 +14,7 @@ from taciturn.validation import Array, NamesUnknown, mapping, shown
 
 
 class Fault(metaclass=NamesUnknown):
-    """What a channel asks of a fault (`taciturn.wrappers.faults`). What a fault remembers of a run, the channel keeps.
+    """What a channel asks of a fault (`taciturn.envs.core.faults`). What a fault remembers of a run, the channel keeps.
 
     Attributes:
         order: rank among the faults of a channel; lower ones strike first.

@@ -39,8 +39,8 @@ def informativeness(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting |
 
 
 def price(theta: Floats, epsilon: Floats, cost: Cost, reporting: Reporting | None = None) -> Floats:
-    """g'(eps) / A(eps, theta), the expected payment that makes eps optimal for an individual who knows theta [Jiang
-    2.19].
+    """g'(eps) / A(eps, theta), the expected payment that makes eps optimal for an individual who knows theta
+    [Jiang 2.19].
 
     Args:
         theta: [..., M].
@@ -127,8 +127,8 @@ def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | 
 
 
 def wintall_amount(count: int, num_reports: int, num_values: int, epsilon: float, marginal_cost: float) -> float:
-    """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports [Jiang
-    2.22].
+    """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports
+    [Jiang 2.22].
 
     It is 0 for a degenerate tally, in which M count <= num_reports. (Equation 2.1 is the same.)
     """

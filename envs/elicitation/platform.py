@@ -56,8 +56,11 @@ class PlatformSide(Controlled):
         return share * self._high
 
 
-def platform_side(num_envs: int, individuals: Acts, *, fixed_target: bool = True, **params: Any) -> PlatformSide:
+def platform_side(num_envs: int = 1, *, individuals: Acts, fixed_target: bool = True, **params: Any) -> PlatformSide:
     """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
+
+    Gymnasium's forms take names too, such as "BestResponse", "FiniteBestResponse" or "Truthful", or `{name: share}` for
+    a mixture.
 
     Raises:
         ValueError: a parameter out of range.

@@ -492,12 +492,14 @@ class Elicitation(Replicas[State]):
     def outcome(self) -> dict[str, Array]:
         """Means over the campaigns: `payment` (per participant), `payment_ratio` (payment over Theorem 1's bound),
         `error` (squared, summed over values), and per individual `shortfall` (of eps), `level` (of differential
-        privacy), `participation` and `utility`; the share `degenerate` of the tallies; and the sum `total_payment`."""
+        privacy), `participation` and `utility`; the share `degenerate` of the tallies; the sum `total_payment`; and per
+        individual `loss`, what was paid and fell short."""
         self._begun()
         sums = self.column("sums")
         means = sums / np.maximum(self.column("campaign"), 1)[:, None]
         metrics = {name: means[:, i].copy() for i, name in enumerate(campaign.SUMS[:-1])}
-        return metrics | {"total_payment": sums[:, campaign.PAID].copy()}
+        loss = metrics["payment"] * metrics["participation"] + metrics["shortfall"]
+        return metrics | {"total_payment": sums[:, campaign.PAID].copy(), "loss": loss}
 
     describe, draw = drawing.describe, drawing.draw
 

@@ -231,14 +231,14 @@ def popularity(preference: Ints, num_options: int) -> Floats:
 
 
 def regret(total_reward: Floats, time: Array, eta: Floats) -> Floats:
-    """eta_1 minus the time average of Q^{r-1} . Phi^r, [B], for qualities [B, K] or [K]; 0 before the first round [Tao
-    1]."""
+    """eta_1 minus the time average of Q^{r-1} . Phi^r, [B], for qualities [B, K] or [K]; 0 before the first round
+    [Tao 1]."""
     return np.where(time > 0, eta.max(-1) - total_reward / np.maximum(time, 1), 0.0)
 
 
 def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Array | None = None) -> Floats:
-    """Normalised weights P^0 ... P^R, [R + 1, ..., K], of an infinite population given the signals Phi^1 ... Phi^R [Tao
-    34].
+    """Normalised weights P^0 ... P^R, [R + 1, ..., K], of an infinite population given the signals Phi^1 ... Phi^R
+    [Tao 34].
 
     Args:
         signals: zeros and ones, [R, ..., K].

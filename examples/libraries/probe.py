@@ -17,12 +17,9 @@ import gymnasium
 import numpy as np
 
 from taciturn import registry
+from taciturn.envs.core.descriptor import Descriptor
 
 STEPS, ENVS = 200, 4
-SEATS = {
-    "federated_bandit_v0": "UCB1", "gossip_bandit_v0": "PPCL", "social_bandit_v0": "PrivateSocialLearning",
-    "recommender_v0": "TPriDO",
-}  # fmt: skip
 SIZES: dict[str, dict[str, Any]] = {
     "round_stopping_v0": {"horizon": 20.0},
     "federated_training_v0": {"horizon": 20.0},
@@ -38,9 +35,9 @@ SIZES: dict[str, dict[str, Any]] = {
 class World:
     """A world at the size of this probe, in the forms that libraries take."""
 
-    def __init__(self, entry: registry.Entry) -> None:
-        self.entry, self.size = entry, SIZES[entry.name]
-        self.seat: dict[str, Any] = {"others": SEATS[entry.name]} if entry.name in SEATS else {}
+    def __init__(self, entry: Descriptor) -> None:
+        self.entry, self.size = entry, SIZES.get(entry.name, entry.small)
+        self.seat: dict[str, Any] = {"others": entry.others} if entry.others else {}
         self.many = len(entry.world.population(**self.size).possible_agents) > 1
 
     def rows(self) -> Any:

@@ -1,8 +1,6 @@
-"""PPO in one file, as CleanRL writes it, on `gymnasium.make_vec`: the world is stepped as arrays, and the network is
-the policy.
+"""PPO in one file, as CleanRL writes it, on `gymnasium.make_vec`: the world is stepped as arrays.
 
-CleanRL's scripts are there to be copied, and so is this. Autoreset is NEXT_STEP, the default: the step after an end is
-not learned from.
+CleanRL's scripts are there to be copied, and so is this. In NEXT_STEP mode the step after an end is not learned from.
 """
 
 import gymnasium

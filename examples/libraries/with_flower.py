@@ -1,8 +1,6 @@
-"""Flower: agents of this package end its rounds of real training, as they end those of the world, beside FedAvg with a
-timeout.
+"""Flower: agents of this package end its rounds of real training, beside FedAvg with a timeout.
 
-All wait on the virtual clock of `taciturn.flower`; lines with '(world)' are means of 20 sessions of
-`federated_training_v0`.
+All wait on the virtual clock of `taciturn.flower`; lines with '(world)' are of 20 sessions of `federated_training_v0`.
 """
 
 import logging
@@ -40,16 +38,11 @@ def train(message, context):
 
 
 # What matters:
-setting = {
-    "num_clients": 20,
-    "compute_probability": 0.005,
-    "horizon": 40,
-    "reward": round_stopping_v0.Hyperbolic(0.1, 0.085),
-}
+setting = {"num_clients": 20, "compute_probability": 0.005, "horizon": 40}
+setting["reward"] = round_stopping_v0.Hyperbolic(0.1, 0.085)
 rows = VecNormalize(RowsVecEnv(round_stopping_v0.population(64, **setting), seed=0))
-ppo = PPO("MlpPolicy", rows, 3e-3, n_steps=32, batch_size=512, n_epochs=8, gamma=1.0, gae_lambda=1.0, seed=0).learn(
-    65536
-)
+ppo = PPO("MlpPolicy", rows, 3e-3, n_steps=32, batch_size=512, n_epochs=8, gamma=1.0, gae_lambda=1.0, seed=0)
+ppo.learn(65536)
 
 
 @server.main()
@@ -62,9 +55,8 @@ def serve(grid, context):
         print(SAID.format(name, **{key: value.mean() for key, value in run.items()}))
 
 
-run_simulation(
-    server, client, 20, backend_config={"init_args": {"address": "local"}, "client_resources": {"num_cpus": 1}}
-)
+local = {"init_args": {"address": "local"}, "client_resources": {"num_cpus": 1}}
+run_simulation(server, client, 20, backend_config=local)
 for agent in ("OptimalStopping", Deadline(100)):
     run = taciturn.simulate(federated_training_v0.population(20, **setting), agent, seed=1).metrics
     print(SAID.format(f"{agent} (world)", **{key: value.mean() for key, value in run.items()}))

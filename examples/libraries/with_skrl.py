@@ -37,7 +37,7 @@ class Critic(DeterministicMixin, Actor):
         Actor.__init__(self, DeterministicMixin, 1)
 
 
-models = {"policy": Actor(), "value": Critic()}
+models, quiet = {"policy": Actor(), "value": Critic()}, ExperimentCfg(write_interval=0, checkpoint_interval=0)
 agent = PPO(
     models=models,
     memory=RandomMemory(memory_size=64, num_envs=16),
@@ -50,7 +50,7 @@ agent = PPO(
         mini_batches=16,
         learning_rate=1e-3,
         entropy_loss_scale=0.01,
-        experiment=ExperimentCfg(write_interval=0, checkpoint_interval=0),
+        experiment=quiet,
     ),
 )
 SequentialTrainer(env=env, agents=agent, cfg={"timesteps": 512, "headless": True, "disable_progressbar": True}).train()

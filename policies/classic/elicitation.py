@@ -75,8 +75,8 @@ class Genie(Platform):
     fast = Platform.fast
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
-        """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps* [Jiang
-        2.16]."""
+        """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps*
+        [Jiang 2.16]."""
         e = self.aim(target)
         best, _ = cheapest_epsilon(theta, e, cost, self._reporting)
         value, slope = winning_report(theta, best, self._reporting)

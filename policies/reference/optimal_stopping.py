@@ -83,8 +83,8 @@ class Solution:
         self.thresholds = (best.k_star, best.k0_star)
 
     def value(self, lambda_: float) -> float:
-        """V_lambda, the largest expected reward of a round minus the price `lambda_` > 0 of its duration [Jiang
-        3.2]."""
+        """V_lambda, the largest expected reward of a round minus the price `lambda_` > 0 of its duration
+        [Jiang 3.2]."""
         number("lambda_", lambda_, above=0)
         best = self._optimal(float(lambda_))
         return best.expected_reward - lambda_ * (best.expected_slots * self.model.slot_time + self.model.broadcast_time)

@@ -9,8 +9,8 @@ from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 
 
 def clipped_estimate(counts: Array, received: Array, p: float, q: float) -> Array:
-    """Popularity estimate Ftilde, [..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1) clipped to [0, 1] [Chen
-    7].
+    """Popularity estimate Ftilde, [..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1) clipped to [0, 1]
+    [Chen 7].
 
     With p = 1 - q and q = 1 / (e^(epsilon/2) + 1), the value that is clipped is (H - q) / (p - q).
     """

@@ -815,10 +815,10 @@ def _task(
     play may be set."""
     from taciturn.bench.comparisons.kinds import play_task, shared_mind, task_config
     from taciturn.bench.scales import scale_of
-    from taciturn.bench.tasks import FIELDS
+    from taciturn.bench.tasks import CONTESTS
 
     own, form = _settings(settings)
-    free = FIELDS[task.env].for_learners or {}
+    free = CONTESTS[task.env].for_learners or {}
     fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}
     for option, value in fixed.items():
         if value is not None:

@@ -2,15 +2,16 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import gymnasium
 import pettingzoo
 
+from taciturn.envs import WORLDS as WORLDS
 from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
+from taciturn.envs.core.descriptor import Descriptor, imported
 from taciturn.envs.core.render import RENDER_MODES
 from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter, close, shown, some
@@ -34,27 +35,17 @@ LISTED = {
 """What `taciturn list` calls each kind of names."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A world: its name in `taciturn.envs`, the module that defines it, its id, and the standard registries that list
-    it.
+class Declared(Descriptor):
+    """A world that another package declares, or one named by import path, which is loaded when it is asked for."""
 
-    Without a module it is another package's, which declares it under this name, or a world that is named by import
-    path. `one_agent` makes its Gymnasium forms if they are not a seat among `others` (`seat`): the population in which
-    one agent acts and policies play the others, from `(num_envs, **parameters)`.
-    """
-
-    name: str
-    module: str | None
-    id: str
-    pettingzoo: bool = True
-    one_agent: Callable[..., Population[Any]] | None = None
+    @property
+    def id(self) -> str:
+        return ANY_WORLD if ":" in self.name else super().id
 
     @property
     def world(self) -> World[Any, Any, ...]:
-        """The world, whose module is imported when it is asked for."""
-        module = self.module
-        return WORLD_PLUGINS.find(self.name) if module is None else getattr(importlib.import_module(module), self.name)
+        found = WORLD_PLUGINS.find(self.name)
+        return found.world if isinstance(found, Descriptor) else found
 
 
 def seat(
@@ -97,49 +88,12 @@ def seat(
     return Seat(population, role, agent, {role: policy})  # type: ignore[arg-type]  # which checks the agent
 
 
-def platform_side(
-    num_envs: int = 1, *, individuals: Any = "BestResponse", fixed_target: bool = True, **parameters: Any
-) -> Population[Any]:
-    """Elicitation seen by its platform, `taciturn/Elicitation-v0`.
-
-    Args:
-        num_envs: replicas.
-        individuals: who plays the individuals: a policy, the name of one, such as "BestResponse", "FiniteBestResponse"
-            or "Truthful", or `{name: share}` for a mixture.
-        fixed_target: see `taciturn.envs.elicitation.platform`.
-        **parameters: those of `elicitation_v0`.
-
-    Raises:
-        ValueError: individuals that are no policy, or a parameter out of range.
-    """
-    from taciturn.envs.elicitation.platform import platform_side as with_policy
-    from taciturn.policies import Mixture
-
-    if isinstance(individuals, str):
-        individuals = make_policy(individuals)
-    elif isinstance(individuals, Mapping):
-        individuals = Mixture([(make_policy(name), share) for name, share in individuals.items()])
-    return with_policy(num_envs, individuals, fixed_target=fixed_target, **parameters)
-
-
-WORLDS = (
-    Entry("round_stopping_v0", "taciturn.envs.round_stopping.world", "taciturn/RoundStopping-v0"),
-    Entry("federated_training_v0", "taciturn.envs.federated_training.world", "taciturn/FederatedTraining-v0"),
-    Entry("federated_bandit_v0", "taciturn.envs.federated_bandit.world", "taciturn/FederatedBandit-v0"),
-    Entry("arm_elimination_v0", "taciturn.envs.federated_bandit.arm_elimination", "taciturn/ArmElimination-v0"),
-    Entry("gossip_bandit_v0", "taciturn.envs.gossip_bandit.world", "taciturn/GossipBandit-v0"),
-    Entry("social_bandit_v0", "taciturn.envs.social_bandit.world", "taciturn/SocialBandit-v0"),
-    Entry("recommender_v0", "taciturn.envs.recommender.world", "taciturn/Recommender-v0"),
-    Entry("elicitation_v0", "taciturn.envs.elicitation.world", "taciturn/Elicitation-v0", one_agent=platform_side),
-)
-
-
 WORLD_PLUGINS = Plugins(
     "taciturn.worlds",
     r"[a-z][a-z0-9_]*_v\d+",
-    "a taciturn.envs.core.World",
-    lambda found, _: isinstance(found, World),
-    lambda: [entry.name for entry in WORLDS],
+    "a taciturn.envs.core.World, or its Descriptor",
+    lambda found, _: isinstance(found, World | Descriptor),
+    lambda: [world.name for world in WORLDS],
 )
 POLICY_PLUGINS = Plugins(
     "taciturn.policies",
@@ -150,19 +104,21 @@ POLICY_PLUGINS = Plugins(
 )
 
 
-def entries() -> list[Entry]:
-    """The worlds of this package and those that others declare: `rumour_v0` has the id `taciturn/Rumour-v0`."""
-    return [*WORLDS, *(Entry(name, None, _id(name)) for name in WORLD_PLUGINS.entries)]
+def entries() -> list[Descriptor]:
+    """The worlds of this package and those that others declare: `rumour_v0` has the id `taciturn/Rumour-v0`. Nothing
+    of theirs is imported."""
+    return [*WORLDS, *(Declared(name=name) for name in WORLD_PLUGINS.entries)]
 
 
-def _id(name: str) -> str:
-    plain, _, version = name.rpartition("_")
-    return f"taciturn/{plain.title().replace('_', '')}-{version}"
+def descriptors() -> list[Descriptor]:
+    """What is known of each world of this package, and of those of others that can be used."""
+    found = WORLD_PLUGINS.load_all()
+    return [*WORLDS, *(one if isinstance(one, Descriptor) else Declared(name=name) for name, one in found.items())]
 
 
 def worlds() -> dict[str, World[Any, Any, ...]]:
     """`{name: world}`: those of `WORLDS`, and those of other packages that can be used."""
-    return {entry.name: entry.world for entry in WORLDS} | WORLD_PLUGINS.load_all()
+    return {one.name: one.world for one in descriptors()}
 
 
 def make_world(name: str) -> World[Any, Any, ...]:
@@ -177,16 +133,22 @@ def make_world(name: str) -> World[Any, Any, ...]:
     return entry(name).world
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> Descriptor:
     """What is known of a world of that name (see `make_world`)."""
     known = entries()
     for one in known:
         short = one.id.removeprefix("taciturn/")
         if name in (one.name, one.name.removesuffix("_v0"), one.id, short, short.removesuffix("-v0")):
-            return one
+            return _loaded(one)
     if ":" in str(name):
-        return Entry(name, None, ANY_WORLD)
+        return _loaded(Declared(name=name))
     raise UnknownName("environment", name, [one.name for one in known] + [one.id for one in known])
+
+
+def _loaded(one: Descriptor) -> Descriptor:
+    """What its package says of a world, if it says anything."""
+    found = WORLD_PLUGINS.find(one.name) if isinstance(one, Declared) else one
+    return found if isinstance(found, Descriptor) else one
 
 
 def _policy_module() -> Any:
@@ -264,7 +226,7 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
     return make_world(world).env(render_mode, **parameters)
 
 
-def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
+def one_agent(world: str, num_envs: int, parameters: Mapping[str, Any]) -> Population[Any]:
     """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are
     named."""
     found = entry(world)
@@ -273,18 +235,30 @@ def one_agent(world: str, num_envs: int, parameters: dict[str, Any]) -> Populati
     return _gymnasium_form(found, num_envs, parameters)
 
 
-def _gymnasium_form(entry: Entry, num_envs: int, parameters: dict[str, Any]) -> Population[Any]:
+def _gymnasium_form(known: Descriptor, num_envs: int, parameters: Mapping[str, Any]) -> Population[Any]:
     """A population of one agent."""
-    world, make = entry.world, entry.one_agent or partial(seat, entry.name)
+    make = partial(seat, known.name) if known.one_agent is None else imported(known.one_agent)
     own = [name for name, one in inspect.signature(make).parameters.items() if one.kind is one.KEYWORD_ONLY]
     plain = {name: value for name, value in parameters.items() if name not in own}
-    world.check_names(plain, own)
-    if entry.one_agent is None:
-        whole = world.population(num_envs, **plain)
+    known.world.check_names(plain, own)
+    if known.one_agent is None:
+        whole = known.world.population(num_envs, **plain)
         if len(whole.possible_agents) == 1 or len(whole.roles) > 1:
-            world.check_names(parameters)
+            known.world.check_names(parameters)
             return whole
-    return make(num_envs, **parameters)
+    players = {name: _player(parameters.get(name, usual)) for name, usual in known.players.items()}
+    return make(num_envs, **{**parameters, **players})
+
+
+def _player(policy: Any) -> Any:
+    """A policy, by its name, or a mixture, by `{name: share}`."""
+    from taciturn.policies import Mixture
+
+    if isinstance(policy, str):
+        return make_policy(policy)
+    if isinstance(policy, Mapping):
+        return Mixture([(make_policy(name), share) for name, share in policy.items()])
+    return policy
 
 
 ANY_WORLD = "taciturn/World-v0"

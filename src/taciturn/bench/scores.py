@@ -17,11 +17,12 @@ from taciturn.bench.statistics import Floats
 from taciturn.bench.study import NOT_TESTED, POOLS, Plot, Table, pools
 from taciturn.bench.tables import NONE, estimate, estimate_text, interval, mean_text, number
 from taciturn.bench.tasks import HIGHER, Task, tasks_of, world_title
+from taciturn.envs.core.descriptor import PLAIN_PPO
 from taciturn.registry import own_policies
 
 RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
 YOURS, RETURN = "yours", "return"
-PPO = "PPO, plain defaults"
+PPO = PLAIN_PPO
 DESIGNED, LEARNED, COMPARED = (CLASSIC, PAPER), (PLAIN, TUNED), (CLASSIC, PAPER, PLAIN, TUNED, YOURS)
 Panels = list[tuple[str, Results]]
 """The name of each world, and its results."""

@@ -5,8 +5,10 @@ They are plain functions that raise an AssertionError; nothing here needs pytest
     import pytest
     from taciturn.testing import check_mechanism, check_study, policy_checks, world_checks
 
-    @pytest.mark.parametrize("check", [*world_checks("rumour_v0", {"num_agents": 4}), *policy_checks("Sceptic",
-    "rumour_v0")], ids=str) def test_rumours(check):
+    CHECKS = [*world_checks("rumour_v0", {"num_agents": 4}), *policy_checks("Sceptic", "rumour_v0")]
+
+    @pytest.mark.parametrize("check", CHECKS, ids=str)
+    def test_rumours(check):
         check()
 """
 

@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from taciturn import registry
+from taciturn.auditing import parse_mechanism
 from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView
 from taciturn.envs.core.population import NotPrivate
 from taciturn.policies import Random
@@ -20,13 +21,14 @@ raises = TestCase().assertRaisesRegex
 
 
 class Case:
-    """A world with parameters that make it small, under the functions that a world has.
+    """A world with parameters that make it small, under the functions that a world has. What is not given is what the
+    world's descriptor says.
 
     Args:
         world: a name, an id or `module:name`.
         params: of the world.
         privacy: `{channel: mechanism}`, what may stand on one of its channels; None instead of a mechanism: nothing
-            may. By default the checks put faults on the first channel and no mechanism.
+            may. If nothing says, the checks put faults on the first channel and no mechanism.
         others: the name of a policy that plays the other agents where the Gymnasium form is one agent's seat.
     """
 
@@ -38,17 +40,20 @@ class Case:
         privacy: Mapping[str, Any] | None = None,
         others: str | None = None,
     ) -> None:
-        self.name, self.world, self.params, self.others = world, registry.make_world(world), dict(params or {}), others
         entry = registry.entry(world)
-        self.id = entry.id
+        if privacy is None:
+            laws = entry.mechanisms.items()
+            privacy = {name: None if law is None else parse_mechanism(law) for name, law in laws}
+        self.name, self.world, self.id = world, entry.world, entry.id
+        self.params, self.others = dict(entry.small if params is None else params), others or entry.others
         self.given = self.params | ({"world": world} if self.id == registry.ANY_WORLD else {})
-        self.given |= {"others": others} if others else {}
+        self.given |= {"others": self.others} if self.others else {}
         whole = self.population()
         self.privacy = dict(privacy or dict.fromkeys(list(whole.channels)[:1]))
         self.one_role, self.phased = len(whole.roles) == 1, whole.turns is not None
         self.sole = len(whole.possible_agents) == 1
         self.one_by_one = whole.some_act and not isinstance(whole, Controlled)
-        self.has_id = self.sole or bool(others) or entry.one_agent is not None
+        self.has_id = self.sole or bool(self.others) or entry.one_agent is not None
 
     def __repr__(self) -> str:
         return f"<Case {self.name}>"

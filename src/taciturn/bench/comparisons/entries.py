@@ -8,7 +8,7 @@ import numpy as np
 from taciturn.bench.results import RUNS, Config, Group
 from taciturn.bench.scores import KINDS, RETURN, YOURS
 from taciturn.bench.study import POOLS
-from taciturn.bench.tasks import BOUNDS, FIELDS, tasks_of
+from taciturn.bench.tasks import CONTESTS, tasks_of
 from taciturn.registry import make_policy, policies
 from taciturn.validation import choice, number, shown
 
@@ -29,8 +29,9 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
         raise ValueError(f"kind must be {YOURS!r} of an agent that the study does not have, not {config['kind']!r}")
     if not set(group.seeds.tolist()) <= set(seeds):
         raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
-    measure = FIELDS[config["env"]].measure
-    bounds = {task.metric: BOUNDS[measure] for task in tasks_of(config["env"])}
+    contest = CONTESTS[config["env"]]
+    measure = contest.measure
+    bounds = {task.metric: contest.bounds for task in tasks_of(config["env"])}
     bounds |= {RETURN: (-math.inf, math.inf), MESSAGES: (0.0, math.inf), POOLS: (0.0, 1.0)}
     if group.metrics.keys() - bounds.keys() or {measure, RETURN} - group.metrics.keys():
         raise ValueError(f"metrics must be {', '.join(bounds)}, not {shown([*group.metrics])}")

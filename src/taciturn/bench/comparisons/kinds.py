@@ -47,12 +47,13 @@ from taciturn.bench.store import StoreError
 from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tables import NONE, listed, mean_text, number
-from taciturn.bench.tasks import AS_TRAINED, FIELDS, Entry, Task, Variant, tasks_of
+from taciturn.bench.tasks import AS_TRAINED, CONTESTS, Task, others_in, tasks_of
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
+from taciturn.envs.core.descriptor import Entry, Variant
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor
 from taciturn.pooling import pooling, replicas_for
-from taciturn.registry import make_policy, make_world, own_policies, platform_side
+from taciturn.registry import entry, make_policy, make_world, one_agent, own_policies
 from taciturn.validation import Array, shown
 from taciturn.wrappers import NoPrivacy
 from taciturn.wrappers.channels import on_channel, private_config
@@ -67,13 +68,14 @@ HELD_OUT_SHARE = 2
 
 
 def population(config: Config, replicas: int, purpose: str, variant: Variant = AS_TRAINED) -> Population[Any]:
-    """Replicas of a world. Platforms of elicitation that were designed need the whole world, and others play one side
-    of it."""
-    world, params = config["env"], config["env_params"] | dict(variant.params)
-    if world == "elicitation_v0" and config["kind"] not in (CLASSIC, PAPER):
-        found = platform_side(replicas, individuals=variant.individuals, **params)
+    """Replicas of a world. Where it has two sides, policies that were designed need the whole world, and others play
+    one side of it."""
+    env, params = config["env"], config["env_params"] | dict(variant.params)
+    if CONTESTS[env].side is not None and config["kind"] not in (CLASSIC, PAPER):
+        (players,) = entry(env).players
+        found = one_agent(env, replicas, params | {players: others_in(env, variant)})
     else:
-        found = make_world(world).population(replicas, **params)
+        found = make_world(env).population(replicas, **params)
     found.purpose = purpose
     return found
 
@@ -94,7 +96,7 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
     from taciturn.policies.learned.training import fit, library_seed, one_thread
     from taciturn.wrappers.sb3 import RowsVecEnv
 
-    field = FIELDS[cell.config["env"]]
+    field = CONTESTS[cell.config["env"]]
     steps = cell.config["policy_params"].get("steps", field.steps)
     world = behind(population(cell.config, field.replicas, "training"), channels)
 
@@ -136,22 +138,21 @@ def opened(
     """A fresh run of a policy, which has begun. All are told what stands on the channels: no noise, unless they are
     given."""
     if channels is None:
-        channels = (
-            {} if config["env"] == "elicitation_v0" else dict.fromkeys(world.channels, private_config(NoPrivacy()))
-        )
+        silent = (name for name, channel in world.channels.items() if not channel.chosen)
+        channels = {name: private_config(NoPrivacy()) for name in silent}
     faulty = {name: replace(channels[name], faults=(fault,)) for name, fault in variant.faults.items()}
     world.reset(seed=seed, options={"channels": {**channels, **faulty}})
-    policies = as_policies(world, everybody(world, policy, variant))
+    policies = as_policies(world, everybody(world, policy, config["env"], variant))
     begin(world, policies)
     return Rollout(world, policies)
 
 
-def everybody(world: Population[Any], policy: Any, variant: Variant = AS_TRAINED) -> Any:
+def everybody(world: Population[Any], policy: Any, env: str, variant: Variant = AS_TRAINED) -> Any:
     """A policy, with those who play the other side if the world has two."""
     if len(world.roles) == 1:
         return policy
-    others = Mixture([(make_policy(name), share) for name, share in variant.individuals.items()])
-    return {"platform": policy, "individual": others}
+    others = Mixture([(make_policy(name), share) for name, share in others_in(env, variant).items()])
+    return {role: policy if role == CONTESTS[env].side else others for role in world.roles}
 
 
 def judged(
@@ -165,14 +166,12 @@ def judged(
     """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. Channels are as for
     `opened`."""
     rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
-    whole = len(world.roles) > 1
+    side = CONTESTS[config["env"]].side if len(world.roles) > 1 else None
+    served = sum(role.num_agents for name, role in world.roles.items() if name != side)
     while not world.done.all():
         reward = rollout.play().reward
-        total += reward["platform"][:, 0] / world.params.num_individuals if whole else reward.mean(1)
-    found = world.metrics()
-    if config["env"] == "elicitation_v0":
-        found["loss"] = found["payment"] * found["participation"] + found["shortfall"]
-    return found | {RETURN: total}
+        total += reward.mean(1) if side is None else reward[side].sum(1) / served
+    return world.metrics() | {RETURN: total}
 
 
 def trained(agent: Any, config: Config, seed: int) -> Any:
@@ -206,7 +205,7 @@ def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRA
 def task_config(task: Task, name: str, **form: Any) -> Config:
     """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world,
     for learners."""
-    field = FIELDS[task.env]
+    field = CONTESTS[task.env]
     kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
     return config(task.env, name, **field.params(name, learns=learns(name)) | form) | {"kind": kind}
 
@@ -257,7 +256,7 @@ class KindsOfAgents(Study):
 
     def cells(self, quick: bool) -> list[Cell]:
         found = [{**one, "replicas": 10} if quick else one for agent in self.agents for one in places(agent)]
-        for env, field in FIELDS.items():
+        for env, field in CONTESTS.items():
             plain: Config = {"steps": QUICK_STEPS} if quick else {}
             tuned = () if quick else field.tuned
             entries: tuple[tuple[Entry, ...], ...] = (
@@ -276,7 +275,7 @@ class KindsOfAgents(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         agent, replicas = brought(cell, progress), cell.config.get("replicas", FRESH)
-        measure, means, scores = FIELDS[cell.config["env"]].measure, dict[str, float](), np.empty(0)
+        measure, means, scores = CONTESTS[cell.config["env"]].measure, dict[str, float](), np.empty(0)
         for task in tasks_of(cell.config["env"]):
             if cell.config["kind"] == YOURS:
                 pooled = bool(shared_mind(agent, cell.config, cell.seed, task.variant))
@@ -465,7 +464,7 @@ class KindsOfAgents(Study):
 
     def best(self, panel: Results) -> Group | None:
         """By the measure of the world."""
-        return first(panel, FIELDS[panel.constant["env"]].measure)
+        return first(panel, CONTESTS[panel.constant["env"]].measure)
 
     def by_world(self, results: Results) -> list[tuple[str, Results]]:
         """The name of each world, and its results."""
@@ -475,7 +474,7 @@ class KindsOfAgents(Study):
         """The measure of each world, a title that says which way it is better, and the world's results."""
         found = []
         for env, panel in self.by_world(results):
-            measure = FIELDS[env].measure
+            measure = CONTESTS[env].measure
             better = "higher" if sign(measure) > 0 else "lower"
             found.append((measure, f"{env}: {measure.replace('_', ' ')} ({better} is better)", panel))
         return found
@@ -507,7 +506,7 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
             if not places(name):
                 why = refusal(name, config("round_stopping_v0", name) | {"kind": YOURS})
                 raise ValueError(
-                    f"--agent {name} fits none of the worlds {', '.join(FIELDS)} as the study agents plays them; in "
+                    f"--agent {name} fits none of the worlds {', '.join(CONTESTS)} as the study agents plays them; in "
                     f"the first: {why}"
                 )
         own = type(study)()
@@ -523,7 +522,7 @@ def places(agent: str) -> list[Config]:
     if bring(agent).needs_truth:
         content["knows_truth"] = True
     found = []
-    for env, field in FIELDS.items():
+    for env, field in CONTESTS.items():
         for form in ({}, field.for_learners or {}):
             one = config(env, agent, {}, **field.world | form) | {"kind": YOURS} | content
             if one not in found and not refusal(agent, one):

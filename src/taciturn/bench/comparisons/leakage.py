@@ -1,6 +1,6 @@
 """What runs leak: a certified lower bound on epsilon beside the total of the ledger, by world, policy and mechanism."""
 
-import itertools
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,97 +10,48 @@ from taciturn.bench.figures import COLORS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import number
+from taciturn.bench.tasks import world_title
 from taciturn.envs.core import ChannelConfig
-from taciturn.envs.federated_training.datasets import Dataset
-from taciturn.registry import make_policy, make_world
+from taciturn.envs.core.descriptor import imported
+from taciturn.registry import descriptors, entry, make_policy
 from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel
 
-BITS = "BitwiseRandomizedResponse"
-GOSSIP: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
-SOCIAL: Config = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
-FEDERATED: Config = {"num_agents": 4, "num_arms": 3, "horizon": 300}
-SHOP: Config = {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 20}
-MARKET: Config = {"num_individuals": 6, "horizon": 3}
-TRAINING: Config = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
 QUICK, FULL = 1_000, 5_000
 MESSAGES = 16  # times as many runs where messages are given, which are quick
 CONFIDENCE = 0.999
 ENOUGH = 0.8  # of a total: what a bound on it should certify
 EDGE = 1000.0  # infinite totals are drawn here
 DELTA = 1e-5
+CANARIES = 20_000
+"""Agents of the attack on one run."""
 LARGE_DELTA = (
     0.03  # at which some thousand runs can tell the best test's epsilon; the ledger's bound holds at every delta
 )
-CANARIES = 20_000
-BLANK: Config = {"num_clients": 5, "clip_norm": 0.1, "compute_probability": 0.2, "horizon": 5.0}
+LEVELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "data": ((0.1,), (0.01, 0.1, 1.0)),
+    "messages": ((0.25,), (0.25, 0.5)),
+    "one run": ((), ()),
+}
+"""Epsilons of a message by attack, in quick and in full runs."""
+TOTALS = ((1.0,), (1.0, 3.0))
 
 
-def row(env: str, policies: Config, mechanism: str | None, params: Config, *change: Any) -> Config:
-    """A configuration: `policies` {name: parameters}, and the agent's data in the two worlds (0 and 1 unless given)."""
-    return {
-        "env": env,
-        "env_params": params,
-        "policies": policies,
-        "privacy": mechanism,
-        "change": list(change or (0, 1)),
-    }
-
-
-def budgeted(total: float) -> list[Config]:
-    """Agents who would send more, or at higher levels, than this total allows, and whom a budget stops."""
-    society = {**SOCIAL, "without_preference": "zeros"}
-    pure: Config = {"epsilon": total}
-    renyi = pure | {"delta": DELTA, "method": "rdp"}
-    return [
-        row("gossip_bandit_v0", {"PPCL": {}}, f"{BITS}:0.25", GOSSIP) | {"budget": pure},
-        row("social_bandit_v0", {"PrivateSocialLearning": {"beta": 0.95}}, f"{BITS}:0.5", society) | {"budget": pure},
-        row("elicitation_v0", {"Wintall": {}, "TargetQuality": {}}, None, MARKET) | {"budget": pure},
-        row("federated_training_v0", {"FixedCount": {"k": 5}}, "Gaussian:1,delta=1e-6", TRAINING) | {"budget": renyi},
-    ]
-
-
-def best_tests(levels: tuple[float, ...]) -> list[Config]:
-    """Where the optimal test is known: one agent sends one of two given messages as often as it may, and the
-    mechanisms' own laws say how likely the whole transcript is in either world. Each agent sends the same number of
-    messages in every run."""
-    society = {**SOCIAL, "without_preference": "zeros"}
+def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
+    """Every world with a channel, with mechanisms of several levels where there is a choice."""
+    levels, totals = LEVELS[attack][not quick], TOTALS[not quick] if budgeted else (math.nan,)
     found = []
-    for level in levels:
-        found.append(
-            row("gossip_bandit_v0", {"PPCL": {}}, f"{BITS}:{level}", {**GOSSIP, "horizon": 8.0}) | {"limit": 8}
-        )
-        found.append(row("social_bandit_v0", {"PrivateSocialLearning": {"beta": 0.95}}, f"{BITS}:{level}", society))
-    laws = [f"Gaussian:{level},delta=1e-6" for level in (4, 8)]
-    found += [row("federated_training_v0", {"FixedCount": {"k": 5}}, law, BLANK) | {"limit": 2} for law in laws]
-    return [one | {"attack": "messages"} for one in found]
-
-
-def one_runs() -> list[Config]:
-    """A single session of federated training in which each client is a canary."""
-    blank = {**BLANK, "num_clients": CANARIES, "horizon": 600.0}  # one client uploads at a time
-    laws = [f"Gaussian:{level},delta=1e-6" for level in (1, 4, 8)]
-    waiting = {"FixedCount": {"k": CANARIES}}
-    return [row("federated_training_v0", waiting, law, blank) | {"attack": "one run", "limit": 2} for law in laws]
-
-
-def rows(levels: tuple[float, ...]) -> list[Config]:
-    """Every world with a channel, with mechanisms of these levels where there is a choice."""
-    found = []
-    for level in levels:
-        found += [row("gossip_bandit_v0", {name: {}}, f"{BITS}:{level}", GOSSIP) for name in ("PPCL", "CopyOnReward")]
-        found.append(row("gossip_bandit_v0", {"PPCL": {}}, f"Memoized:{BITS}:{level}", GOSSIP))
-        for beta, silence in itertools.product((0.65, 0.95), ("silent", "zeros")):
-            params = {**SOCIAL, "without_preference": silence}
-            found.append(row("social_bandit_v0", {"PrivateSocialLearning": {"beta": beta}}, f"{BITS}:{level}", params))
-        found.append(row("federated_bandit_v0", {"CDPMAB": {}}, f"Laplace:{level}", FEDERATED))
-        found.append(row("federated_bandit_v0", {"DDPMAB": {}}, f"Laplace:{level}", {**FEDERATED, "topology": "ring"}))
-        found.append(row("arm_elimination_v0", {"EliminationSchedule": {}}, f"Laplace:{level}", FEDERATED))
-        found.append(row("recommender_v0", {"TPriDO": {"threshold": 2.0}}, f"TreeAggregation:{level}", SHOP))
-    for individual in ("BestResponse", "TargetQuality"):
-        found.append(row("elicitation_v0", {"Wintall": {}, individual: {}}, None, MARKET))
-    for level in (1, 8):
-        found.append(row("federated_training_v0", {"FixedCount": {"k": 5}}, f"Gaussian:{level},delta=1e-6", TRAINING))
+    for world in descriptors():
+        for leak in world.leaks:
+            if leak.attack != attack or (leak.budget is not None) != budgeted:
+                continue
+            row: Config = {"env": world.name, "env_params": dict(leak.params), "policies": dict(leak.policies)}
+            row |= {"change": [0, 1], "attack": attack} | ({} if leak.limit is None else {"limit": leak.limit})
+            for total in totals:
+                budget = {} if leak.budget is None else {"budget": {"epsilon": total, **leak.budget}}
+                chosen = [None] if leak.mechanism is None else leak.levels or levels
+                privacy = [None if level is None else leak.mechanism.format(level) for level in chosen]  # type: ignore[union-attr]
+                found += [row | budget | {"privacy": mechanism} for mechanism in privacy]
     return found
 
 
@@ -127,19 +78,18 @@ class Leakage(Study):
     color = "privacy"
 
     def cells(self, quick: bool) -> list[Cell]:
-        trials, levels, totals = (QUICK, (0.1,), (1.0,)) if quick else (FULL, (0.01, 0.1, 1.0), (1.0, 3.0))
-        found = [*rows(levels), *(one for total in totals for one in budgeted(total))]
-        made = [one | {"attack": "data", "trials": trials} for one in found]
-        made += [one | {"trials": MESSAGES * trials} for one in best_tests((0.25,) if quick else (0.25, 0.5))]
-        made += [one | {"trials": CANARIES} for one in one_runs()]
+        trials = QUICK if quick else FULL
+        made = [one | {"trials": trials} for some in (False, True) for one in rows("data", quick, budgeted=some)]
+        made += [one | {"trials": MESSAGES * trials} for one in rows("messages", quick)]
+        made += [one | {"trials": CANARIES} for one in rows("one run", quick)]
         return self.sweep(made, [0])
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         setting, trials, attack = cell.config, cell.config["trials"], cell.config["attack"]
-        params = dict(setting["env_params"])
-        if attack != "data" and setting["env"] == "federated_training_v0":
-            params["data"] = blank(params["num_clients"])  # canaries replace what clients would learn
-        bare = make_world(setting["env"]).population(1, **params)
+        world, params = entry(setting["env"]), setting["env_params"]
+        if attack != "data" and world.blank is not None:
+            params = imported(world.blank)(params)  # canaries replace what would be learned
+        bare = world.world.population(1, **params)
         mechanism = None if setting["privacy"] is None else parse_mechanism(setting["privacy"])
         budget = Budget(**setting["budget"]) if "budget" in setting else None
         faults = (MessageLimit(setting["limit"]),) if "limit" in setting else ()
@@ -150,9 +100,9 @@ class Leakage(Study):
         given |= {"seed": cell.seed, "delta": LARGE_DELTA if attack == "messages" else DELTA}
         if attack == "data":
             change = setting["change"]
-            if setting["env"] == "federated_training_v0":
-                change = [rows_of_class(env, kind) for kind in change]
-                trials //= 5  # the agent trains a model in each
+            if world.private_data is not None:
+                change = [imported(world.private_data)(env, kind) for kind in change]
+            trials //= world.trials
             given["change"] = tuple(change)
         else:
             site = Site(bare, given["policy"], channel)
@@ -272,12 +222,6 @@ def limit(group: Group) -> str:
     return "; ".join(reasons)
 
 
-def blank(clients: int) -> Dataset:
-    """As many samples as clients, of one pixel and two classes: sessions in which nothing is to be learned."""
-    labels = np.arange(clients) % 2
-    return Dataset(np.zeros((clients, 1)), labels, np.zeros((2, 1)), labels[:2])
-
-
 def described(group: Group) -> list[str]:
     """World, policy and mechanism in words."""
     policies = ", ".join(
@@ -289,13 +233,7 @@ def described(group: Group) -> list[str]:
         mechanism += f", budget {group.config['budget']['epsilon']:g}"
     if "limit" in group.config:
         mechanism += f", {group.config['limit']} messages"
-    world = group.config["env"].removesuffix("_v0").replace("_", " ")
+    world = world_title(group.config["env"])
     silence = group.config["env_params"].get("without_preference")
     world += {"silent": " (silent without a preference)", "zeros": " (zeros without a preference)"}.get(silence, "")
     return [world, policies, mechanism.replace("BitwiseRandomizedResponse", "bitwise response")]
-
-
-def rows_of_class(env: Any, kind: int) -> Any:
-    """Samples of one class for a client of federated training, int64[n]."""
-    labels = env.data.train_y
-    return np.resize(np.flatnonzero(labels == kind), -(-len(labels) // env.params.num_clients))

@@ -30,8 +30,9 @@ from taciturn.bench.tables import NONE, listed, mean_text, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-from taciturn.bench.tasks import FIELDS, Entry, world_title
+from taciturn.bench.tasks import CONTESTS, world_title
 from taciturn.envs.core import ChannelConfig, Population
+from taciturn.envs.core.descriptor import Totals
 from taciturn.privacy.budget import ROUNDING
 from taciturn.wrappers import Budget, audit
 from taciturn.wrappers.channels import private_config
@@ -50,57 +51,7 @@ ATTACK, CONFIDENCE = "trials", 0.999  # only cells of attacks have that entry
 TRIALS = (500, 5_000)  # in quick and in full runs
 SEARCH = 20
 """Runs in which each number of messages is tried."""
-BITS = "BitwiseRandomizedResponse:{}"
-
-
-class Protected(NamedTuple):
-    """What carries private data in a world, and who competes there.
-
-    Attributes:
-        channels: that get the mechanism.
-        mechanism: with `{}` for the epsilon of a message; empty where senders choose their levels and perturb their
-            messages themselves.
-        params: of the world, that differ if there is a mechanism.
-        messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is
-            released). Learners train at the level at which they can pay for so many.
-        learner: which learner takes part, and its arguments; None where a learned schedule is not public, so that it
-            has no total.
-        without: policies of the world that do not take part.
-        paper: the paper's algorithms that take part, if they are others than in the study `agents`.
-        change: an agent's data in the two worlds that an attacker tells apart; None where no attack is made, since the
-            total is not of all data of an agent, or since the runs take long.
-    """
-
-    channels: tuple[str, ...]
-    mechanism: str
-    params: Config
-    messages: int
-    learner: Entry | None
-    without: tuple[str, ...] = ()
-    paper: tuple[Entry, ...] = ()
-    change: tuple[Any, Any] | None = None
-
-
-SPEAKING: Config = {"without_preference": "zeros"}  # silence would tell what noise hides
-SHORT: Entry = (PPO, {"steps": 20_000})
-SHARED: Entry = ("SharedPPO", {})
-PROTECTED: dict[str, Protected] = {
-    "gossip_bandit_v0": Protected(("preference",), BITS, SPEAKING, 400, SHARED, change=(0, 1)),
-    "social_bandit_v0": Protected(("preference",), BITS, SPEAKING, 50, SHARED, change=(0, 1)),
-    "federated_bandit_v0": Protected(("means",), "Laplace:{}", {}, 1, None),
-    "arm_elimination_v0": Protected(("means",), "Laplace:{}", {}, 1, ("LearnedElimination", {})),
-    "federated_training_v0": Protected(("update",), "Gaussian:{},delta=1e-6", {"clip_norm": 0.1}, 4, SHORT),
-    "elicitation_v0": Protected(("report",), "", {}, 1, (PPO, {}), change=(0, 1)),
-    "recommender_v0": Protected(
-        ("statistics", "counts"),
-        "TreeAggregation:{}",
-        {},
-        25,
-        None,
-        without=("LinUCB",),
-        paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0}), ("TPriDO", {"threshold": 0.0})),
-    ),
-}
+PROTECTED: dict[str, Totals] = {env: contest.totals for env, contest in CONTESTS.items() if contest.totals is not None}
 Way = tuple[float, dict[str, ChannelConfig]]
 
 
@@ -117,9 +68,7 @@ def level_of(mechanism: str, total: Budget, messages: int) -> float:
     return levels[low - 1] if low else 0.0
 
 
-def ways(
-    world: Population[Any], protected: Protected, total: float, numbers: Sequence[int] = MESSAGES
-) -> Iterator[Way]:
+def ways(world: Population[Any], protected: Totals, total: float, numbers: Sequence[int] = MESSAGES) -> Iterator[Way]:
     """The ways to spend a total that are tried: epsilon of a message, and what is put on the channels.
 
     If each value enters one message, messages do not add up, and each may have the whole. Otherwise a budget stops an
@@ -149,7 +98,7 @@ def ways(
             yield level, on_all(protected, level, budget)
 
 
-def on_all(protected: Protected, level: float, budget: Budget | None = None) -> dict[str, ChannelConfig]:
+def on_all(protected: Totals, level: float, budget: Budget | None = None) -> dict[str, ChannelConfig]:
     """The mechanism at a level on each of the channels."""
     return {
         name: private_config(parse_mechanism(protected.mechanism.format(level)), budget) for name in protected.channels
@@ -159,7 +108,7 @@ def on_all(protected: Protected, level: float, budget: Budget | None = None) -> 
 def total_of(world: Population[Any], env: str, delta: float, channels: Iterable[str]) -> float:
     """What the agent that spent most in any run has spent on the channels, at the unit of the world, with `delta` for
     each channel."""
-    unit: Any = "user" if env == "elicitation_v0" else "event"
+    unit: Any = PROTECTED[env].unit
     return sum(float(world.ledger.total(delta, "max", "rdp", unit=unit, channel=name).max()) for name in channels)
 
 
@@ -168,7 +117,7 @@ def attacked(cell: Cell, agent: Any, way: dict[str, ChannelConfig]) -> Result:
     world = behind(population(cell.config, 1, "evaluation"), way)
     found = audit(
         world,
-        policy=everybody(world, agent),
+        policy=everybody(world, agent, cell.config["env"]),
         change=PROTECTED[cell.config["env"]].change,
         trials=cell.config[ATTACK],
         confidence=CONFIDENCE,
@@ -214,7 +163,7 @@ class PrivacyTotals(Study):
     def cells(self, quick: bool) -> list[Cell]:
         designed, trained, attacks = list[Config](), list[Config](), list[Config]()
         for env, protected in PROTECTED.items():
-            field = FIELDS[env]
+            field = CONTESTS[env]
             kinds = {RANDOM: (("Random", {}),), CLASSIC: field.classic, PAPER: protected.paper or field.paper}
             if protected.learner is not None:
                 learner, own = protected.learner
@@ -236,7 +185,11 @@ class PrivacyTotals(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env, total, replicas = cell.config["env"], cell.config["total"], cell.config.get("replicas", FRESH)
-        measure, protected, world = FIELDS[env].measure, PROTECTED[env], population(cell.config, replicas, "evaluation")
+        measure, protected, world = (
+            CONTESTS[env].measure,
+            PROTECTED[env],
+            population(cell.config, replicas, "evaluation"),
+        )
         if total == NO_LIMIT:
             found, spent = judged(world, brought(cell, progress), cell.config, cell.seed), dict[str, float]()
         else:
@@ -260,7 +213,11 @@ class PrivacyTotals(Study):
         """The ways to spend a total, the best first, by runs in streams of their own."""
         env, total = cell.config["env"], cell.config["total"]
         world = population(cell.config, min(SEARCH, cell.config.get("replicas", FRESH)), "choice of a level")
-        measure, numbers, tried = FIELDS[env].measure, cell.config.get("messages", MESSAGES), list[tuple[float, Way]]()
+        measure, numbers, tried = (
+            CONTESTS[env].measure,
+            cell.config.get("messages", MESSAGES),
+            list[tuple[float, Way]](),
+        )
         for way in ways(world, PROTECTED[env], total, numbers):
             found = judged(world, agent, cell.config, cell.seed, way[1])
             tried.append((sign(measure) * float(found[measure].mean()), way))
@@ -351,7 +308,7 @@ class PrivacyTotals(Study):
         played = Results(group for group in results if ATTACK not in group.config)
         named = [(title.removeprefix("env="), panel) for title, panel in self.panels(played)]
         return [
-            (FIELDS[env].measure, f"{world_title(env)}: {FIELDS[env].measure.replace('_', ' ')}", panel)
+            (CONTESTS[env].measure, f"{world_title(env)}: {CONTESTS[env].measure.replace('_', ' ')}", panel)
             for env, panel in named
         ]
 

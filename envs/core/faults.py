@@ -12,37 +12,16 @@ went wrong.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from taciturn.envs.core import Array, ChannelConfig, choice, integer, number, vector
 from taciturn.envs.core.channel import Fault
 from taciturn.privacy.channels import Payload
-from taciturn.wrappers.channels import on_channel
+from taciturn.validation import Array, choice, integer, number, vector
 
 Memory = dict[str, Array]
-
-
-def Faulty(env: Any, channel: str, fault: Fault) -> Any:
-    """The environment with a fault on one of its channels, in the same interface; `env` itself is not changed.
-
-    A reset of the result installs the fault; a reset of `env` does not. A channel can have several faults and a
-    mechanism; the order in which wrappers are nested makes no difference.
-
-    Args:
-        env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
-            this suite.
-        channel: the channel's name.
-        fault: what goes wrong.
-
-    Raises:
-        ValueError: `env` is none of these, the channel is unknown, or `fault` is not a fault.
-    """
-    if not isinstance(fault, Fault):
-        raise ValueError(f"fault must be one of taciturn.wrappers' faults, not {fault!r}")
-    return on_channel(env, channel, ChannelConfig(faults=(fault,)))
 
 
 @dataclass(frozen=True)

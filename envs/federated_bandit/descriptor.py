@@ -1,0 +1,86 @@
+"""What others must know of `federated_bandit_v0` and `arm_elimination_v0`."""
+
+from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant, brief, lost, lying
+from taciturn.envs.core.faults import Stragglers
+
+LAPLACE = "Laplace:{}"
+CROWD = Variant("20 agents instead of 5", {"num_agents": 20})
+LIARS = lying("means", "send 1 - x instead of x")
+FOUR = {"num_agents": 4, "num_arms": 3, "horizon": 300}
+
+
+def one_good_arm(num_arms: int) -> Variant:
+    qualities = (0.3,) * (num_arms - 1) + (0.7,)
+    return Variant("one arm has quality 0.7, the others 0.3", {"qualities": qualities, "shuffle": True})
+
+
+WORLDS = (
+    Descriptor(
+        name="federated_bandit_v0",
+        module="taciturn.envs.federated_bandit.world",
+        small={"num_agents": 3, "num_arms": 4, "horizon": 40},
+        size="num_agents",
+        others="UCB1",
+        mechanisms={"means": "Laplace:1"},
+        example=Example(
+            "CDPMAB",
+            "num_envs=20, num_agents=20, num_arms=30",
+            ("CDPMAB(epsilon=1.0)", "until=3_000", 'privacy="paper"'),
+        ),
+        contest=Contest(
+            world={"num_agents": 5, "num_arms": 5, "horizon": 1000},
+            measure="regret_per_agent",
+            replicas=2,
+            steps=60_000,
+            classic=tuple((name, {}) for name in ("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "Fed2UCB")),
+            paper=(("CDPMAB", {}), ("SingleAgent", {})),
+            tuned=(("LearnedPulls", {}),),
+            variants={
+                "one-good-arm": one_good_arm(5),
+                "crowd": CROWD,
+                "lost": lost("means"),
+                "late": Variant(
+                    "half of the messages are one or two rounds late", faults={"means": Stragglers((0.5, 0.3, 0.2))}
+                ),
+                "liars": LIARS,
+                "brief": brief("means", 10),
+            },
+            totals=Totals(("means",), LAPLACE, {}, 1, None),
+        ),
+        leaks=(Leak({"CDPMAB": {}}, LAPLACE, FOUR), Leak({"DDPMAB": {}}, LAPLACE, {**FOUR, "topology": "ring"})),
+        by_hand="taciturn.envs.federated_bandit.by_hand:FederatedBandit",
+        by_hand_size={"num_agents": 6, "horizon": 40, "num_arms": 5},
+    ),
+    Descriptor(
+        name="arm_elimination_v0",
+        module="taciturn.envs.federated_bandit.arm_elimination",
+        small={"num_agents": 3, "num_arms": 4, "horizon": 400},
+        size="num_agents",
+        mechanisms={"means": "Laplace:1"},
+        example=Example(
+            "EliminationSchedule",
+            "num_envs=20, num_arms=30",
+            ("EliminationSchedule()", "until=3_000", 'privacy={"means": Laplace(1.0)}'),
+            "Laplace",
+        ),
+        contest=Contest(
+            measure="regret_per_agent",
+            steps=20_000,
+            classic=(),
+            paper=(("EliminationSchedule", {}),),
+            tuned=(("LearnedElimination", {}),),
+            variants={
+                "one-good-arm": one_good_arm(10),
+                "crowd": CROWD,
+                "lost": lost("means"),
+                "liars": LIARS,
+                "brief": brief("means", 1),
+            },
+            totals=Totals(("means",), LAPLACE, {}, 1, ("LearnedElimination", {})),
+        ),
+        leaks=(Leak({"EliminationSchedule": {}}, LAPLACE, FOUR),),
+        by_hand="taciturn.envs.federated_bandit.by_hand:ArmElimination",
+        times_cartpole=4,
+        by_hand_size={"num_agents": 6, "horizon": 2000},
+    ),
+)

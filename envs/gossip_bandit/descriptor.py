@@ -1,0 +1,65 @@
+"""What others must know of `gossip_bandit_v0`."""
+
+from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant, brief, lost, lying
+
+BITS = "BitwiseRandomizedResponse:{}"
+SIX = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
+
+WORLDS = (
+    Descriptor(
+        name="gossip_bandit_v0",
+        module="taciturn.envs.gossip_bandit.world",
+        small={"num_agents": 6, "horizon": 20.0},
+        size="num_agents",
+        others="PPCL",
+        mechanisms={"preference": "BitwiseRandomizedResponse:1"},
+        example=Example(
+            "PPCL",
+            'num_envs=20, num_agents=400, qualities="chen2021"',
+            ("PPCL(epsilon=3.0)", "until=range(1, 7)", 'record=["popularity"]', 'privacy="paper"'),
+        ),
+        contest=Contest(
+            world={"num_agents": 20, "horizon": 20.0},
+            measure="popularity_regret",
+            bounds=(0.0, 1.0),
+            replicas=2,
+            steps=40_000,
+            classic=(
+                ("Voter", {}),
+                ("FollowMajority", {}),
+                ("CopyOnReward", {}),
+                ("WinStay", {}),
+                ("IsolatedUCB", {}),
+                ("IsolatedThompson", {}),
+            ),
+            paper=(("PPCL", {}),),
+            tuned=(("SharedPPO", {}),),
+            variants={
+                "close": Variant(
+                    "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 3 + (0.6,), "shuffle": True}
+                ),
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
+                "lost": lost("preference", "replies"),
+                "liars": lying("preference", "name the next option instead of their own"),
+                "brief": brief("preference", 40),
+            },
+            totals=Totals(
+                ("preference",),
+                BITS,
+                {"without_preference": "zeros"},  # silence would tell what noise hides
+                400,
+                ("SharedPPO", {}),
+                change=(0, 1),
+            ),
+        ),
+        leaks=(
+            Leak({"PPCL": {}}, BITS, SIX),
+            Leak({"CopyOnReward": {}}, BITS, SIX),
+            Leak({"PPCL": {}}, "Memoized:" + BITS, SIX),
+            Leak({"PPCL": {}}, BITS, SIX, levels=(0.25,), budget={}),
+            Leak({"PPCL": {}}, BITS, {**SIX, "horizon": 8.0}, limit=8, attack="messages"),
+        ),
+        by_hand="taciturn.envs.gossip_bandit.by_hand:GossipBandit",
+        by_hand_size={"num_agents": 7, "horizon": 6.0},
+    ),
+)

@@ -1,0 +1,63 @@
+"""What others must know of `social_bandit_v0`."""
+
+import itertools
+
+from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant, brief, lost, lying
+
+BITS = "BitwiseRandomizedResponse:{}"
+SIX = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
+SPEAKING = {"without_preference": "zeros"}  # silence would tell what noise hides
+LEARNING = {"PrivateSocialLearning": {"beta": 0.95}}
+
+WORLDS = (
+    Descriptor(
+        name="social_bandit_v0",
+        module="taciturn.envs.social_bandit.world",
+        small={"num_agents": 6, "copies": 3, "walk_length": 4, "horizon": 20},
+        size="num_agents",
+        others="PrivateSocialLearning",
+        mechanisms={"preference": "BitwiseRandomizedResponse:1"},
+        example=Example(
+            "PrivateSocialLearning",
+            'num_envs=20, num_agents=40, qualities="tao2023"',
+            ("PrivateSocialLearning()", "until=60", 'privacy={"preference": UnaryEncoding(5.0)}'),
+            "UnaryEncoding",
+        ),
+        contest=Contest(
+            world={"num_agents": 20, "horizon": 50},
+            measure="pseudo_regret",
+            bounds=(0.0, 1.0),
+            steps=60_000,
+            classic=(
+                ("Voter", {}),
+                ("FollowMajority", {}),
+                ("CopyOnReward", {}),
+                ("WinStay", {}),
+                ("IsolatedUCB", {}),
+                ("IsolatedThompson", {}),
+            ),
+            paper=(("PrivateSocialLearning", {}), ("Replicator", {})),
+            tuned=(("SharedPPO", {}),),
+            variants={
+                "close": Variant(
+                    "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 4 + (0.6,), "shuffle": True}
+                ),
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
+                "lost": lost("preference", "copies"),
+                "liars": lying("preference", "name the next option instead of their own"),
+                "brief": brief("preference", 5),
+            },
+            totals=Totals(("preference",), BITS, SPEAKING, 50, ("SharedPPO", {}), change=(0, 1)),
+        ),
+        leaks=(
+            *(
+                Leak({"PrivateSocialLearning": {"beta": beta}}, BITS, {**SIX, "without_preference": silence})
+                for beta, silence in itertools.product((0.65, 0.95), ("silent", "zeros"))
+            ),
+            Leak(LEARNING, BITS, SIX | SPEAKING, levels=(0.5,), budget={}),
+            Leak(LEARNING, BITS, SIX | SPEAKING, attack="messages"),
+        ),
+        by_hand="taciturn.envs.social_bandit.by_hand:SocialBandit",
+        by_hand_size={"num_agents": 7, "horizon": 12},
+    ),
+)

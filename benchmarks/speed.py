@@ -111,7 +111,7 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     )
 
 
-CROWDS = [one for one in WORLDS if one.others or one.one_agent]
+CROWDS = [one for one in WORLDS if one.by_hand and (one.others or one.one_agent)]
 COMPILED = [one for one in CROWDS if issubclass(one.world._population, Replicas)]
 ARRAYS = [one for one in CROWDS if one not in COMPILED]
 BY_REPLICA = ", ".join(one.title for one in COMPILED)

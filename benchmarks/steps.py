@@ -37,7 +37,7 @@ from taciturn.envs.core import Replicas, compiled
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
-AGENTS = {one.name: one.size for one in WORLDS if one.others or one.one_agent}
+AGENTS = {one.name: one.size for one in WORLDS if one.by_hand and (one.others or one.one_agent)}
 """The parameter that says how many agents there are, of the worlds of many."""
 SINGLE = {one.id.removeprefix("taciturn/"): one.times_cartpole for one in WORLDS if not one.others}
 COMPILED = [name for name in AGENTS if issubclass(make_world(name)._population, Replicas)]

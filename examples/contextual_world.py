@@ -50,7 +50,7 @@ class Params:
 
     def __post_init__(self) -> None:
         for name, least in {"num_agents": 1, "num_contexts": 2, "num_arms": 2, "period": 1, "horizon": 1}.items():
-            integer(name, getattr(self, name), at_least=least)
+            integer(name, getattr(self, name), at_least=least, at_most=10**6)
 
 
 @dataclass(frozen=True)

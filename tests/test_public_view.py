@@ -12,6 +12,7 @@ from test_fast_forms import ARMS, GOSSIP, MARKET, PARAMETERS, PLAYS, SOCIAL
 
 import taciturn
 from taciturn import registry
+from taciturn.describing import fitting
 from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, PublicView
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies import BestResponse, FixedCount, Mixture, Random, Truthful, Uniform, Wintall
@@ -56,6 +57,9 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "Mixture": {"parts": [(Truthful(), 1.0)]},
 }
 SETTINGS = OTHERS | {name: plays[0][:3] for name, plays in PLAYS.items()}
+for world in registry.WORLDS if registry.policies().keys() - {*SETTINGS} else ():  # those not named above
+    for name in {one.partition("(")[0] for some in fitting(world.world).values() for one in some} - {*SETTINGS}:
+        SETTINGS[name] = (world.name, dict(world.small), {})
 TRUTH = dict.fromkeys(SETTINGS, False) | dict.fromkeys(
     (
         "OracleOption",

@@ -90,7 +90,7 @@ def _acts(population: Population[Any], observation: Any, kind: Any, parameters: 
             seen = observation if len(population.roles) == 1 else observation[role]
             mask = population.action_mask(role)
             population.roles[role].check(policy.act(seen, mask), (population.num_envs, population.rows(role)))
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         return False
     return True
 

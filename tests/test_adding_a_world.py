@@ -61,7 +61,7 @@ CHANGED = {
             "from taciturn.policies.classic.contextual_bandit import SharedGreedy\n"
             "from taciturn.policies.classic.cooperative",
         ),
-        ('"SharedPPO",', '"SharedGreedy", "SharedPPO",'),
+        ('"SharedPPO",', '\n    "SharedGreedy", "SharedPPO",'),
     ),
 }
 """The lines of the checklist that touch files of others, the last of which is that of policies."""
@@ -90,7 +90,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "policies/classic/contextual_bandit.py").write_text(
         '"""A baseline for `contextual_bandit_v0`."""\n\nimport numpy as np\n\n'
         "from taciturn.envs.core import PublicView\nfrom taciturn.policies.base import Policy\n"
-        f"from taciturn.validation import Array\n\n\nclass SharedGreedy{policy}\n",
+        f"from taciturn.validation import Array\n\n\nclass SharedGreedy{policy.rstrip()}\n",
         encoding="utf-8",
     )
     run(root, "pytest", "-q", "-n", "0", "--regenerate-golden", "tests/test_tasks.py", "-k", "published")

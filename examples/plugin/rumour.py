@@ -20,6 +20,7 @@ from taciturn.envs.core import (
     integer,
     number,
 )
+from taciturn.envs.core.descriptor import Contest, Descriptor, Leak, Variant, lost
 from taciturn.policies import Policy
 from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
 
@@ -90,6 +91,27 @@ class Rumour(Population[State]):
 
 
 rumour_v0 = World(Rumour, Params)
+
+# What others must know of it. An entry point may also name the bare world: then it has no tasks, and no rows in tables.
+KNOWN = Descriptor(
+    name="rumour_v0",
+    module="rumour",
+    small={"num_agents": 4, "horizon": 12},
+    size="num_agents",
+    others="Sceptic",
+    mechanisms={"vote": "Shrug:0.5"},
+    contest=Contest(
+        measure="right",
+        higher=True,
+        bounds=(0.0, 20.0),
+        steps=20_000,
+        classic=(("Sceptic", {}),),
+        paper=(),
+        tuned=(),
+        variants={"crowd": Variant("99 agents instead of 9", {"num_agents": 99}), "lost": lost("vote", "votes")},
+    ),
+    leaks=(Leak({"Sceptic": {}}, "Shrug:{}", {"num_agents": 4, "horizon": 12}),),
+)
 
 
 class Sceptic(Policy):

@@ -61,7 +61,7 @@ CHANGED = {
             "from taciturn.policies.classic.contextual_bandit import SharedGreedy\n"
             "from taciturn.policies.classic.cooperative",
         ),
-        ('"SharedPPO",', '\n    "SharedGreedy", "SharedPPO",'),
+        (' "SharedPPO",', '\n    "SharedGreedy", "SharedPPO",'),
     ),
 }
 """The lines of the checklist that touch files of others, the last of which is that of policies."""

@@ -1,7 +1,5 @@
 """The base of policies that choose clusters of items in cells of contexts: what they know, ask, choose and learn."""
 
-from typing import Any
-
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView
@@ -12,7 +10,7 @@ from taciturn.envs.recommender.rewards import means
 from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
-from taciturn.policies.families.cluster_rounds import COMPILE_FROM, available, play_rounds
+from taciturn.policies.families.cluster_rounds import COMPILE_FROM, Rules, available, play_rounds
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Bools, Floats, Ints
 
@@ -297,21 +295,21 @@ class ClusterPolicy(Policy):
 
     compiles = True  # whether the compiled loop plays it
 
-    def rules(self, rounds: int) -> dict[str, Any]:
+    def rules(self, rounds: int) -> Rules:
         """What the compiled loop must know, for the coming rounds."""
         log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
-        return {
-            "model_of": self._model_of,
-            "may_ask": self._may_ask,
-            "always_asks": ~self.leads(),
-            "threshold": self.threshold,
-            "biased": self.biased,
-            "log_n": log_n,
-            "wide": self.xi * log_n / 8,
-            "bonus": self._bonus,
-            "explored": self._explored,
-            "crowded": self._crowded,
-        }
+        return Rules(
+            model_of=self._model_of,
+            may_ask=self._may_ask,
+            always_asks=~self.leads(),
+            threshold=float(self.threshold),
+            biased=self.biased,
+            wide=self.xi * log_n / 8,
+            log_n=log_n,
+            bonus=self._bonus,
+            explored=self._explored,
+            crowded=self._crowded,
+        )
 
     def leads(self) -> Bools:
         """The agents that keep the model that they use, bool[A]."""

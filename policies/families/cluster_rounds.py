@@ -155,10 +155,10 @@ def play_rounds(tree: ClusterTree, steps: Array, rules: Rules, block: Any, luck:
 def _digit(steps: Array, level: int, bisect: bool) -> int:
     dims = len(steps)
     if bisect:
-        return (np.int64(steps[level % dims]) >> (CONTEXT_BITS - 1 - level // dims)) & 1
+        return (int(steps[level % dims]) >> (CONTEXT_BITS - 1 - level // dims)) & 1
     found = 0
     for i in range(dims):
-        found |= ((np.int64(steps[i]) >> (CONTEXT_BITS - 1 - level)) & 1) << i
+        found |= ((int(steps[i]) >> (CONTEXT_BITS - 1 - level)) & 1) << i
     return found
 
 

@@ -136,8 +136,10 @@ class Controlled(Played):
     ) -> tuple[Any, Info]:
         inner = self.inner
         if where is not None and not inner._marked(where).all():
-            info = self._reset_some(seed, options, inner._marked(where))
-            return self.observe(), info
+            with inner.apart(where):  # the other roles open their cycle there
+                _, info = inner.reset(seed=seed, options=options, where=where)
+                _, steps = self._follow(where=where)
+            return self.observe(), _together(steps, info)
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin(self.others)
@@ -146,29 +148,11 @@ class Controlled(Played):
         _, steps = self._follow()
         return self.observe(), _together(steps, info)
 
-    def _reset_some(self, seed: int | None, options: Mapping[str, Any] | None, where: Array) -> Info:
-        """Reset some replicas: the other roles open their cycle there while the remaining replicas wait."""
-        inner = self.inner
-        terminated, truncated, turn = inner.terminated, inner.truncated, inner._turn
-        inner._turn = 0
-        try:
-            _, info = inner.reset(seed=seed, options=options, where=where)
-        except Exception:
-            inner._turn = turn
-            raise
-        inner.terminated = inner.terminated | ~where
-        info = _together(self._follow()[1], info)
-        self.terminated = inner.terminated = np.where(where, inner.terminated, terminated)
-        self.truncated = inner.truncated = np.where(where, inner.truncated, truncated)
-        if not (where | terminated | truncated).all():
-            inner._turn = turn
-        return info
-
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: Any, where: Array | None = None) -> Step:
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
-        step = self._rollout.play({self.role: self.inner_action(chosen)})
-        more, steps = self._follow()
+        step = self._rollout.play({self.role: self.inner_action(chosen)}, where=where)
+        more, steps = self._follow(where=where)
         told = partial(_together, [step, *steps])
         reward = self.own_reward(step.reward[self.role] + more)
         return Step(self.observe(), reward, self.terminated, self.truncated, told)
@@ -209,12 +193,14 @@ class Controlled(Played):
         """What the role does in the inner population for an action here, [B, rows, ...] each."""
         return action
 
-    def _follow(self, step_by: Callable[[Any], Step] | None = None) -> tuple[Any, list[Step]]:
-        """Play the other roles until it is this role's turn again; return this role's summed reward, and their
-        steps."""
+    def _follow(
+        self, step_by: Callable[[Any], Step] | None = None, where: Array | None = None
+    ) -> tuple[Any, list[Step]]:
+        """Play the other roles, in the replicas `where`, until it is this role's turn again; return this role's summed
+        reward, and their steps."""
         inner, reward, steps = self.inner, 0.0, []
-        while self.role not in inner.turn and not inner.done.all():
-            step = self._rollout.play(step_by=step_by)
+        while self.role not in inner.turn and not (inner.done if where is None else inner.done | ~where).all():
+            step = self._rollout.play(step_by=step_by, where=where)
             reward += step.reward.get(self.role, 0.0)
             steps.append(step)
         self._keep_up()
@@ -314,19 +300,20 @@ class Seat(Played):
             f"{TRIES} runs"
         )
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: Any, where: Array | None = None) -> Step:
         self._running()
         self.given = self.roles[self.role].check(actions, (self.num_envs, 1))
-        reward, info = self._play()
+        reward, info = self._play(where)
         self.given = None
         more, info = self._follow(info)
         reward[:, 0] += more[:, 0]
         return Step(self.observe(), reward, self.terminated, self.truncated, info)
 
-    def _play(self) -> tuple[Array, Info]:
-        """Play one turn of the inner population; return the agent's reward [B, 1] and the info."""
+    def _play(self, where: Array | None = None) -> tuple[Array, Info]:
+        """Play one turn of the inner population, in the replicas `where`; return the agent's reward [B, 1] and the
+        info."""
         own = self.own()
-        step = self._rollout.play()
+        step = self._rollout.play(where=where)
         reward = step.reward if len(self.inner.roles) == 1 else step.reward[self.role]
         return (reward * own).sum(1, keepdims=True), step.info
 
@@ -335,10 +322,7 @@ class Seat(Played):
         meanwhile."""
         inner, reward = self.inner, np.zeros((self.num_envs, 1))
         while not (waiting := self.own().any(1) | inner.done).all():
-            frozen = waiting & ~inner.done
-            inner.terminated = inner.terminated | frozen
-            more, told = self._play()
-            inner.terminated = inner.terminated & ~frozen
+            more, told = self._play(~waiting)
             reward, info = reward + more, latest(info, told)
         self._keep_up()
         return reward, info

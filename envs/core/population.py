@@ -4,6 +4,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from weakref import ref
@@ -584,14 +585,18 @@ class Population(ABC, Generic[S]):
         senders = {channel.name: channel.sender for channel in self.channels.values()}
         return Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: Any, where: Array | None = None) -> Step:
         """Play one turn with actions [B, rows, ...], or `{role: actions}` if several roles act.
+
+        Args:
+            actions: of all replicas; those of replicas that do not play are ignored.
+            where: the replicas that play, bool[B]; None: all that are not done. The others stay as they are.
 
         Raises:
             ValueError: an action of a wrong shape or outside its space; nothing has changed then.
             gymnasium.error.ResetNeeded: before `reset`, or when every replica is done.
         """
-        state, frozen = self._running()
+        state, frozen = self._running(where)
         some_frozen = bool(frozen.any())
         checked = self._checked(actions)
         self._settle()
@@ -657,12 +662,26 @@ class Population(ABC, Generic[S]):
         self.jump(forms, policies, until)
         return True
 
-    def _running(self) -> tuple[S, Array]:
-        """The state and the replicas that are done, bool[B]; raises ResetNeeded if all are."""
+    def _running(self, where: Array | None = None) -> tuple[S, Array]:
+        """The state and the replicas that do not play in this turn, bool[B]; raises ResetNeeded if all are done."""
         frozen = self.terminated | self.truncated
         if frozen.any() and frozen.all():
             raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
-        return self._begun(), frozen
+        return self._begun(), frozen if where is None else frozen | ~where
+
+    @contextmanager
+    def apart(self, where: Array) -> Iterator[None]:
+        """While it lasts, the replicas `where` bool[B] are at the first turn of their cycle, and can be reset and
+        played (`step(where=...)`); those of the others that are not done then go on where they were."""
+        turn, self._turn = self._turn, 0
+        waiting = bool((~where & ~self.done).any())
+        try:
+            yield
+        except Exception:
+            self._turn = turn
+            raise
+        if waiting:
+            self._turn = turn
 
     def _marked(self, where: Any) -> Array:
         where = array_of("where", where)
@@ -753,9 +772,14 @@ class Rollout:
     def __repr__(self) -> str:
         return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
-    def play(self, given: Mapping[str, Array] | None = None, step_by: Callable[[Any], Step] | None = None) -> Step:
+    def play(
+        self,
+        given: Mapping[str, Array] | None = None,
+        step_by: Callable[[Any], Step] | None = None,
+        where: Array | None = None,
+    ) -> Step:
         """Play one turn: policies act for their roles, and `given` holds the actions of the others; by `env.step`, or
-        another way."""
+        another way. Of the replicas that do not play (`where`), policies are told as of ended ones."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # What the last step returned, unless something else has happened since.
@@ -765,7 +789,8 @@ class Rollout:
         for role in turn:
             if role not in actions:
                 actions[role] = policies[role].act(seen[role], env.action_mask(role))
-        step = (step_by or env.step)(actions[turn[0]] if single else actions)
+        chosen = actions[turn[0]] if single else actions
+        step = env.step(chosen, where) if step_by is None else step_by(chosen)
         self._shown = (env._state, step.observation)
         for role in turn:
             if role in policies:
@@ -774,7 +799,7 @@ class Rollout:
             if role in self._open:
                 obs, action, before = self._open[role]
                 self._open[role] = (obs, action, before + reward)
-        done = env.done
+        done = env.done if where is None else env.done | ~where
         for role in turn if single else [r for r in self._open if r in env.turn or done.all()]:
             obs, action, reward = self._open.pop(role)
             policies[role].update(obs, action, reward, done)

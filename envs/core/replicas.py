@@ -411,8 +411,8 @@ class Replicas(Population[S]):
             telling.info = telling.info()
         super()._settle()
 
-    def step(self, actions: Any) -> Step:
-        _, frozen = self._running()
+    def step(self, actions: Any, where: Array | None = None) -> Step:
+        _, frozen = self._running(where)
         role = self.turn[0]
         checked = np.ascontiguousarray(self._checked(actions)[role], self.roles[role].action_space.dtype)
         self._settle()

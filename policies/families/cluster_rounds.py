@@ -61,7 +61,7 @@ class Tree(NamedTuple):
 class Room(NamedTuple):
     """Where the loop notes what happens in a round: it makes no arrays of its own."""
 
-    index: Array  # of each leaf
+    value_of: Array  # each leaf, when an agent chooses
     places: Array  # the item that each agent shows
     slots: Array  # and its leaf
     used: Array  # records behind that choice
@@ -315,7 +315,7 @@ def _loop(
     """Rounds from `done` on, while there is room in the tree's arrays; returns the number of rounds done."""
     rounds, actors, dims = steps.shape
     models, pairs = len(tree.owner_actor), len(tree.pair_model)
-    index, places, slots, used, nodes = room
+    value_of, places, slots, used, nodes = room
     for t in range(done, rounds):
         if (
             tree.size[0] + spare > len(tree.node_level)
@@ -336,7 +336,7 @@ def _loop(
             best, ties = -np.inf, 0
             for s in range(tree.num_leaves[m]):
                 if tree.below[a, tree.leaf_hi[m, s]] == tree.below[a, tree.leaf_lo[m, s]]:
-                    index[s] = -np.inf
+                    value_of[s] = -np.inf
                     continue
                 q, total = 0, 0
                 if row >= 0:
@@ -350,14 +350,14 @@ def _loop(
                 value = np.inf
                 if q > 0:
                     value = total / q + np.sqrt(rules.wide[t] / q) + rules.bonus[tree.leaf_depth[m, s]]
-                index[s] = value
+                value_of[s] = value
                 if value > best:
                     best, ties = value, 1
                 elif value == best:
                     ties += 1
             place, slot = int(luck[t, a, 0] * ties), 0
             for s in range(tree.num_leaves[m]):
-                if index[s] == best:
+                if value_of[s] == best:
                     if place == 0:
                         slot = s
                         break

@@ -197,6 +197,25 @@ def done_replicas_are_frozen_until_they_are_reset(case: Case) -> None:
     population.step(chosen(population, draw(population, rng)))
 
 
+@world_check()
+def replicas_that_do_not_play_stay_as_they_are(case: Case) -> None:
+    population, rng = case.population(num_envs=4), np.random.default_rng(0)
+    population.reset(seed=0)
+    where = np.array([True, False, True, False])
+    before = [of(population.state, i) for i in range(4)]
+    sent = {key: channel.messages().copy() for key, channel in population.channels.items()}
+    for _ in range(1 if population.turns is None else len(population.turns)):
+        step = population.step(chosen(population, draw(population, rng)), where)
+        rewards = step.reward.values() if isinstance(step.reward, dict) else [step.reward]
+        assert not any(reward[~where].any() for reward in rewards)
+    for i, state in enumerate(before):
+        same = repr(of(population.state, i)) == repr(state)
+        assert same != where[i], f"replica {i} {'stayed as it was' if same else 'has changed'}"
+    for key, channel in population.channels.items():
+        np.testing.assert_array_equal(sent[key][~where], channel.messages()[~where])
+    assert not population.done[~where].any()
+
+
 def shorter(population: Population[Any]) -> float:
     """About half the run: a whole number where the clock counts."""
     half = population.params.horizon / 2

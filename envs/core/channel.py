@@ -160,7 +160,6 @@ class Channel:
         self.ledger: Any = None
         self.rng: np.random.Generator | None = None
         self.chosen = chosen
-        self._levels: Any = None
         self._memory: Any = None
         self._losses: dict[float | None, Any] = {}
         self._faults: tuple[Fault, ...] = ()
@@ -240,6 +239,7 @@ class Channel:
         *,
         norm: int = 1,
         events: int | None = None,
+        levels: Array | None = None,
     ) -> tuple[Array, Array]:
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
@@ -254,12 +254,23 @@ class Channel:
                 of the parts.
             norm: in which the sensitivity is measured, 1 (sum of absolute changes) or 2 (Euclidean).
             events: number of events that a message is about, for the ledger's totals at user level.
+            levels: the epsilon of each message, float64[B, N], on a channel whose senders choose it and perturb their
+                messages themselves.
 
         Returns:
             (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived,
             bool[B, N].
         """
-        return self._through_faults(x, senders, lambda x, who, liars: self._say(x, who, sensitivity, norm, events))
+        if (levels is None) == bool(self.chosen):
+            wanted = "given" if self.chosen else "None"
+            raise ValueError(f"levels must be {wanted} on channel {self.name!r}, not {levels!r}")
+
+        def say(x: Array, who: Array | None, liars: Array | None) -> tuple[Array, Array]:
+            if self.config.mechanism is None:
+                return self._say_plainly(x, who, levels)
+            return self._say(x, who, sensitivity, norm, events)
+
+        return self._through_faults(x, senders, say)
 
     def answer(
         self,
@@ -319,26 +330,21 @@ class Channel:
             y, sent = fault.deliver(y, sent, sending, memory, rng)
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
 
-    def send_levels(self, x: Array, levels: Array, senders: Array | None = None) -> tuple[Array, Array]:
-        """`send` on a channel whose senders choose their level: `levels` float64[B, N] holds the epsilon of each
-        message."""
-        self._levels = levels
-        return self.send(x, senders)
+    def _say_plainly(self, x: Array, senders: Array | None, levels: Array | None) -> tuple[Array, Array]:
+        """`send` without faults and mechanism."""
+        if levels is not None and self.ledger is not None:
+            if senders is not None or self.config.budget is not None or not self.live.all():
+                senders = self._admit(senders, x.shape[:2], levels)
+                levels = np.where(senders, levels, 0.0)
+            self.ledger.charge_levels(self.name, levels, kind=self.chosen)
+        self._count(senders)
+        return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
 
     def _say(
         self, x: Array, senders: Array | None, sensitivity: float | Array | None, norm: int, events: int | None
     ) -> tuple[Array, Array]:
-        """`send` without faults."""
-        mechanism = self.config.mechanism
-        if mechanism is None:
-            if self.chosen and self.ledger is not None:
-                levels = self._levels
-                if senders is not None or self.config.budget is not None or not self.live.all():
-                    senders = self._admit(senders, x.shape[:2], levels)
-                    levels = np.where(senders, levels, 0.0)
-                self.ledger.charge_levels(self.name, levels, kind=self.chosen)
-            self._count(senders, x.shape[:2])
-            return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
+        """`send` without faults, by a mechanism."""
+        mechanism: Any = self.config.mechanism
         if mechanism.norm == 1 and norm == 2 and sensitivity is not None:
             sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
         loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
@@ -349,7 +355,7 @@ class Channel:
             apart = x.ndim - mechanism.payload_dims  # axes along which messages differ
             sensitivity = np.broadcast_to(sensitivity, (*x.shape[:apart], *[1] * mechanism.payload_dims))[who]
         mechanism.check_sensitivity(sensitivity)
-        self._count(who, x.shape[:2])
+        self._count(who)
         assert self.rng is not None
         message = mechanism.perturb(x[who], self.rng, sensitivity)
         if senders is None and self.config.budget is None:
@@ -378,7 +384,7 @@ class Channel:
             if mechanism.changes_tell and begun.any():
                 x = np.where(begun.reshape(*begun.shape, *[1] * (x.ndim - 2)), self._memory.values, x)
             who = self._admit(who & ~begun, x.shape[:2], loss) | (who & begun)
-        self._count(who, x.shape[:2])
+        self._count(who)
         y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
         events = None if mechanism.per_stream else events  # the charge for a stream covers one event
         self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
@@ -409,7 +415,7 @@ class Channel:
                 )
             y, delivered = self.send(messages())
             return y.sum(1), delivered.sum(1)
-        self._count(None, (len(self.live), self.num_senders))
+        self._count(None)
         if mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), self.live)
         if zeros is not None:
@@ -442,11 +448,7 @@ class Channel:
         """
         if self.config.mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), everyone, each if charged is None else charged)
-        self.times += 1
-        if everyone is not None:
-            self.everyone += everyone
-        if each is not None:
-            self.each = each.copy() if self.each is None else self.each + each
+        self._counted(everyone, each)
 
     def expose(self, each: Array) -> None:
         """Count messages that agents sent past the mechanism, int64[B, N]; if there is one, each is charged as
@@ -454,8 +456,7 @@ class Channel:
         if each.any():
             if self.config.mechanism is not None:
                 self.ledger.charge(self.name, NoPrivacy().loss(), each=each)
-            self.each = each.copy() if self.each is None else self.each + each
-            self.times += 1
+            self._counted(None, each)
 
     def messages(self) -> Array:
         """The number of messages that each agent has sent so far, int64[B, N], read-only."""
@@ -477,11 +478,17 @@ class Channel:
             self.stopped = self.stopped | ended
         return who
 
-    def _count(self, senders: Array | None, shape: tuple[int, int]) -> None:
-        self.times += 1
+    def _count(self, senders: Array | None) -> None:
+        """Count a message of the agents `senders` bool[B, N] (None: of all) in the live replicas."""
         if senders is None:
-            self.everyone += self.live
-            return
-        if self.each is None:
-            self.each = np.zeros(shape, np.int64)
-        self.each += senders & self.live[:, None]
+            self._counted(self.live, None)
+        else:
+            self._counted(None, (senders & self.live[:, None]).astype(np.int64))
+
+    def _counted(self, everyone: Array | None, each: Array | None) -> None:
+        """Count messages: those of every agent, [B], and further ones of single agents, [B, N]."""
+        self.times += 1
+        if everyone is not None:
+            self.everyone += everyone
+        if each is not None:
+            self.each = each.copy() if self.each is None else self.each + each

@@ -408,7 +408,7 @@ class Elicitation(Replicas[State]):
         channel, level, joins, budget = self.channels["report"], *map(self.column, ("level", "joins", "budget"))
         before = None if channel.config.budget is None else channel.messages()
         sent = self.column("sent")
-        received, delivered = channel.send_levels(sent, level, None if joins.all() else joins)
+        received, delivered = channel.send(sent, None if joins.all() else joins, levels=level)
         if before is not None:
             joins &= (channel.messages() > before) | ~live[:, None]
             budget[~joins], level[~joins] = -1.0, 0.0

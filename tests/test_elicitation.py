@@ -1046,6 +1046,16 @@ def test_policies_know_their_place() -> None:
 # The task of the platform.
 
 
+def test_a_mixture_has_the_shares_that_were_asked_for() -> None:
+    """The shortfall is 0 of those who are truthful and 1 of free riders. False alarms: below 1e-9 (Hoeffding)."""
+    crowd = {"Truthful": 1.0, "FreeRider": 3.0}
+    side = platform_side(20, individuals=crowd, num_individuals=200, horizon=3, target=1.0)
+    side.reset(seed=0)
+    while not side.done.all():
+        side.step(np.zeros((20, 1, 1), np.float32))
+    assert side.metrics()["shortfall"].mean() == pytest.approx(0.75, abs=0.06)
+
+
 def test_elicitation_task() -> None:
     crowds: list[Any] = ["TargetQuality", {"BestResponse": 0.5, "Truthful": 0.5}, Mixture([(FreeRider(), 1.0)])]
     for crowd, shortfall in zip(crowds, (0.0, 0.0, 1.0), strict=True):

@@ -96,7 +96,7 @@ class Votes(Population[State]):
 
 
 class VotesByHand(pettingzoo.ParallelEnv[str, Array, int]):  # type: ignore[misc] # PettingZoo has no types
-    """The same world as one would write it for PettingZoo: a dict an agent, a loop over agents."""
+    """The votes as one would write it for PettingZoo: a dict an agent, a loop over agents."""
 
     metadata = {"name": "votes"}  # noqa: RUF012 - as PettingZoo has it
 

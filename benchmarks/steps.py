@@ -83,7 +83,7 @@ class NothingParallel(pettingzoo.ParallelEnv[str, Any, Any]):  # type: ignore[mi
 
 
 class NothingAEC(pettingzoo.AECEnv[str, Any, Any]):  # type: ignore[misc] # PettingZoo has no types
-    """The same one agent at a time."""
+    """A step of PettingZoo's AEC form: one agent at a time."""
 
     metadata = {"name": "nothing"}  # noqa: RUF012 - as PettingZoo has it
 

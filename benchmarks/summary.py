@@ -125,7 +125,7 @@ def learned() -> str:
         "designed by hand in "
         f"{len(better)} of {sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} "
         f"({listed(worse)})"
-        + (f"; in {listed(open_)} neither is shown. " if open_ else ". ")
+        + (f"; in {listed(open_)} neither is decided. " if open_ else ". ")
         + f"It beats every classic baseline in {listed(classics['yes'])}, and in {held_classics} held-out tasks, in "
         "which nothing has trained; it beats every algorithm of the paper in "
         f"{listed(papers['yes'])}, and in {held_papers} held-out "

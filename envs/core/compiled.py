@@ -131,7 +131,7 @@ SHARED = {run: (0, 5, 10, 12), every: (3,)}  # the places of the arguments that 
 
 
 def rebound(function: Any, scope: dict[str, Any]) -> Any:
-    """The same function with these globals."""
+    """The function with these globals."""
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 
 

@@ -59,7 +59,7 @@ class Played(Population[Any]):
         self.inner.purpose = value
 
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
-        """The same view of another population, in which copies of the policies play."""
+        """This view of another population, in which copies of the policies play."""
         view = copy(self)
         Played.__init__(view, inner, self.role, {role: duplicate(policy) for role, policy in self.others.items()})
         return view
@@ -242,7 +242,7 @@ class Seat(Played):
     """A world seen by one of its agents, while policies play all others, those of its own role included.
 
     Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
-    and what follows. Replicas in which its turn has come wait for the others, and the policies must then not remember
+    and what follows. Replicas at the agent's turn are frozen until all others are, and the policies must then not remember
     what they did (`Acts.update` tells them of waiting replicas as of ended ones). Runs that end before the agent ever
     acts are drawn again.
 

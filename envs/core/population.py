@@ -118,7 +118,8 @@ class Population(ABC, Generic[S]):
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
         hidden: the attributes of the parameters that agents must not know.
         hidden_state: the fields of the state that they must not know, beside those that are called like a hidden
-        parameter. jumps: the fast forms that the world can play, `{role: type}`; see `jump`.
+            parameter.
+        jumps: the fast forms that the world can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
             budget or fault may be installed on them.
         turns: the roles in the order of their turns; None if all act at once.

@@ -139,7 +139,7 @@ class PublicView:
         return self._truth
 
     def closed(self) -> "PublicView":
-        """The same view without the hidden truth."""
+        """This view without the hidden truth."""
         return self if self._truth is None else PublicView(self._truth)
 
     def acting(self, role: str) -> Array | None:
@@ -155,7 +155,7 @@ class PublicView:
     def standing_in(
         self, acting: Callable[[str], Array | None], functions: Mapping[str, Callable[..., Any]], **changes: Any
     ) -> "PublicView":
-        """The same view with others in place of the world's functions, and of the attributes in `changes`."""
+        """This view with others in place of the world's functions, and of the attributes in `changes`."""
         view = copy(self)
         vars(view).update(_acting=acting, _extra={**self._extra, **functions}, **changes)
         return view

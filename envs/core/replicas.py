@@ -56,9 +56,11 @@ class Replicas(Population[S]):
 
     Class attributes:
         state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from
-        outside. sources: names of the sources of random numbers.
+            outside.
+        sources: names of the sources of random numbers.
         tells: the fields of the state, numbers, that infos tell; a world with other entries writes `empty_info` and
-        `tell`. told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
+            `tell`.
+        told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.

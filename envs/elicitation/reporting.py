@@ -184,7 +184,7 @@ class BitwiseReport(Reporting):
         return (shares @ self.bits - q[..., None]) / (p - q)[..., None]
 
     def mechanism(self, epsilon: float) -> UnaryEncoding:
-        """The same mechanism as one of `taciturn.wrappers`, at a budget > 0."""
+        """This mechanism as one of `taciturn.wrappers`, at a budget > 0."""
         return UnaryEncoding(math.log1p(epsilon), self.variant)
 
 

@@ -75,7 +75,7 @@ class FederatedBandit(ByHand):
 
 
 class ArmElimination(FederatedBandit):
-    """The same federation, seen by its coordinator, the only agent; the `members` are played by a loop."""
+    """The federation seen by its coordinator, the only agent; the `members` are played by a loop."""
 
     def __init__(self, num_agents: int, horizon: int = 10_000, num_arms: int = 10, link_cost: float = 25.0) -> None:
         super().__init__(num_agents, horizon, num_arms, link_cost)

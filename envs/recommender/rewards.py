@@ -135,7 +135,7 @@ class Ahead:
         return best
 
     def _by_loop(self, rows: Floats) -> Ints:
-        """The same for blocks [T, B, N, 5], compiled."""
+        """Of each row of a block, [T, B, N, 5], compiled."""
         size, agents, _ = self.active.shape
         best = np.empty(rows.shape[:-1], np.int64)
         for agent in range(size * agents):

@@ -167,8 +167,8 @@ class Released:
     """In how many streams (agent that asks, cell, cluster) each agent's feedbacks of a cell and a cluster have been
     released.
 
-    What an agent has of a cell and a cluster is never taken back, so that it is enough to know since which answer it
-    has had some, and which was the last answer of every agent for that cell: no pair of agents has an entry.
+    Counts only grow, so that no table of pairs of agents is needed: it is enough to know since which answer an agent
+    has had some of a cell and a cluster, and which was the last answer of every agent for that cell.
     """
 
     def __init__(self, num_envs: int, num_agents: int, cells: int, clusters: int) -> None:

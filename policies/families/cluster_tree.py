@@ -48,12 +48,14 @@ class ClusterTree:
         leaf_of: int32[J, K], the leaf of each item, by its place.
         place: int64[B, K], of each item; `order` int64[B, K], the items by place.
         node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has a row of
-        statistics or kids. node_low: int64[nodes, d], its lower corner.
+            statistics or kids.
+        node_low: int64[nodes, d], its lower corner.
         kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
         counts, sums, own_counts, own_sums: int32[R, L].
         arrivals: int64[R], the owner's records in the cell.
         released: by reader (see `Request.entered`), int32[R, L], the round before which all records of a stream have
-        been released to it. log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
+        been released to it.
+        log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
         pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at
         `pair_from[m]`.

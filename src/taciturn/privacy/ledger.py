@@ -221,8 +221,7 @@ class Ledger:
                 all channels.
             channel: count only this channel.
             role: the role whose agents are counted, if several roles send; None: each role.
-            worst: for `pld`: this many of the costliest histories each get a privacy loss distribution of their own,
-                and all other agents share one that dominates theirs.
+            worst: for `pld`: the totals of the `worst` costliest agents are exact, and all others get one upper bound.
 
         Returns:
             An array; `{role: array}` if several roles send and `role` is None.

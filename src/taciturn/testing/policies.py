@@ -118,7 +118,7 @@ def sees_nothing_hidden(play: Play) -> None:
 
 
 def seed_decides_the_run(play: Play) -> None:
-    """The same policy plays the same run again, whatever it has played in between; it can be told apart in messages."""
+    """A policy plays the same run again, whatever it has played in between; it can be told apart in messages."""
     policy, population = play.make(), play.population()
     first, _, again = (play.run(policy, population, seed=seed, fast=False).metrics for seed in (0, 1, 0))
     np.testing.assert_equal(again, first)

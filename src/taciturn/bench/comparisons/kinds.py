@@ -217,7 +217,7 @@ def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: A
     A learner that has not been trained trains in the standard task first.
 
     Args:
-        name: of the agent, by which one that was designed for the world is known.
+        name: of the agent; decides whether it is classic, of a paper, or yours.
         **form: what differs in the form of the world, for learners.
     """
     one = task_config(task, name, **form)
@@ -532,8 +532,7 @@ def places(agent: str) -> list[Config]:
 
 
 def refusal(agent: str, config: Config) -> str:
-    """Why an agent cannot play the first steps of a world; empty if it can. What would have to learn first is believed
-    to."""
+    """Why an agent cannot play the first steps of a world; empty if it can. Untrained learners count as fitting."""
     made = bring(agent)
     if isinstance(made, Learner):
         return ""

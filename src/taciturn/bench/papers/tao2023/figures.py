@@ -35,7 +35,7 @@ class Regret(PaperStudy):
         return []
 
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        """The same as configurations."""
+        """The settings of the figure as configurations."""
         return [society(*case, rounds=rounds) for case in self.cases(sizes)]
 
     def played(self, quick: bool) -> list[Config]:
@@ -274,7 +274,7 @@ class FastStudy(Regret):
     bound = None
 
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        """The same in quick runs: it is fast."""
+        """The settings of the figure, in quick runs too: it is fast."""
         found = []
         for epsilon in settings.FAST_LEVELS:
             one = society(2000, 5, epsilon, rounds=settings.FAST_ROUNDS)

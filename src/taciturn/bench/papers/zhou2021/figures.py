@@ -78,7 +78,7 @@ class Recommendations(PaperStudy):
 
 
 def shorter(one: Config, rounds: int) -> Config:
-    """The same setting over fewer rounds."""
+    """A setting over fewer rounds."""
     params = {**one["env_params"], "horizon": rounds}
     if "growth" in params:
         params["growth"] = [[rounds * 4 // 7, part] for _, part in params["growth"]]

@@ -180,10 +180,7 @@ def test_the_citation_names_this_version() -> None:
     released = re.search(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert released
     assert released[1] == taciturn.__version__
-    assert [(one["authors"][0]["family-names"], one["year"]) for one in citation["references"]] == [
-        ("Chen", 2021),
-        ("Li", 2022),
-        ("Zhou", 2021),
-        ("Tao", 2023),
-        ("Jiang", 2020),
-    ]
+    cited = [f"{one['authors'][0]['family-names'].lower()}{one['year']}" for one in citation["references"]]
+    assert sorted(cited) == sorted(
+        file.parent.name for file in (ROOT / "src").glob("taciturn/bench/papers/*/__init__.py")
+    )

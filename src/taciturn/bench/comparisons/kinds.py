@@ -504,7 +504,7 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
             raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
         for name in names:
             if not places(name):
-                why = refusal(name, config("round_stopping_v0", name) | {"kind": YOURS})
+                why = refusal(name, config(next(iter(CONTESTS)), name) | {"kind": YOURS})
                 raise ValueError(
                     f"--agent {name} fits none of the worlds {', '.join(CONTESTS)} as the study agents plays them; in "
                     f"the first: {why}"

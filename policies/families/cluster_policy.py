@@ -19,13 +19,13 @@ class ClusterPolicy(Policy):
     """Base of policies on a `ClusterTree`: the leaf with the highest mean + sqrt(xi ln n / (8 Q)) + bonus in the cell
     of the context.
 
-    Attributes, which a policy sets:
+    Attributes:
         threshold: an agent asks the third party if its own mean in the cell and leaf that it used last is smaller.
         xi: weight of the confidence width.
         bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
         compile_from: number of agent-rounds in a block from which the loop is compiled; only the time that it takes
-        depends on it.
+            depends on it.
     """
 
     threshold: float

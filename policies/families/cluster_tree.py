@@ -30,7 +30,8 @@ def _name(*parts: Array) -> Array:
 
 
 class ClusterTree:
-    """The models of W agents in B replicas.
+    """The models of W agents in B replicas: J = B * G models, A = B * W actors, R rows of statistics and at most L
+    leaves.
 
     Args:
         codes: of the items, [B, K].
@@ -41,7 +42,7 @@ class ClusterTree:
         bisect: whether cells are halved in one dimension at a time.
         longest: rounds of a run.
 
-    Attributes, for models J = B * G, actors A = B * W, R rows of statistics and at most L leaves:
+    Attributes:
         leaf_lo, leaf_hi: int32[J, L], the items of a leaf by their places in the order of their codes.
         leaf_depth: int32[J, L]; `leaf_name` int64[J, L], 2^h + i - 1.
         num_leaves: int64[J].
@@ -54,11 +55,11 @@ class ClusterTree:
         counts, sums, own_counts, own_sums: int32[R, L].
         arrivals: int64[R], the owner's records in the cell.
         released: by reader (see `Request.entered`), int32[R, L], the round before which all records of a stream have
-        been released to it.
+            been released to it.
         log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
         pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at
-        `pair_from[m]`.
+            `pair_from[m]`.
     """
 
     def __init__(

@@ -113,8 +113,7 @@ class Mechanism(metaclass=NamesUnknown):
         per_stream: whether it is charged once for a whole stream, so that it fits only streams of which each event
             enters one increment.
         changes_tell: whether it repeats an answer until the private value changes. That it stops
-        to do so reveals the change, so that
-            totals are infinite, unless a budget fits no second answer.
+            to do so reveals the change, so that totals are infinite, unless a budget fits no second answer.
         idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov
             2012). The claim is then about real numbers, and audits leave these bits unread unless they are told to read
             them.

@@ -20,9 +20,11 @@ import pytest
 from scipy.stats import binom
 from worlds import Consensus, Params, auction_v0, consensus_v0
 
-from taciturn.auditing import Site, adjacent_messages, adjacent_pair, audit_command, parse_mechanism
+from taciturn.adjacent import Site, adjacent_messages, adjacent_pair
+from taciturn.cli.audit import audit_command
 from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
 from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits

@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from taciturn.auditing import Site
+from taciturn.adjacent import Site
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import leakage
 from taciturn.bench.results import Group

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.auditing import named_mechanisms
 from taciturn.envs.core import Layout, Population, World
+from taciturn.mechanism_names import named_mechanisms
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, make_world, policies, worlds
 from taciturn.terminal import aligned

@@ -5,13 +5,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.auditing import Site, adjacent_messages, parse_mechanism
+from taciturn.adjacent import Site, adjacent_messages
 from taciturn.bench.figures import COLORS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import number
 from taciturn.envs.core import ChannelConfig
 from taciturn.envs.federated_training.datasets import Dataset
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.registry import make_policy, make_world
 from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel

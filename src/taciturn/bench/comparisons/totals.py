@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taciturn.auditing import parse_mechanism
 from taciturn.bench.comparisons.kinds import PPO, behind, brought, everybody, judged, named, population, sent
 from taciturn.bench.figures import COLORS, LINES, MARKERS, panels
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
@@ -27,6 +26,7 @@ from taciturn.bench.scores import (
 )
 from taciturn.bench.study import POOLED, Plot, Score, Study, Table, pools, register
 from taciturn.bench.tables import NONE, listed, mean_text, number
+from taciturn.mechanism_names import parse_mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

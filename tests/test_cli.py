@@ -206,9 +206,9 @@ def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytes
 
 
 def test_a_broken_claim_fails_the_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = SimpleNamespace(name="Laplace:1", verdict="violated")
-    monkeypatch.setattr("taciturn.cli.audit.audit_command", lambda *words, **options: [broken])
-    code, _, err = run("audit", "Laplace:1")
+    broken = SimpleNamespace(name="Laplace:1", verdict="violated", as_dict=dict)
+    monkeypatch.setattr("taciturn.cli.audit.audit_all", lambda *words, **options: [broken])
+    code, _, err = run("audit", "Laplace:1", "--json")
     assert (code, err) == (1, "taciturn: the claim of Laplace:1 is violated\n")
 
 

@@ -48,65 +48,43 @@ def audit(
     if env is not None:
         make, actor, _ = population_of(env, policy, settings)
         site = Site(make(1), actor, channel, steps)
+    given = {"trials": trials, "confidence": confidence, "method": method, "delta": delta, "seed": seed}
     with bar(stderr(), 1, shown=not as_json) as shown:
-        results = audit_command(
-            mechanism,
-            site=site,
-            trials=trials,
-            confidence=confidence,
-            method=method,
-            delta=delta,
-            seed=seed,
-            as_json=as_json,
-            plot=plot,
-            progress=shown.running,
-        )
-    broken = [result.name for result in results if result.verdict == "violated"]
-    if broken:
-        raise ValueError(f"the claim of {', '.join(broken)} is violated")
-
-
-def audit_command(
-    specs: Sequence[str],
-    *,
-    site: Site | None = None,
-    trials: int | None = None,
-    confidence: float = 0.95,
-    method: str | None = None,
-    delta: float | None = None,
-    seed: int = 0,
-    as_json: bool = False,
-    plot: Path | None = None,
-    progress: Callable[[str, float], None] | None = None,
-) -> list[AuditResult]:
-    """Audit mechanisms by name (`parse_mechanism`), print the results as a table or as one JSON document, and return
-    them.
-
-    `site` is the channel on which each mechanism is installed, to audit the ledger's total after a run; without it,
-    single messages are audited. `progress` is called with the specification being audited and the share of all work
-    that is done. The other arguments are those of `taciturn audit`.
-    """
-    number("confidence", confidence, above=0, below=1)
-    if not specs:
-        raise ValueError("specs must name at least one mechanism, as in BitwiseRandomizedResponse:1.0")
-    given: dict[str, Any] = {"confidence": confidence, "seed": seed, "method": method}
-    given |= {key: value for key, value in {"trials": trials, "delta": delta}.items() if value is not None}
-    subjects = [_subject(spec, parse_mechanism(spec), site) | given for spec in specs]
-    results = []
-    for place, (spec, subject) in enumerate(zip(specs, subjects, strict=True)):
-        count = subject.setdefault("trials", DEFAULT_RUNS if site else _enough(subject["mechanism"], confidence))
-
-        def tell(done: int, spec: str = spec, place: int = place, count: int = count) -> None:
-            if progress is not None:
-                progress(spec, (place + done / count) / len(specs))
-
-        results.append(wrappers.audit(**subject, progress=tell))
+        results = audit_all(mechanism, site, shown.running, **given)
     if plot is not None:
         plot_audits(results, plot)
     if as_json:
         print_json({"audits": [result.as_dict() for result in results]})
     else:
         print(audit_table(results))
+    broken = [result.name for result in results if result.verdict == "violated"]
+    if broken:
+        raise ValueError(f"the claim of {', '.join(broken)} is violated")
+
+
+def audit_all(
+    specs: Sequence[str], site: Site | None = None, progress: Callable[[str, float], None] | None = None, **given: Any
+) -> list[AuditResult]:
+    """Audit mechanisms by name (`parse_mechanism`), each by `taciturn.wrappers.audit` with what is `given`.
+
+    `site` is the channel on which each mechanism is installed, to audit the ledger's total after a run; without it,
+    single messages are audited. `progress` is called with the specification being audited and the share of all work
+    that is done.
+    """
+    given = {"confidence": 0.95} | {key: value for key, value in given.items() if value is not None}
+    number("confidence", given["confidence"], above=0, below=1)
+    subjects = [_subject(spec, parse_mechanism(spec), site) | given for spec in specs]
+    results = []
+    for place, (spec, subject) in enumerate(zip(specs, subjects, strict=True)):
+        count = subject.setdefault(
+            "trials", DEFAULT_RUNS if site else _enough(subject["mechanism"], given["confidence"])
+        )
+
+        def tell(done: int, spec: str = spec, place: int = place, count: int = count) -> None:
+            if progress is not None:
+                progress(spec, (place + done / count) / len(specs))
+
+        results.append(wrappers.audit(**subject, progress=tell))
     return results
 
 

@@ -29,7 +29,7 @@ from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
 from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits
-from taciturn.privacy.auditing import certify, certify_one_run, trials_for
+from taciturn.privacy.certifying import certify, certify_one_run, trials_for
 from taciturn.testing.cases import fingerprint
 from taciturn.wrappers import Budget, Byzantine, Faulty, Ledger, LossyChannel, Privatize
 from taciturn.wrappers.audit import audit

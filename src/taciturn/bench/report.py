@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from taciturn.bench import claims, figures
+from taciturn.bench import figures, kept_verdicts
 from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Results, describe
 from taciturn.bench.store import Store, write_bytes
@@ -153,7 +153,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     manifest, plan = store.manifest(), store.plan()
     answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
     standing = any(study.headline for study in studies)
-    papers, differing = claims.tables() if standing else (None, None)
+    papers, differing = kept_verdicts.tables() if standing else (None, None)
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
@@ -165,7 +165,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
             shown.finished(study.title)
     if standing:
-        told += [_answer(claims.answer(), "#claims", "the list"), OWN]
+        told += [_answer(kept_verdicts.answer(), "#claims", "the list"), OWN]
     summed_up = overview(store, [study for study in studies if not study.headline])
     quick = "This was a quick run: shorter and with fewer seeds than the full studies."
     page = PAGE.format(

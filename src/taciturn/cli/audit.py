@@ -15,7 +15,7 @@ from taciturn.cli.output import print_json
 from taciturn.envs.core import number
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits
-from taciturn.privacy.auditing import trials_for
+from taciturn.privacy.certifying import trials_for
 from taciturn.wrappers.channels import Privatize
 
 DEFAULT_TRIALS = 100_000

@@ -18,8 +18,8 @@ from taciturn.bench.scores import (
     PLAIN,
     RANDOM,
     TUNED,
+    best_of,
     designed_best,
-    first,
     normalised,
     share,
     sign,
@@ -332,7 +332,7 @@ class PrivacyTotals(Study):
         attacks = Results(group for group in results if ATTACK in group.config)
         for measure, world, panel in self.worlds(results):
             free = panel.select(total=NO_LIMIT)
-            chance, designed = first(free.select(kind=RANDOM), measure), designed_best(free, measure)
+            chance, designed = best_of(free.select(kind=RANDOM), measure), designed_best(free, measure)
             for total in TOTALS:
                 some = panel.select(total=total)
                 groups = sorted(some, key=lambda group: (pools(group), -sign(measure) * group.mean(measure)))
@@ -366,7 +366,7 @@ class PrivacyTotals(Study):
         figure, axes = panels([title for _, title, _ in worlds], width=9.0, height=3.4)
         for ax, (measure, _, panel) in zip(axes, worlds, strict=True):
             free = panel.select(total=NO_LIMIT)
-            chance, designed = first(free.select(kind=RANDOM), measure), designed_best(free, measure)
+            chance, designed = best_of(free.select(kind=RANDOM), measure), designed_best(free, measure)
             if chance is None or designed is None:
                 continue
             ends, top = [], 1.0

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.bench import claims, scales
+from taciturn.bench import kept_verdicts, scales
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.results import Group, Results, canonical
 from taciturn.bench.store import Store
@@ -106,7 +106,7 @@ def pages() -> dict[Path, str]:
             counts = Counter(one.verdict for one in judged).most_common()
             title, total = load_studies()[study].title, ", ".join(f"{verdict}: {n}" for verdict, n in counts)
             verdicts.append(f"## {title}\n\n{rows_of(table)}\n\n{total}. {source}\n\n{reasons_of(table)}")
-    found[ROOT / "src/taciturn/bench" / claims.FILE] = claims.summary(papers)
+    found[ROOT / "src/taciturn/bench" / kept_verdicts.FILE] = kept_verdicts.summary(papers)
     found[ROOT / "src/taciturn/bench" / scales.FILE] = scales.summary(load("agents")[1])
     found[DOCS / "verdicts.md"] = f"{VERDICTS}{note}\n\n" + "\n".join(verdicts)
     return found

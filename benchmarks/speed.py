@@ -286,7 +286,8 @@ def amount(row: Amount) -> tuple[str, ...]:
 
 
 def memory(row: Memory) -> tuple[str, ...]:
-    """The cells of a row with memory, which is linear if an agent or a replica takes at most a tenth more than where there are fewer."""
+    """The cells of a row with memory, which is linear if an agent or a replica takes at most a tenth more than where
+    there are fewer."""
     try:
         by_world = load("scaling")[row.axis]
         sizes = [{one["size"]: one["megabytes"] for one in by_world[world]} for world in row.worlds or by_world]

@@ -20,13 +20,16 @@ import pytest
 from scipy.stats import binom
 from worlds import Consensus, Params, auction_v0, consensus_v0
 
-from taciturn.auditing import Site, adjacent_messages, adjacent_pair, audit_command, parse_mechanism
+from taciturn.adjacent import Site, adjacent_messages, adjacent_pair
+from taciturn.cli.audit import audit as command
+from taciturn.cli.audit import audit_all
 from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
 from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits
-from taciturn.privacy.auditing import certify, certify_one_run, trials_for
+from taciturn.privacy.certifying import certify, certify_one_run, trials_for
 from taciturn.testing.cases import fingerprint
 from taciturn.wrappers import Budget, Byzantine, Faulty, Ledger, LossyChannel, Privatize
 from taciturn.wrappers.audit import audit
@@ -847,9 +850,10 @@ def test_plot_to_a_file_and_to_axes(tmp_path: Path) -> None:
 def test_the_command_prints_a_table_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     specs = ["BitwiseRandomizedResponse:1.0", "Laplace:0.5,sensitivity=2", "NoPrivacy"]
     told: list[tuple[str, float]] = []
-    found = audit_command(specs, plot=tmp_path / "audit.svg", progress=lambda spec, done: told.append((spec, done)))
+    found = audit_all(specs, progress=lambda spec, done: told.append((spec, done)))
     assert told[0][0] == specs[0]
     assert told[-1] == ("NoPrivacy", 1.0)
+    command(specs, plot=tmp_path / "audit.svg")
     out, err = capsys.readouterr()
     assert out.rstrip("\n") == audit_table(found)
     assert err == ""
@@ -860,9 +864,7 @@ def test_the_command_prints_a_table_and_draws(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_command_prints_one_document(capsys: pytest.CaptureFixture[str]) -> None:
-    audit_command(
-        ["NoPrivacy", "Gaussian:1,delta=1e-5"], trials=1_000, confidence=0.999, method="one-run", as_json=True
-    )
+    command(["NoPrivacy", "Gaussian:1,delta=1e-5"], trials=1_000, confidence=0.999, method="one-run", as_json=True)
     nothing, gaussian = json.loads(capsys.readouterr().out)["audits"]
     assert (nothing["claimed"], nothing["verdict"]) == (None, "no claim")
     assert (gaussian["claimed"], gaussian["delta"], gaussian["method"]) == (1, 1e-5, "one-run")
@@ -885,20 +887,19 @@ def test_the_command_prints_one_document(capsys: pytest.CaptureFixture[str]) -> 
 )
 def test_the_command_names_mistakes(spec: str, named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        audit_command([spec], trials=100)
+        audit_all([spec], trials=100)
 
 
-def test_the_command_audits_an_environment(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_audits_an_environment() -> None:
     site = Site(consensus_v0.population(), Outspoken(), "opinion", steps=3)
     specs = ["Laplace:0.5", "Laplace:0.5,sensitivity=2", "Gaussian:2.0,delta=1e-5", "NoPrivacy"]
-    found = audit_command(specs, site=site, trials=20_000, confidence=0.999, plot=tmp_path / "audit.svg")
-    assert capsys.readouterr().out.rstrip("\n") == audit_table(found)
+    found = audit_all(specs, site, trials=20_000, confidence=0.999)
     assert [one.name for one in found] == [f"opinion={spec}" for spec in specs]
     assert [one.verdict for one in found] == ["consistent"] * 3 + ["no claim"]
     assert [one.claimed for one in found[:2]] == pytest.approx([1.5, 1.5])
     assert found[0].certified > 1.5 * found[1].certified, "noise for more than the world states"
     assert found[0].share > 0.6
-    (site_of_votes,) = audit_command(["UnaryEncoding:2.0"], site=Site(consensus_v0.population(), Random(), "vote", 1))
+    (site_of_votes,) = audit_all(["UnaryEncoding:2.0"], Site(consensus_v0.population(), Random(), "vote", 1))
     assert (site_of_votes.trials, site_of_votes.verdict) == (10_000, "consistent")
     assert site_of_votes.share > 0.7
 
@@ -956,4 +957,4 @@ def test_adjacent_messages(
 )
 def test_the_command_names_mistakes_about_environments(site: Site, named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        audit_command(["Laplace:1"], site=site)
+        audit_all(["Laplace:1"], site)

@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from taciturn.auditing import Site
+from taciturn.adjacent import Site
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import leakage
 from taciturn.bench.results import Group
@@ -24,7 +24,7 @@ from taciturn.envs.core import Array
 from taciturn.envs.federated_training.descriptor import without_data
 from taciturn.policies import PPCL, FixedCount
 from taciturn.privacy.attackers import attackers
-from taciturn.privacy.auditing import certify_one_run, optimum
+from taciturn.privacy.certifying import certify_one_run, optimum
 from taciturn.privacy.composition import gaussian_delta
 from taciturn.privacy.one_run import certify_gaussian_run, epsilon_of, gaussian_inverse, guesses_for, unlikely
 from taciturn.wrappers import (
@@ -108,7 +108,7 @@ def test_the_choice_among_attackers_is_made_on_transcripts_that_none_was_fitted_
         by_heart = {"by heart": lambda y: np.array([known.get(value, 0.0) for value in y.ravel().tolist()])}
         return by_heart | attackers(transcripts, second, bits)
 
-    monkeypatch.setattr("taciturn.privacy.auditing.attackers", with_memory)
+    monkeypatch.setattr("taciturn.privacy.certifying.attackers", with_memory)
     told = audit(lambda x, rng, trials: rng.integers(0, 2**40, trials) + x * 2.0**39, (0, 1), 2_000, claimed=0.1)
     assert told.attack != "by heart"
     assert told.verdict == "violated"

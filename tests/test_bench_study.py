@@ -14,6 +14,7 @@ from taciturn.bench.catalogue import load_studies, matching
 from taciturn.bench.results import Cell, Group, Result, Results, describe, flatten, matches
 from taciturn.bench.store import Store
 from taciturn.bench.study import Study, register
+from taciturn.policies import Policy
 from taciturn.registry import UnknownName
 from taciturn.testing import check_study
 
@@ -152,3 +153,22 @@ def test_tables_mark_policies_that_know_the_truth() -> None:
     )
     marked = [Study().label(row, rows).endswith("(knows the hidden truth)") for row in rows]
     assert marked == [True, False, True, False]
+
+
+def test_tables_make_a_policy_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted(Policy):
+        pools = True
+
+        def __init__(self, k: int = 1) -> None:
+            made.append(k)
+
+    monkeypatch.setattr("taciturn.bench.study.policy_class", {"Counted": Counted}.get)
+    monkeypatch.setattr("taciturn.bench.study.own_policies", lambda: {"Counted": Counted})
+    one = np.ones(2)
+    configs = [{"policy": "Counted", "policy_params": {"k": k}} for k in (1, 2)]
+    rows = Results(Group(config, np.arange(2), {"score": one}, {}, one) for config in configs)
+    labels = [Study().label(row, rows) for _ in range(3) for row in rows]
+    assert labels == ["k=1 (pooled)", "k=2 (pooled)"] * 3
+    assert made == [1, 2]

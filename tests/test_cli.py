@@ -19,13 +19,13 @@ import pytest
 from scipy import stats
 
 from taciturn import cli, simulate
-from taciturn.auditing import parse_mechanism
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
 from taciturn.bench.tasks import CONTESTS, TASKS
 from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import LinUCB
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
 
@@ -200,15 +200,15 @@ def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytes
     assert len(set(metric["values"])) == 4
     theirs = stats.ttest_1samp(metric["values"], 0).confidence_interval(0.95)
     assert (metric["mean"], metric["low"], metric["high"]) == pytest.approx((np.mean(metric["values"]), *theirs))
-    monkeypatch.setattr(cli, "BLOCK", 2)
+    monkeypatch.setattr("taciturn.cli.run.BLOCK", 2)
     blocks = json.loads(run(*words, "--json")[1])["metrics"]["regret"]["values"]
     assert len(blocks) == len(set(blocks)) == 4
 
 
 def test_a_broken_claim_fails_the_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = SimpleNamespace(name="Laplace:1", verdict="violated")
-    monkeypatch.setattr(cli, "audit_command", lambda *words, **options: [broken])
-    code, _, err = run("audit", "Laplace:1")
+    broken = SimpleNamespace(name="Laplace:1", verdict="violated", as_dict=dict)
+    monkeypatch.setattr("taciturn.cli.audit.audit_all", lambda *words, **options: [broken])
+    code, _, err = run("audit", "Laplace:1", "--json")
     assert (code, err) == (1, "taciturn: the claim of Laplace:1 is violated\n")
 
 

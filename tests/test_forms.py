@@ -11,7 +11,7 @@ import worlds as tiny
 from cases import CASES
 
 from taciturn.envs.core import Array, World
-from taciturn.testing.cases import by_agent, draw, seen
+from taciturn.testing.cases import by_agent, random_actions, seen
 
 
 def test_parallel_step_of_a_phased_world_is_a_campaign() -> None:
@@ -24,7 +24,7 @@ def test_parallel_step_of_a_phased_world_is_a_campaign() -> None:
     population.step({"platform": default})
     assert observations["individual_0"][1] == default[0, 0, 0] == 0.5
     for campaign in range(1, case.params.get("horizon", 12) + 1):
-        actions = draw(population, rng)
+        actions = random_actions(population, rng)
         sale = population.step({"individual": actions["individual"]})
         if not population.done[0]:
             population.step({"platform": actions["platform"]})
@@ -47,7 +47,7 @@ def test_parallel_step_reports_an_end_in_the_opening_turn() -> None:
 
     env = World(Bankrupt, tiny.Params).parallel_env()
     env.reset(seed=0)
-    actions = by_agent(draw(env.population, np.random.default_rng(0)))
+    actions = by_agent(random_actions(env.population, np.random.default_rng(0)))
     assert not any(env.step(actions)[2].values())
     assert all(env.step(actions)[2].values())
     assert env.agents == []

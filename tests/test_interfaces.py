@@ -20,7 +20,7 @@ from taciturn import registry
 from taciturn.envs.core import AECView, Array, ParallelView, Seat, SingleEnv, World
 from taciturn.envs.federated_bandit import arm_elimination
 from taciturn.policies import PPCL
-from taciturn.testing.cases import by_agent, draw
+from taciturn.testing.cases import by_agent, random_actions
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
@@ -77,7 +77,7 @@ def test_gossips_pettingzoo_forms_say_who_acts() -> None:
         for _ in range(30):
             (acting,) = (agent for agent, info in infos.items() if info["acting"])
             assert env.population.acting("agent")[0, 0] == env.possible_agents.index(acting)  # type: ignore[index]
-            _, rewards, *_, infos = env.step(by_agent(draw(env.population, rng)))
+            _, rewards, *_, infos = env.step(by_agent(random_actions(env.population, rng)))
             assert not any(reward for agent, reward in rewards.items() if agent != acting)
             if not env.agents:
                 _, infos = env.reset()

@@ -27,12 +27,12 @@ from taciturn.privacy.composition import (
     basic_epsilon,
     gaussian_delta,
     gaussian_epsilon,
-    group,
     pld_epsilon,
     rdp_epsilon,
     zcdp_epsilon,
 )
 from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.losses import GaussianLoss, KaryLoss, LaplaceLoss, PrivacyLoss, pure
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Exponential,
@@ -41,7 +41,6 @@ from taciturn.privacy.mechanisms import (
     Laplace,
     Memoized,
     NoPrivacy,
-    PrivacyLoss,
     TreeAggregation,
     UnaryEncoding,
 )
@@ -114,7 +113,7 @@ def true_epsilon(messages: Sent, delta: float = DELTA) -> float:
     """Of randomised responses and Gaussians: delta(epsilon) = E[delta of the Gaussians at epsilon - loss of the
     responses]."""
     losses, probabilities = lattice([pair for pair in messages if pair[0].kind != "gaussian"])
-    mu = math.sqrt(sum(2 * loss.rho * count for loss, count in messages if loss.kind == "gaussian"))
+    mu = math.sqrt(sum(2 * loss.rho * count for loss, count in messages if isinstance(loss, GaussianLoss)))
 
     def excess(epsilon: float) -> float:
         rest = epsilon - losses
@@ -249,12 +248,12 @@ def peer_pld(loss: PrivacyLoss, interval: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld  # type: ignore[import-untyped]
 
     grid = {"value_discretization_interval": interval}
-    if loss.kind == "laplace":
-        return pld.from_laplace_mechanism(loss.parameters["noise_multiplier"], **grid)
-    if loss.kind == "gaussian":
-        return pld.from_gaussian_mechanism(loss.parameters["noise_multiplier"], **grid)
-    if loss.kind == "k_ary_randomized_response":
-        values = int(loss.parameters["num_values"])
+    if isinstance(loss, LaplaceLoss):
+        return pld.from_laplace_mechanism(1 / loss.epsilon, **grid)
+    if isinstance(loss, GaussianLoss):
+        return pld.from_gaussian_mechanism(1 / math.sqrt(2 * loss.rho), **grid)
+    if isinstance(loss, KaryLoss):
+        values = loss.num_values
         return pld.from_randomized_response(values / (math.exp(loss.epsilon) + values - 1), values, **grid)
     bit = pld.from_randomized_response(2 / (math.exp(loss.epsilon / 2) + 1), 2, **grid)
     return bit.self_compose(2)
@@ -287,14 +286,14 @@ def test_rdp_agrees_with_dp_accounting(messages: Sent) -> None:
     curve, ours, finest = np.zeros(orders.size), np.zeros(orders.size), np.zeros(fine.size)
     for loss, count in messages:
         relation = dp_accounting.NeighboringRelation.REPLACE_ONE
-        if loss.kind == "laplace":
-            event: Any = dp_accounting.LaplaceDpEvent(loss.parameters["noise_multiplier"])
+        if isinstance(loss, LaplaceLoss):
+            event: Any = dp_accounting.LaplaceDpEvent(1 / loss.epsilon)
             relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-        elif loss.kind == "gaussian":
-            event = dp_accounting.GaussianDpEvent(loss.parameters["noise_multiplier"])
+        elif isinstance(loss, GaussianLoss):
+            event = dp_accounting.GaussianDpEvent(1 / math.sqrt(2 * loss.rho))
             relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-        elif loss.kind == "k_ary_randomized_response":
-            values = int(loss.parameters["num_values"])
+        elif isinstance(loss, KaryLoss):
+            values = loss.num_values
             event = dp_accounting.RandomizedResponseDpEvent(values / (math.exp(loss.epsilon) + values - 1), values)
         else:
             event = dp_accounting.RandomizedResponseDpEvent(2 / (math.exp(loss.epsilon / 2) + 1), 2)
@@ -314,9 +313,7 @@ def test_laplace_noise_on_a_grid() -> None:
     """The privacy loss of a discrete Laplace law, summed over its outcomes."""
     for reach in (1, 2, 7):
         epsilon = 1.2
-        loss = PrivacyLoss(
-            "laplace", epsilon, epsilon**2 / 2, {"noise_multiplier": 1 / epsilon, "reach": reach, "nodes": 1}
-        )
+        loss = LaplaceLoss(epsilon, epsilon**2 / 2, reach=reach)
         k = np.arange(-4000, 4000 + reach)
         p, q = (np.exp(-epsilon / reach * np.abs(k - at)) for at in (0, reach))
         p, q = p / p.sum(), q / q.sum()
@@ -327,7 +324,8 @@ def test_laplace_noise_on_a_grid() -> None:
 
 def test_a_tree_costs_its_levels() -> None:
     tree = TreeAggregation(1.0, horizon=15, sensitivity=1.0).loss()
-    assert tree.parameters["nodes"] == 4
+    assert isinstance(tree, LaplaceLoss)
+    assert tree.nodes == 4
     assert pld_epsilon([tree], [3], DELTA) == pytest.approx(pld_epsilon([laplace(0.25)], [12], DELTA), rel=1e-3)
 
 
@@ -474,7 +472,7 @@ def test_chosen_levels_add_up_as_messages_of_those_levels_would() -> None:
     for row in levels:
         chosen.charge_levels("vote", row, kind="k_ary_randomized_response")
         for epsilon in (0.1, 0.5, 2.0):
-            counted.charge("vote", PrivacyLoss("pure", epsilon, epsilon**2 / 2), each=row == epsilon)
+            counted.charge("vote", pure(epsilon), each=row == epsilon)
     for method in METHODS:
         one, other = chosen.total(method=method), counted.total(method=method)
         assert (one >= other * (1 - 1e-12)).all()
@@ -621,13 +619,13 @@ def test_a_group_is_as_exposed_as_by_a_mechanism_of_less_noise(size: int) -> Non
         (Exponential(0.2).loss(), Exponential(0.2 * size).loss()),
     ]
     for one, same in pairs:
-        grouped = group(one, size)
+        grouped = one.group(size)
         assert grouped.kind == same.kind
         np.testing.assert_allclose(grouped.rdp(orders), same.rdp(orders))
         np.testing.assert_allclose([grouped.epsilon, grouped.rho], [same.epsilon, same.rho])
-    assert group(PrivacyLoss("other", 0.2, 0.01), size).epsilon == pytest.approx(0.2 * size)
-    assert group(NoPrivacy().loss(), size) == NoPrivacy().loss()
-    assert group(UnaryEncoding(1.0).loss(), size) == UnaryEncoding(1.0).loss()
+    assert PrivacyLoss(0.2, 0.01).group(size).epsilon == pytest.approx(0.2 * size)
+    assert NoPrivacy().loss().group(size) == NoPrivacy().loss()
+    assert UnaryEncoding(1.0).loss().group(size) == UnaryEncoding(1.0).loss()
 
 
 # Export.

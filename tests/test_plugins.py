@@ -18,9 +18,9 @@ import pytest
 
 import taciturn
 from taciturn import registry
-from taciturn.auditing import MECHANISM_PLUGINS, named_mechanisms, parse_mechanism
 from taciturn.bench.catalogue import STUDY_PLUGINS, studies_named
 from taciturn.bench.play import learns
+from taciturn.mechanism_names import MECHANISM_PLUGINS, named_mechanisms, parse_mechanism
 from taciturn.plugins import PluginError, PluginWarning
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "plugin"

@@ -8,7 +8,7 @@ from cases import CASES
 
 from taciturn.envs.core import Controlled
 from taciturn.policies import Random
-from taciturn.testing.cases import chosen, draw, of
+from taciturn.testing.cases import chosen, of, random_actions
 
 
 def test_without_autoreset_an_ended_replica_refuses_to_step() -> None:
@@ -36,7 +36,7 @@ def test_the_checks_of_autoreset_meet_replicas_that_end_apart(name: str) -> None
     population.reset(seed=0)
     apart = False
     for _ in range(200):
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
         apart |= bool(population.done.any() and not population.done.all())
         population.reset(where=population.done)
     assert apart
@@ -57,7 +57,7 @@ def test_controlled_role_meets_the_others(role: str) -> None:
         expected, *_ = inner.step({other: policy.act(expected[other])})
     np.testing.assert_array_equal(observation, expected[role])
     while not population.done.all():
-        actions = draw(population, rng)[role]
+        actions = random_actions(population, rng)[role]
         step = population.step(actions)
         first = inner.step({role: actions})
         earned = first.reward[role].copy()
@@ -75,7 +75,7 @@ def test_controlled_partial_reset(role: str) -> None:
     population, rng = CASES[role].population(num_envs=3), np.random.default_rng(0)
     population.reset(seed=3)
     for _ in range(4):
-        population.step(draw(population, rng)[role])
+        population.step(random_actions(population, rng)[role])
     before = [of(population.state, i) for i in range(3)]
     where = np.array([False, True, False])
     for bad in ({"where": where[:2]}, {"where": where, "seed": -1}):
@@ -88,5 +88,5 @@ def test_controlled_partial_reset(role: str) -> None:
     assert population.clock().tolist() == [4, 0, 4]
     assert role == "platform" or population.state.price[1] > 0
     while not population.done.all():
-        population.step(draw(population, rng)[role])
+        population.step(random_actions(population, rng)[role])
     assert population.clock().tolist() == [12, 12, 12]

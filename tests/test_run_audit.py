@@ -24,7 +24,7 @@ from taciturn.wrappers import (
     Stragglers,
     audit,
 )
-from taciturn.wrappers.run_audit import Transcript
+from taciturn.wrappers.changed_runs import Transcript
 
 CONFIDENCE = 0.9999
 

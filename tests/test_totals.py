@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taciturn.auditing import parse_mechanism
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons.kinds import PPO, judged, population
 from taciturn.bench.comparisons.totals import DELTA, PROTECTED, level_of, ways
 from taciturn.bench.results import RUNS, Cell, Group, Results
 from taciturn.bench.tasks import CONTESTS
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import PPCL
 from taciturn.registry import make_world
 from taciturn.wrappers import Budget, audit

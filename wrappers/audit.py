@@ -4,7 +4,7 @@ For an environment the claim is the ledger's total after a run. Two things can d
 `pair` it is what one agent sends: that agent is a canary, whose messages are replaced before they reach the mechanism,
 and the transcript is what arrives of them. With `change` it is what one agent privately observes: the world decides
 what follows, and the transcript is all that passes on the channels, with who sent and when. The statistics are those of
-`taciturn.privacy.auditing`.
+`taciturn.privacy.certifying`.
 """
 
 import math
@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from taciturn.privacy.audit_result import AuditMethod, AuditResult
-from taciturn.privacy.auditing import Ratio, audit_transcripts, calls
+from taciturn.privacy.certifying import Ratio, audit_transcripts, calls
 from taciturn.privacy.channels import Unit
 from taciturn.privacy.composition import Method
 from taciturn.wrappers.canary import CanaryRuns
+from taciturn.wrappers.changed_runs import ChangedRuns
 from taciturn.wrappers.channels import population_of
-from taciturn.wrappers.run_audit import ChangedRuns
 
 RUNS = 10_000
 MESSAGES = 200_000

@@ -242,9 +242,9 @@ class Seat(Played):
     """A world seen by one of its agents, while policies play all others, those of its own role included.
 
     Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
-    and what follows. Replicas at the agent's turn are frozen until all others are, and the policies must then not remember
-    what they did (`Acts.update` tells them of waiting replicas as of ended ones). Runs that end before the agent ever
-    acts are drawn again.
+    and what follows. Replicas at the agent's turn are frozen until all others are, and the policies must then not
+    remember what they did (`Acts.update` tells them of waiting replicas as of ended ones). Runs that end before the
+    agent ever acts are drawn again.
 
     Args:
         population: a world whose agents do not act in phases.

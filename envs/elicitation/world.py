@@ -90,11 +90,11 @@ Deviations from the paper
     The paper prints Theorem 1 with `g' A` for `g' / A`, as its equation 2.19 shows; the bound here is min over eps >=
     target of `g' / A`. A strictly concave payoff is stationary at the target, where the paper's proof has it vanish.
     The equilibrium of Theorem 2 is asymptotic, for individuals who ignore that their report may change the winner:
-    `FiniteBestResponse` and `exploitability` take that into account. Everyone at eps = 0 is an equilibrium of WINTALL too. Theorem 2 needs a concave payoff, which
-    `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and `Wintall` warns. Tallies in which no value has a
-    share above 1/M pay 0, where equation 2.22 has no finite value. Values are drawn anew for every campaign; the paper
-    has only one. Individuals who trust the announced target can be misled: a low target with a high scale elicits the
-    same budgets for less than the bound.
+    `FiniteBestResponse` and `exploitability` take that into account. Everyone at eps = 0 is an equilibrium of WINTALL
+    too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and
+    `Wintall` warns. Tallies in which no value has a share above 1/M pay 0, where equation 2.22 has no finite value.
+    Values are drawn anew for every campaign; the paper has only one. Individuals who trust the announced target can be
+    misled: a low target with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
     `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's

@@ -22,7 +22,8 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.descriptor import Contest, Descriptor, Leak, Variant, lost
 from taciturn.policies import Policy
-from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
+from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.losses import KaryLoss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +163,8 @@ class Shrug(Mechanism):
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         return np.full(np.shape(x), self.shrug / 2 * (1 - self.shrug / 2) / (1 - self.shrug) ** 2)
 
-    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, {"epsilon": self.epsilon, "num_values": 2.0})
+    def loss(self, sensitivity: Given = None) -> KaryLoss:
+        return KaryLoss(self.epsilon, self.epsilon**2 / 2, num_values=2)
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         answer, first, second = (np.asarray(one)[..., 0] for one in (y, x0, x1))

@@ -3,15 +3,15 @@ by its name."""
 
 import inspect
 import shutil
-import textwrap
 from typing import Any
 
 import numpy as np
 
-from taciturn.auditing import named_mechanisms
 from taciturn.envs.core import Layout, Population, World
+from taciturn.mechanism_names import named_mechanisms
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, make_world, policies, worlds
+from taciturn.terminal import aligned
 
 
 def described(name: str) -> str:
@@ -107,22 +107,6 @@ def parameters(kind: Any) -> list[tuple[str, str]]:
 
 
 def _text(title: str, parameters: list[tuple[str, str]], facts: list[tuple[str, str]], documentation: str) -> str:
-    width = max((len(name) for name, _ in [*parameters, *facts]), default=0)
-
-    def rows(pairs: list[tuple[str, str]]) -> list[str]:
-        columns = max(shutil.get_terminal_size().columns, 60)
-        return [
-            textwrap.fill(
-                value,
-                columns,
-                initial_indent=f"  {name:{width}}  ",
-                subsequent_indent=" " * (width + 4),
-                break_on_hyphens=False,
-            )
-            for name, value in pairs
-        ]
-
-    lines = [title, *rows(facts)]
-    if parameters:
-        lines += ["", "Parameters, with their defaults", *rows(parameters)]
-    return "\n".join([*lines, "", documentation.replace("`", "")])
+    heading = ["", "Parameters, with their defaults"] if parameters else []
+    width = max(shutil.get_terminal_size().columns, 60)
+    return aligned([title, *facts, *heading, *parameters, "", documentation.replace("`", "")], indent=2, width=width)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, number, vector
+from taciturn.terminal import aligned
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,8 +55,7 @@ class Run:
                 half = stdtrit(n - 1, (1 + confidence) / 2) * known.std(ddof=1) / n**0.5
                 interval = f"{mean - half:.6g} to {mean + half:.6g}"
             rows.append((name, f"{mean:.6g}", interval, f"{n} of {len(values)}" if n < len(values) else f"{n}"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return aligned(rows)
 
     def to_pandas(self) -> Any:
         """The metrics as a `pandas.DataFrame`: a row for each replica, indexed by `replica`, and a column for each

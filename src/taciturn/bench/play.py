@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.auditing import parse_mechanism
 from taciturn.bench.results import RUNS, TUNING_SEEDS, Cell, Config, Progress, Result
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import Learner, Policy
 from taciturn.registry import make_world, policy_class
 from taciturn.simulation import Run, simulate

@@ -1,28 +1,24 @@
 """The report: a self-contained HTML page, figures for papers, and the main tables for the terminal."""
 
 import os
-import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
-import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table as RichTable
 from rich.text import Text
 
-from taciturn.bench import claims, figures
+from taciturn.bench import figures, kept_verdicts
 from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Results, describe
 from taciturn.bench.store import Store, write_bytes
 from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
 from taciturn.bench.tables import NONE, origin_table, ranges, tables_of, verdict_tables
+from taciturn.terminal import aligned
 
 BADGES = {AGREES: "good", DIFFERS: "bad"}
 CSS = """
@@ -157,7 +153,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     manifest, plan = store.manifest(), store.plan()
     answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
     standing = any(study.headline for study in studies)
-    papers, differing = claims.tables() if standing else (None, None)
+    papers, differing = kept_verdicts.tables() if standing else (None, None)
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
@@ -169,7 +165,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
             shown.finished(study.title)
     if standing:
-        told += [_answer(claims.answer(), "#claims", "the list"), OWN]
+        told += [_answer(kept_verdicts.answer(), "#claims", "the list"), OWN]
     summed_up = overview(store, [study for study in studies if not study.headline])
     quick = "This was a quick run: shorter and with fewer seeds than the full studies."
     page = PAGE.format(
@@ -210,8 +206,6 @@ def print_table(table: Table, console: Console | None = None) -> None:
     """Print a table, each sentence of an explained one below its row.
 
     Rows that share their first entry get it as a heading, and columns whose entries are all the same become a line.
-    Where the window is too narrow, intervals go below their means, then become half widths (±), and words are broken
-    only if that is not enough.
     """
     console = console or terminal()
     console.print(Text(table.title, style="italic"))
@@ -226,57 +220,16 @@ def print_table(table: Table, console: Console | None = None) -> None:
     firsts = dict.fromkeys(row[0] for row in entries)
     grouped = len(table.columns) > 2 and len(firsts) < len(entries)
     shown = [index for index in range(grouped, len(table.columns)) if index not in same]
+    numbers = {place for place, index in enumerate(shown) if index not in table.words}
     for first in firsts if grouped else (None,):
         if grouped:
             console.print(Text(f"\n{first}", style="bold"))
-        console.print(
-            _columns(table, shown, [row for row in entries if first in (None, row[0])], console.width),
-            width=console.width - 2,
-        )
+        rows = [table.columns, *(row for row in entries if first in (None, row[0]))]
+        texts = [[row[index] for index in shown] for row in rows]
+        console.print(Text(f"\n{aligned(texts, numbers=numbers, width=console.width, ruled=True)}\n"))
     for row in table.rows if table.explained else ():
         if row[-1]:
             console.print(Padding(Text.assemble((f"{row[0]}: ", "bold"), row[-1]), (0, 0, 0, 2)))
-
-
-def _columns(table: Table, shown: Sequence[int], entries: Sequence[Sequence[str]], width: int) -> RichTable:
-    """Some columns of a table, for a window so wide."""
-
-    def widths(part: Callable[[str], list[str]]) -> list[int]:
-        return [
-            max(len(word) for text in (table.columns[index], *(row[index] for row in entries)) for word in part(text))
-            for index in shown
-        ]
-
-    def lines(text: str) -> list[str]:
-        return text.split("\n") if "[" in text else text.split()
-
-    room = width - 3 * len(shown) - 2
-    if sum(widths(lambda text: [text])) > room:
-        entries = [[text.replace(" [", "\n[") for text in row] for row in entries]
-    if sum(widths(lines)) > room:
-        entries = [[INTERVAL.sub(_half_width, text) for text in row] for row in entries]
-    least, most = widths(lines), widths(lambda text: text.split("\n"))
-    given: list[int | None] = [None] * len(shown)
-    if sum(least) <= room:
-        wide = np.array(least)
-        for _ in range(min(room, sum(most)) - sum(least)):  # a character at a time, to the column that lacks most
-            wide[np.argmax(np.array(most) - wide)] += 1
-        given = (wide + 1).tolist()
-    rich = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    for index, width_of_column in zip(shown, given, strict=True):
-        justify: Literal["left", "right"] = "left" if index in table.words else "right"
-        rich.add_column(Text(table.columns[index]), justify=justify, overflow="fold", width=width_of_column)
-    for row in entries:
-        rich.add_row(*(Text(row[index]) for index in shown))
-    return rich
-
-
-INTERVAL = re.compile(r"\n\[([^, ]+), ([^\]]+)\]")
-
-
-def _half_width(found: re.Match[str]) -> str:
-    low, high = (float(text.replace(",", "")) for text in found.groups())
-    return f"\n±{(high - low) / 2:.2g}" if high > low else ""
 
 
 def terminal() -> Console:

@@ -237,7 +237,11 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
 
 class _Worker:
     """A process that runs one cell after another. It sends None when it has started and when it begins with a cell,
-    then the outcome."""
+    then the outcome.
+
+    Each has a pipe of its own: where workers share one, as in `concurrent.futures` or pebble, a worker that is killed
+    while it holds the pipe's lock stops all others for good.
+    """
 
     def __init__(self, cell: Cell, task: bytes) -> None:
         spawn = multiprocessing.get_context("spawn")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from taciturn.bench.comparisons.kinds import KindsOfAgents, named
 from taciturn.bench.results import Results
-from taciturn.bench.scores import RANDOM, beats, designed_best, first
+from taciturn.bench.scores import RANDOM, beats, best_of, designed_best
 from taciturn.bench.tasks import Task, tasks_of
 from taciturn.validation import Floats
 
@@ -41,7 +41,9 @@ def summary(results: Results) -> str:
     for env, panel in KindsOfAgents().by_world(results):
         designed = designed_best(panel, tasks_of(env)[0].measure)
         for task in tasks_of(env):
-            chance = first((group for group in panel.select(kind=RANDOM) if task.metric in group.metrics), task.metric)
+            chance = best_of(
+                (group for group in panel.select(kind=RANDOM) if task.metric in group.metrics), task.metric
+            )
             if chance and designed and task.metric in designed.metrics and beats(designed, chance, task.metric):
                 random, best = (float(f"{group.mean(task.metric):.6g}") for group in (chance, designed))
                 found[task.id] = Scale(random, best, named(designed, panel))._asdict()

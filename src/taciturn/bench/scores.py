@@ -45,7 +45,7 @@ def ranked(groups: Iterable[Group]) -> list[Group]:
     return [group for group in groups if not pools(group) and not unchecked(group)]
 
 
-def first(groups: Iterable[Group], measure: str) -> Group | None:
+def best_of(groups: Iterable[Group], measure: str) -> Group | None:
     """The best of those that are ranked by their means; None if there are none."""
     return max(ranked(groups), key=lambda group: sign(measure) * group.mean(measure), default=None)
 
@@ -85,12 +85,12 @@ def gain(one: Group | None, other: Group | None, measure: str) -> str:
 
 def designed_best(panel: Results, measure: str) -> Group | None:
     """The best that was designed by hand."""
-    return first((group for group in panel if group.config["kind"] in DESIGNED), measure)
+    return best_of((group for group in panel if group.config["kind"] in DESIGNED), measure)
 
 
 def learned_best(panel: Results, measure: str) -> Group | None:
     """The best learner, plain PPO or tuned."""
-    return first((group for group in panel if group.config["kind"] in LEARNED), measure)
+    return best_of((group for group in panel if group.config["kind"] in LEARNED), measure)
 
 
 def played(panels: Panels, *, held_out: bool) -> list[tuple[Task, Results]]:
@@ -108,9 +108,9 @@ def held_out(panels: Panels, named: Callable[[Group], str]) -> Table:
     """The best designed agent, the best learner and the best of the user's own in each task that nobody trained for."""
     rows = []
     for task, panel in played(panels, held_out=True):
-        chance = first(panel.select(kind=RANDOM), task.metric)
+        chance = best_of(panel.select(kind=RANDOM), task.metric)
         designed, learner = designed_best(panel, task.measure), learned_best(panel, task.measure)
-        mine = first(panel.select(kind=YOURS), task.measure)
+        mine = best_of(panel.select(kind=YOURS), task.measure)
         if learner is None and mine is None:
             continue
         texts = [
@@ -187,7 +187,7 @@ def challenges(panels: Panels, kind: str) -> tuple[dict[str, list[str]], str]:
 def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:
     """The scores of the best of a kind, and of the best that was designed, each training's or seed's; None without them
     or a scale."""
-    group, chance = (first(panel.select(kind=one), task.measure) for one in (kind, RANDOM))
+    group, chance = (best_of(panel.select(kind=one), task.measure) for one in (kind, RANDOM))
     designed = designed_best(panel, task.measure)
     if group is None or chance is None or designed is None or not beats(designed, chance, task.metric):
         return None
@@ -267,7 +267,7 @@ def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Pl
     without a scale."""
     shown = []
     for task, panel in played(panels, held_out=False):
-        chance, designed = first(panel.select(kind=RANDOM), task.metric), designed_best(panel, task.metric)
+        chance, designed = best_of(panel.select(kind=RANDOM), task.metric), designed_best(panel, task.metric)
         if chance is not None and designed is not None and beats(designed, chance, task.metric):
             low, high = chance.mean(task.metric), designed.mean(task.metric)
             scores = [(group, (group.metrics[task.metric] - low) / (high - low)) for group in panel]

@@ -1,14 +1,16 @@
 """What a study is: the cells it declares, the function that runs one, and how its results are read."""
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, describe, file_name, short
+from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, canonical, describe, file_name, short
 from taciturn.bench.statistics import Estimate
 from taciturn.registry import own_policies, policy_class
 
@@ -60,8 +62,23 @@ def pools(group: Group) -> bool:
     """Whether the agents of a group share a mind: the check before some run found it, or the policy of this package
     says so."""
     kind = own_policies().get(str(group.config.get("policy")))
-    declared = kind is not None and bool(kind(**group.config.get("policy_params", {})).pools)
-    return declared or bool(np.any(group.metrics.get(POOLS, 0)))
+    return _says(kind, "pools", group.config) or bool(np.any(group.metrics.get(POOLS, 0)))
+
+
+def _says(kind: Any, name: str, config: Config) -> bool:
+    """Whether a policy of this class with the parameters of a configuration says so of itself."""
+    return kind is not None and name in _said(kind, canonical(config.get("policy_params", {})))
+
+
+@lru_cache(1024)
+def _said(kind: Any, parameters: str) -> frozenset[str]:
+    """Which of `needs_truth` and `pools` a policy says of itself; it is made once, as both may depend on its
+    parameters (JSON)."""
+    try:
+        policy = kind(**json.loads(parameters))
+    except (TypeError, ValueError):  # of another version, or no parameters at all
+        return frozenset()
+    return frozenset(name for name in ("needs_truth", "pools") if getattr(policy, name, False) is True)
 
 
 @dataclass(frozen=True)
@@ -171,10 +188,7 @@ class Study:
         name = str(config.get("policy"))
         module, colon, _ = name.partition(":")
         kind = policy_class(name) if not colon or module in sys.modules else None
-        try:
-            return kind is not None and kind(**config.get("policy_params", {})).needs_truth is True
-        except (TypeError, ValueError):  # of another version, or no parameters at all
-            return False
+        return _says(kind, "needs_truth", config)
 
     def row_label(self, group: Group, results: Results) -> str:
         """What distinguishes this group from the others of its panel."""

@@ -2,8 +2,9 @@
 
 - `mechanisms`: everything about one message (from `base`, `randomized_response`, `calibrated_noise`, `stateful`,
   `samplers`)
+- `losses`: what one message costs
 - `composition`: what many messages cost together
 - `ledger` (with `accounts`), `budget`, `spending`: what each agent has sent, what it may send, and what a run has spent
-- `auditing` (with `audit_result`): lower bounds on epsilon from transcripts
+- `certifying` (with `audit_result`): lower bounds on epsilon from transcripts
 - `channels`: what accounting reads of a channel
 """

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taciturn.privacy.base import PrivacyLoss
+from taciturn.privacy.losses import NothingHidden, PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints
 
-NOTHING_HIDDEN = PrivacyLoss("none", math.inf, math.inf)
+NOTHING_HIDDEN = NothingHidden()
 MOST_MESSAGES = 2**62  # of an agent, counted in int64
 
 
@@ -109,7 +109,7 @@ class Levels:
     def loss(self) -> PrivacyLoss:
         """Privacy loss of the costliest message so far."""
         epsilon = float(self.largest.max(initial=0))
-        return PrivacyLoss("chosen", epsilon, self.zcdp * epsilon**2)
+        return PrivacyLoss(epsilon, self.zcdp * epsilon**2)
 
     def messages(self) -> Ints:
         """Messages of each agent, int64[B, N]."""

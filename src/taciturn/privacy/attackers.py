@@ -4,7 +4,7 @@ labelled ones.
 `outcomes` counts how often each transcript occurs, `entries` looks at numbers as a whole, `tails` at where they fall,
 rare extremes included, `repeats` at values that occur again exactly, and `bits` at the floating-point form of numbers,
 whose lowest bits give away noise that was added to a double (Mironov 2012, "On significance of the least significant
-bits for differential privacy"). `taciturn.privacy.auditing` selects one of them on transcripts that it was not fitted
+bits for differential privacy"). `taciturn.privacy.certifying` selects one of them on transcripts that it was not fitted
 on, and certifies on others still, so that neither the fit nor the choice weakens the certificate.
 """
 

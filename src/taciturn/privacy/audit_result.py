@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from taciturn.terminal import aligned
 from taciturn.validation import missing_extra
 
 AuditMethod = Literal["white", "black", "one-run", "both"]
@@ -120,18 +121,12 @@ def audit_table(results: Sequence[AuditResult]) -> str:
         "guesses",
         "correct",
     )
-    rows: list[tuple[str, ...]] = [head]
-    lined = [one for result in results for one in (result, *result.parts)]
-    for r in lined:
+    rows: list[tuple[str, ...]] = [(*head, "verdict")]
+    for r in (one for result in results for one in (result, *result.parts)):
         share = "-" if math.isnan(r.share) else f"{r.share:.0%}"
+        epsilons = (f"{r.claimed:.4g}", f"{r.certified:.4g}", share, f"{r.cap:.3g}")
         counts = (f"{count:,}" for count in (r.trials, r.certifying, r.guesses, r.correct))
-        rows.append(
-            (r.name, r.method, r.attack, f"{r.claimed:.4g}", f"{r.certified:.4g}", share, f"{r.cap:.3g}", *counts)
-        )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = "<<<" + ">" * (len(head) - 3)
-    lines = ["  ".join(f"{text:{s}{w}}" for text, s, w in zip(row, sides, widths, strict=True)) for row in rows]
-    verdicts = ["verdict", *(r.verdict for r in lined)]
+        rows.append((r.name, r.method, r.attack, *epsilons, *counts, r.verdict))
     notes = dict.fromkeys(
         f"certified: lower bound on epsilon{f' at delta = {r.delta:g}' * (r.delta > 0)} with confidence "
         f"{r.confidence:g}, from n trials; cap: the bound that n correct guesses would certify, ln(n / ln "
@@ -143,7 +138,7 @@ def audit_table(results: Sequence[AuditResult]) -> str:
         notes[
             f"{unread}: the lowest bits of floating-point noise were not read, since its sampler is an idealisation"
         ] = None
-    return "\n".join([*(f"{line}  {verdict}" for line, verdict in zip(lines, verdicts, strict=True)), *notes])
+    return aligned([*rows, *notes], numbers=range(3, len(head)))
 
 
 def plot_audits(results: Sequence[AuditResult], target: Any) -> Any:

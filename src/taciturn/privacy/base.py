@@ -1,4 +1,4 @@
-"""What all mechanisms share: the interface `Mechanism`, and `PrivacyLoss`, the cost of one message."""
+"""What all mechanisms share: the interface `Mechanism`."""
 
 import math
 from abc import abstractmethod
@@ -11,95 +11,10 @@ from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
 from taciturn.privacy.channels import Payload
+from taciturn.privacy.losses import NothingHidden, PrivacyLoss
 from taciturn.validation import Array, NamesUnknown
 
 Given = ArrayLike | None  # None: not given
-
-
-@dataclass(frozen=True)
-class PrivacyLoss:
-    """What one message costs its sender, as plain data that can be pickled, compared and exported.
-
-    Args:
-        kind: the law of the message. It determines the keys of `parameters`:
-            "randomized_response" (two bits change): `logit_one`, `logit_zero`, the log-odds of answering 1 where the
-            bit is 1 and where it is 0;
-            "k_ary_randomized_response": `epsilon`, `num_values`;
-            "laplace": `noise_multiplier` = scale / sensitivity, `reach` = sensitivity in steps of the grid, or inf
-            without a grid, `nodes` = number of such releases;
-            "gaussian": `noise_multiplier` = sigma / sensitivity;
-            "exponential": `epsilon`;
-            "none": no keys.
-        epsilon: of pure differential privacy; inf if it does not hold.
-        rho: of zero-concentrated differential privacy (Bun & Steinke 2016); inf if it does not hold.
-        parameters: of the law.
-    """
-
-    kind: str
-    epsilon: float
-    rho: float
-    parameters: dict[str, float] = field(default_factory=dict, hash=False)
-
-    def rdp(self, alpha: ArrayLike) -> Array:
-        """Upper bound on the Renyi divergence of order alpha > 1 between adjacent inputs (Mironov 2017), float64 of
-        alpha's shape.
-
-        Randomised response, Laplace and Gaussian noise have a closed form; for all others it is min(alpha rho,
-        epsilon).
-        """
-        alpha = checks.reals("alpha", alpha)
-        if not (alpha > 1).all():
-            raise ValueError(f"alpha must hold numbers > 1, not {alpha[~(alpha > 1)][0]}")
-        pair = self.dominating_pair()
-        if pair is not None:
-            first, second = pair
-            terms = alpha[..., None] * first + (1 - alpha[..., None]) * second
-            divergence = np.logaddexp.reduce(terms, axis=-1) / (alpha - 1)
-        elif self.kind == "laplace":
-            epsilon, reach = 1 / self.parameters["noise_multiplier"], self.parameters["reach"]
-            divergence = self.parameters["nodes"] * _laplace_rdp(alpha, epsilon, reach)
-        else:
-            divergence = alpha * self.rho
-        return np.clip(divergence, 0.0, np.minimum(alpha * self.rho, self.epsilon))
-
-    def dominating_pair(self) -> tuple[Array, Array] | None:
-        """log P and log Q over a few outcomes, a dominating pair of the mechanism; None if there is no such finite
-        pair.
-
-        These pairs are symmetric: (Q, P) is the same pair with its outcomes in another order.
-        """
-        if self.kind == "randomized_response":
-            one, zero = self.parameters["logit_one"], self.parameters["logit_zero"]
-            yes_one, yes_zero = -np.logaddexp(0, -one), -np.logaddexp(0, -zero)
-            no_one, no_zero = -np.logaddexp(0, one), -np.logaddexp(0, zero)
-            first = [yes_one + yes_zero, yes_one + no_zero, no_one + yes_zero, no_one + no_zero]
-            return np.array(first), np.array([first[0], first[2], first[1], first[3]])
-        if self.kind == "k_ary_randomized_response":
-            values = self.parameters["num_values"]
-            total = np.logaddexp(self.epsilon, math.log(values - 1))
-            first = [self.epsilon - total, -total]
-            if values > 2:
-                first.append(math.log(values - 2) - total)
-            return np.array(first), np.array([first[1], first[0], *first[2:]])
-        return None
-
-
-def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
-    """Renyi divergence between Laplace laws `epsilon` scales apart (Mironov 2017, Proposition 6); on a grid they are
-    `reach` steps apart.
-
-    With r = e^(-(2 alpha - 1) epsilon / reach) and s = e^(-epsilon / reach) the sum over the grid is
-    [e^((alpha-1) epsilon) (1 + (1-s)/(1-r) (r - r^reach)) + e^(-alpha epsilon)] / (1+s); reach = inf gives the
-    integral.
-    """
-    slope = (2 * alpha - 1) * epsilon
-    if math.isinf(reach):
-        between, s = -np.expm1(-slope) / (2 * alpha - 1), 1.0
-    else:
-        ratio = math.expm1(-epsilon / reach) / np.expm1(-slope / reach)
-        between, s = ratio * (np.exp(-slope / reach) - np.exp(-slope)), math.exp(-epsilon / reach)
-    terms = (alpha - 1) * epsilon + np.log1p(between), -alpha * epsilon
-    return (np.logaddexp(*terms) - math.log1p(s)) / (alpha - 1)
 
 
 class Mechanism(metaclass=NamesUnknown):
@@ -202,7 +117,7 @@ class NoPrivacy(Mechanism):
         return np.zeros(checks.numbers("x", x).shape)
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        return PrivacyLoss(self.kind, math.inf, math.inf)
+        return NothingHidden()
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """For each number: 0 where x0 = x1, +-inf where y reveals which it is, NaN where y is neither."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from taciturn.privacy import checks
 from taciturn.privacy.accounts import Account
-from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.composition import ORDERS
 from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Bools, Floats, NamesUnknown, choice, number
 
 ROUNDING = 1e-9  # relative: three messages of 0.1 fit into a budget of 0.3

@@ -12,7 +12,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
+from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.losses import ExponentialLoss, GaussianLoss, LaplaceLoss, PrivacyLoss
 from taciturn.privacy.samplers import (
     GRID_BITS,
     Grid,
@@ -169,8 +170,7 @@ def laplace_loss(epsilon: float, *, nodes: int, exact: bool) -> PrivacyLoss:
     """Cost of `nodes` Laplace releases that share `epsilon` equally; if `exact`, as on the coarsest grid possible at
     that epsilon."""
     reach = max(1, math.floor(epsilon / nodes * 2**GRID_BITS)) if exact else math.inf
-    parameters = {"noise_multiplier": nodes / epsilon, "reach": reach, "nodes": nodes}
-    return PrivacyLoss("laplace", epsilon, epsilon**2 / (2 * nodes), parameters)
+    return LaplaceLoss(epsilon, epsilon**2 / (2 * nodes), nodes, reach)
 
 
 @lru_cache(1024)
@@ -275,8 +275,7 @@ class Gaussian(_Additive):
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Not pure; rho = sensitivity^2 / (2 sigma^2), and the Renyi divergence of order alpha is alpha rho."""
         checks.sensitivities(sensitivity)
-        rho = 1 / (2 * self.noise_multiplier**2)
-        return PrivacyLoss(self.kind, math.inf, rho, {"noise_multiplier": self.noise_multiplier})
+        return GaussianLoss(math.inf, 1 / (2 * self.noise_multiplier**2))
 
 
 @dataclass(frozen=True)
@@ -353,7 +352,7 @@ class Exponential(Calibrated):
         """Pure epsilon, and rho = epsilon^2 / 8, because the range of the loss is at most epsilon (Cesar & Rogers
         2021)."""
         checks.sensitivities(sensitivity)
-        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 8, {"epsilon": self.epsilon})
+        return ExponentialLoss(self.epsilon, self.epsilon**2 / 8)
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """[...] for selections y[...] and scores x0, x1 of [..., K]."""

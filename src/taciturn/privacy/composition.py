@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from taciturn.privacy.base import PrivacyLoss
+from taciturn.privacy.losses import GaussianLoss, LaplaceLoss, PrivacyLoss, pure
 from taciturn.validation import Array, Floats, missing_extra
 
 Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
@@ -21,10 +21,6 @@ METHODS: tuple[Method, ...] = get_args(Method)
 ORDERS: Floats = 1 + np.geomspace(1e-3, 1e6, 425)
 """Orders at which Renyi divergences are converted to epsilon. They lie 5% apart, which raises epsilon by less than
 0.1%."""
-
-LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
-"""Kinds that are locally private: their loss bounds any change of a message, however much of an agent's history has
-changed."""
 
 ROWS_AT_ONCE = 1024
 LARGEST = 300.0  # epsilon of a message, or mu^2 of all Gaussians, in a distribution; e^(2 LARGEST) is still a float
@@ -141,24 +137,6 @@ def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
     return np.where(usual, np.where(gaussian_delta(m, np.zeros_like(m)) > target, high, 0.0), mu)
 
 
-def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
-    """Privacy loss of a message when `size` units change at once, each of which moves it by at most the sensitivity.
-
-    Additive noise then hides a distance `size` times as large. A locally private message costs the same as before. All
-    other pure mechanisms are bounded by group privacy (Dwork & Roth 2014).
-    """
-    if size == 1 or loss.kind in LOCAL:
-        return loss
-    epsilon, rho, parameters = size * loss.epsilon, size**2 * loss.rho, loss.parameters
-    if loss.kind == "exponential":
-        return PrivacyLoss("exponential", epsilon, rho, {"epsilon": epsilon})
-    if loss.kind not in ("gaussian", "laplace"):
-        return _pure(epsilon)
-    closer = {"noise_multiplier": parameters["noise_multiplier"] / size}
-    closer |= {"reach": parameters["reach"] * size} if loss.kind == "laplace" else {}
-    return PrivacyLoss(loss.kind, epsilon, rho, parameters | closer)
-
-
 def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
     """Epsilon of composed privacy loss distributions: Koskela, Jälkö & Honkela (2020), by dp-accounting.
 
@@ -180,8 +158,8 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
         ImportError: dp-accounting is missing.
     """
     sent = [(loss, int(count)) for loss, count in zip(losses, counts, strict=True) if count > 0 and loss.rho > 0]
-    squared_mu = sum(2 * loss.rho * count for loss, count in sent if loss.kind == "gaussian")
-    pure = [(loss, count) for loss, count in sent if loss.kind != "gaussian"]
+    squared_mu = sum(2 * loss.rho * count for loss, count in sent if isinstance(loss, GaussianLoss))
+    pure = [(loss, count) for loss, count in sent if not isinstance(loss, GaussianLoss)]
     if not pure:
         return float(gaussian_epsilon(math.sqrt(squared_mu), delta))
     if delta <= FOURIER or squared_mu > LARGEST or any(loss.epsilon > LARGEST for loss, _ in pure):
@@ -215,31 +193,16 @@ def _dp_accounting() -> tuple[Any, Any]:
 def _distribution(loss: PrivacyLoss, step: float) -> Any:
     """The privacy loss distribution of a pure message, on multiples of `step`."""
     pld, pld_pmf = _dp_accounting()
-    if loss.kind == "laplace":
-        epsilon = 1 / loss.parameters["noise_multiplier"]
-        end = math.ceil(epsilon / step)
-        deltas = _laplace_delta(epsilon, loss.parameters["reach"], np.arange(-end, end + 1) * step)
+    if isinstance(loss, LaplaceLoss):
+        end = math.ceil(loss.epsilon / loss.nodes / step)
+        deltas = loss.delta(np.arange(-end, end + 1) * step)
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -end, end, deltas)
-        return pld.PrivacyLossDistribution(pmf).self_compose(int(loss.parameters["nodes"]))
+        return pld.PrivacyLossDistribution(pmf).self_compose(loss.nodes)
     first, second = loss.dominating_pair() or _answers(loss.epsilon)
     losses = (first - second) / step
     points = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)])).astype(np.int64)
     deltas = np.maximum(np.exp(first) - np.exp(points[:, None] * step + second), 0).sum(-1)
     return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(step, points, deltas))
-
-
-def _laplace_delta(epsilon: float, reach: float, at: Array) -> Array:
-    """Delta of Laplace noise at each epsilon in `at`; the sensitivity is `epsilon` noise scales, or `reach` grid steps
-    (inf: no grid).
-
-    Over these steps the loss falls from epsilon to -epsilon, by t = epsilon / reach at a time; it exceeds `at` on the
-    first c / t of them.
-    """
-    t = epsilon / reach
-    half = (epsilon - at) / 2
-    c = np.ceil(half / t) * t if t else half
-    between = 1 - (np.exp(-c) + np.exp(at - epsilon + c - t)) / (1 + math.exp(-t))
-    return np.where(at >= epsilon, 0.0, np.where(at < -epsilon, -np.expm1(at), np.clip(between, 0, 1)))
 
 
 def _composed(part: Any, count: int, delta: float) -> Any:
@@ -268,16 +231,11 @@ def _answers(epsilon: float) -> tuple[Array, Array]:
     return first, first[::-1]
 
 
-def _pure(epsilon: float) -> PrivacyLoss:
-    """The loss of a message of which only epsilon is known; rho = epsilon^2 / 2 (Bun & Steinke 2016)."""
-    return PrivacyLoss("pure", epsilon, epsilon**2 / 2)
-
-
 def message_epsilon(loss: PrivacyLoss, delta: Floats) -> Floats:
     """Epsilon of one message at each delta, [R]."""
     if math.isfinite(loss.epsilon) or not delta.any():
         return np.full(delta.shape, loss.epsilon)
-    if loss.kind != "gaussian":
+    if not isinstance(loss, GaussianLoss):
         return rdp_epsilon(loss.rdp(ORDERS), delta)
     mu = math.sqrt(2 * loss.rho)
     return np.full(1, _gaussian_epsilon(mu, float(delta[0]))) if delta.size == 1 else gaussian_epsilon(mu, delta)
@@ -322,9 +280,9 @@ class MessageCounts:
         sent = [(loss, int(count)) for loss, count in zip(self.losses, self.counts[row], strict=True) if count]
         if not self.parallel or len(sent) < 2:
             return sent
-        if all(loss.kind == "gaussian" for loss, _ in sent):
+        if all(isinstance(loss, GaussianLoss) for loss, _ in sent):
             return [max(sent, key=lambda pair: pair[0].rho)]
-        return [(_pure(max(loss.epsilon for loss, _ in sent)), 1)]
+        return [(pure(max(loss.epsilon for loss, _ in sent)), 1)]
 
 
 @dataclass(frozen=True)
@@ -390,7 +348,7 @@ class History:
     def pld(self, row: int, delta: float) -> float:
         """Composition of the privacy loss distributions of one row; all messages at chosen levels count as one of their
         total epsilon."""
-        sent = [pair for g in self.groups for pair in g.sent(row)] + [(_pure(float(self.chosen[row, 0])), 1)]
+        sent = [pair for g in self.groups for pair in g.sent(row)] + [(pure(float(self.chosen[row, 0])), 1)]
         return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
 
     def bound(self, delta: float, method: Method) -> Floats:

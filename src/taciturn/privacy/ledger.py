@@ -17,9 +17,9 @@ import numpy as np
 
 from taciturn.privacy import checks
 from taciturn.privacy.accounts import MOST_MESSAGES, NOTHING_HIDDEN, Account, Accounts, Levels
-from taciturn.privacy.base import PrivacyLoss
 from taciturn.privacy.channels import Observer, SendingChannel, Unit
-from taciturn.privacy.composition import LOCAL, METHODS, History, MessageCounts, Method, group
+from taciturn.privacy.composition import METHODS, History, MessageCounts, Method
+from taciturn.privacy.losses import LOCAL, PrivacyLoss
 from taciturn.privacy.stateful import TreeAggregation
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
@@ -380,7 +380,7 @@ class Ledger:
             if changes_show(self.channels[a.channel]):
                 size = None
             if isinstance(a, Account):
-                loss = NOTHING_HIDDEN if size is None else group(a.loss, size)
+                loss = NOTHING_HIDDEN if size is None else a.loss.group(size)
                 messages = a.most_sent()[:, None] if top else a.messages()
                 counted.append((a.channel, loss, np.minimum(messages, 1)) if parallel else (None, loss, messages))
             else:

@@ -12,8 +12,9 @@ each round, after which `state.fresh[B, N]` marks the agents to be charged. `ste
 All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".
 """
 
-from taciturn.privacy.base import Mechanism, NoPrivacy, PrivacyLoss
+from taciturn.privacy.base import Mechanism, NoPrivacy
 from taciturn.privacy.calibrated_noise import Exponential, Gaussian, Laplace, gaussian_delta
+from taciturn.privacy.losses import PrivacyLoss
 from taciturn.privacy.randomized_response import (
     BitwiseRandomizedResponse,
     KaryRandomizedResponse,

@@ -12,7 +12,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
+from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.losses import BitsLoss, KaryLoss, PrivacyLoss
 from taciturn.privacy.samplers import exact_bernoulli, load_opendp, logistic_digits, ratio_digits
 from taciturn.validation import Array, choice, integer, number, shown
 
@@ -89,8 +90,7 @@ class _Bits(Mechanism):
         2016, Proposition 1.4.) This is tight as epsilon -> 0; for large epsilon the closed-form Renyi divergence is
         smaller.
         """
-        one, zero = self.logits
-        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 4, {"logit_one": one, "logit_zero": zero})
+        return BitsLoss(self.epsilon, self.epsilon**2 / 4, *self.logits)
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """[...] for y, x0, x1 of [..., K]."""
@@ -292,8 +292,7 @@ class KaryRandomizedResponse(Mechanism):
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Pure epsilon = log(1+e), rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), and closed-form Renyi
         divergence."""
-        parameters = {"epsilon": self.epsilon, "num_values": self.num_values}
-        return PrivacyLoss(self.kind, self.epsilon, self.epsilon**2 / 2, parameters)
+        return KaryLoss(self.epsilon, self.epsilon**2 / 2, self.num_values)
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         y, x0, x1 = checks.together(y=self._values("y", y), x0=self._values("x0", x0), x1=self._values("x1", x1))

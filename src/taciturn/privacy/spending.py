@@ -8,10 +8,11 @@ from functools import lru_cache
 import numpy as np
 
 from taciturn.privacy.accounts import Accounts, Levels
-from taciturn.privacy.base import Mechanism, PrivacyLoss
+from taciturn.privacy.base import Mechanism
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import METHODS, Method, message_epsilon
 from taciturn.privacy.ledger import Ledger, changes_show
+from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Floats, Ints, choice, number
 
 

@@ -9,8 +9,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Given, Mechanism, PrivacyLoss
+from taciturn.privacy.base import Given, Mechanism
 from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
+from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Bools, Ints, choice, integer
 
 LONGEST = 2**62  # steps of a stream, counted in int64

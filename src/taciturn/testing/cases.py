@@ -11,9 +11,9 @@ import gymnasium
 import numpy as np
 
 from taciturn import registry
-from taciturn.auditing import parse_mechanism
 from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView
 from taciturn.envs.core.population import NotPrivate
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import Random
 from taciturn.wrappers import Faulty, LossyChannel, Privatize
 
@@ -96,7 +96,7 @@ class Case:
         population, rng = self.population(50, horizon=4), np.random.default_rng(0)
         population.reset(seed=0)
         while not population.done.all():
-            population.step(chosen(population, draw(population, rng)))
+            population.step(chosen(population, random_actions(population, rng)))
         return not population.terminated.any()
 
 
@@ -161,7 +161,7 @@ def dressed(env: Any, case: Case, dress: str) -> Any:
     return env if dress == "private" else Faulty(env, channel, LossyChannel(0.2))
 
 
-def draw(population: Population[Any], rng: np.random.Generator) -> dict[str, Array]:
+def random_actions(population: Population[Any], rng: np.random.Generator) -> dict[str, Array]:
     """An action of every agent of every role, {role: [B, N, ...]}."""
     actions = {}
     for role in population.roles.values():

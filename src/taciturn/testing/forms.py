@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from taciturn.envs.core import AECView, Array, ParallelView, VectorView
-from taciturn.testing.cases import Case, by_agent, chosen, draw, seen, world_check
+from taciturn.testing.cases import Case, by_agent, chosen, random_actions, seen, world_check
 
 Trajectory = Iterator[list[Any]]
 
@@ -32,7 +32,7 @@ def array(case: Case, seed: int) -> Trajectory:
     while True:
         if population.done.all():
             yield [population.reset()]
-        yield [*population.step(chosen(population, draw(population, rng)))]
+        yield [*population.step(chosen(population, random_actions(population, rng)))]
 
 
 @form
@@ -42,21 +42,21 @@ def parallel(case: Case, seed: int) -> Trajectory:
     while True:
         if not env.agents:
             yield [env.reset()]
-        yield [*env.step(by_agent(draw(env.population, rng)))]
+        yield [*env.step(by_agent(random_actions(env.population, rng)))]
 
 
 @form
 def aec(case: Case, seed: int) -> Trajectory:
     env, rng = case.env(), np.random.default_rng(0)
     env.reset(seed=seed)
-    actions = by_agent(draw(env.population, rng))
+    actions = by_agent(random_actions(env.population, rng))
     while True:
         if not env.agents:
             env.reset()
         observation, reward, terminated, truncated, info = env.last()
         yield [env.agent_selection, observation, reward, terminated, truncated, info]
         if env.agent_selection == env.possible_agents[0]:
-            actions = by_agent(draw(env.population, rng))
+            actions = by_agent(random_actions(env.population, rng))
         env.step(None if terminated or truncated else actions[env.agent_selection])
 
 
@@ -65,7 +65,7 @@ def single(case: Case, seed: int) -> Trajectory:
     env, rng = case.single_env(), np.random.default_rng(0)
     yield [env.reset(seed=seed)]
     while True:
-        step = env.step(draw(env.population, rng)[env.role][0, 0])
+        step = env.step(random_actions(env.population, rng)[env.role][0, 0])
         yield [*step]
         if step[2] or step[3]:
             yield [env.reset()]
@@ -76,7 +76,7 @@ def vector_form(mode: AutoresetMode) -> Callable[[Case, int], Trajectory]:
         env, rng = case.vector_env(num_envs=3, autoreset_mode=mode), np.random.default_rng(0)
         yield [env.reset(seed=seed)]
         while True:
-            step = env.step(draw(env.population, rng)[env.role][:, 0])
+            step = env.step(random_actions(env.population, rng)[env.role][:, 0])
             yield [*step]
             ended = step[2] | step[3]
             if mode is AutoresetMode.DISABLED and ended.any():
@@ -130,7 +130,7 @@ def turns_of_array(case: Case) -> Trajectory:
     while True:
         if population.done[0]:
             population.reset()
-        actions = draw(population, rng)
+        actions = random_actions(population, rng)
         rows = {role: population.acting(role) for role in population.roles}
         step = population.step(chosen(population, actions))
         rewards: dict[str, float] = {}
@@ -148,7 +148,7 @@ def turns_of_aec(case: Case) -> Trajectory:
     env.reset(seed=3)
     names = env.possible_agents
     while True:
-        actions = by_agent(draw(env.population, rng))
+        actions = by_agent(random_actions(env.population, rng))
         state = env.population.state
         while env.population.state is state:
             assert not any(env.rewards.values()) or env._collected == []
@@ -171,7 +171,7 @@ def steps_of_parallel(case: Case) -> Trajectory:
     while True:
         if not env.agents:
             env.reset()
-        observations, rewards, terminated, truncated, _ = env.step(by_agent(draw(env.population, rng)))
+        observations, rewards, terminated, truncated, _ = env.step(by_agent(random_actions(env.population, rng)))
         yield [flat(observations, names), flat(rewards, names), terminated[names[0]], truncated[names[0]]]
 
 
@@ -193,7 +193,7 @@ def single_env_agrees_with_the_array_form(case: Case) -> None:
     array_form, env, rng = turns_of_array(case), case.single_env(), np.random.default_rng(5)
     env.reset(seed=3)
     for _ in range(120):
-        observation, reward, terminated, truncated, info = env.step(draw(env.population, rng)[env.role][0, 0])
+        observation, reward, terminated, truncated, info = env.step(random_actions(env.population, rng)[env.role][0, 0])
         assert [type(reward), type(terminated), type(truncated)] == [float, bool, bool]
         for a, b in zip(next(array_form), [observation, reward, terminated, truncated], strict=True):
             np.testing.assert_array_equal(a, b)
@@ -219,7 +219,7 @@ def views(case: Case) -> dict[str, Any]:
 def go_on(env: Any, steps: int, rng: np.random.Generator) -> list[Any]:
     record: list[Any] = []
     for _ in range(steps):
-        actions = draw(env.population, rng)
+        actions = random_actions(env.population, rng)
         if isinstance(env, AECView):
             if not env.agents:
                 env.reset()

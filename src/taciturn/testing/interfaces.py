@@ -25,12 +25,12 @@ from taciturn.testing.cases import (
     Case,
     by_agent,
     chosen,
-    draw,
     dressed,
     dresses,
     holds,
     named,
     raises,
+    random_actions,
     seen,
     world_check,
 )
@@ -137,14 +137,14 @@ def infos_of_views(case: Case, dress: str, steps: int) -> Iterator[tuple[str, di
     for step in range(steps):
         if env.done.all() or step == 9:
             yield "array", env.reset()[1]
-        yield "array", env.step(chosen(env, draw(env, rng))).info
+        yield "array", env.step(chosen(env, random_actions(env, rng))).info
     env = dressed(case.parallel_env(), case, dress)
     population = env.unwrapped.population
     yield from env.reset(seed=0)[1].items()
     for step in range(steps):
         if not env.agents or step == 9:
             yield from env.reset()[1].items()
-        yield from env.step(by_agent(draw(population, rng)))[4].items()
+        yield from env.step(by_agent(random_actions(population, rng)))[4].items()
     env = dressed(case.env(), case, dress)
     population = env.unwrapped.population
     env.reset(seed=0)
@@ -154,7 +154,7 @@ def infos_of_views(case: Case, dress: str, steps: int) -> Iterator[tuple[str, di
         *_, terminated, truncated, info = env.last()
         yield f"last of {env.agent_selection}", info
         yield from env.infos.items()
-        env.step(None if terminated or truncated else by_agent(draw(population, rng))[env.agent_selection])
+        env.step(None if terminated or truncated else by_agent(random_actions(population, rng))[env.agent_selection])
 
 
 def infos_of_one_agent(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -189,7 +189,7 @@ def infos_of_rows(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dic
     rows.reset()
     yield from (("row", info) for info in rows.reset_infos)
     for _ in range(steps):
-        actions = draw(rows.population, rng)[rows.role][:, : rows.rows]
+        actions = random_actions(rows.population, rng)[rows.role][:, : rows.rows]
         *_, infos = rows.step(actions.reshape(rows.num_envs, *actions.shape[2:]))
         yield from (("row", info) for info in infos)
 
@@ -402,7 +402,7 @@ def observations_lie_in_their_space(case: Case) -> None:
             assert observation.shape == (3, population.roles[role].num_agents, *space.shape)
             assert observation.dtype == np.float32
             assert all(space.contains(row) for replica in observation for row in replica)
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
         if population.done.all():
             population.reset()
 
@@ -417,7 +417,7 @@ def observations_are_fresh_buffers(case: Case) -> None:
         np.testing.assert_array_equal(seen(population)[role], before[role])
     first = population.observe()
     kept = copy.deepcopy(first)
-    population.step(chosen(population, draw(population, rng)))
+    population.step(chosen(population, random_actions(population, rng)))
     np.testing.assert_equal(first, kept)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.auditing import adjacent_pair
+from taciturn.adjacent import adjacent_pair
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.wrappers import audit
 from taciturn.wrappers.channels import as_described, described
@@ -17,7 +17,7 @@ ORDERS = np.array([1.5, 2.0, 8.0, 64.0])
 
 
 def check_mechanism(mechanism: Mechanism) -> None:
-    """Check a mechanism on two adjacent messages (`taciturn.auditing.adjacent_pair`).
+    """Check a mechanism on two adjacent messages (`taciturn.adjacent.adjacent_pair`).
 
     It survives pickling and the plain form in which the `spec` of an environment keeps it; the same generator gives the
     same messages, of the shape of the private values, which stay as they are; if numbers are sent, `debias` is right in

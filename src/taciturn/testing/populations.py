@@ -33,7 +33,6 @@ from taciturn.testing.cases import (
     Case,
     by_agent,
     chosen,
-    draw,
     dressed,
     dresses,
     fingerprint,
@@ -42,6 +41,7 @@ from taciturn.testing.cases import (
     named,
     of,
     raises,
+    random_actions,
     seen,
     world_check,
 )
@@ -51,7 +51,7 @@ def begun(case: Case, num_envs: int = 2) -> Population[Any]:
     population, rng = case.population(num_envs=num_envs), np.random.default_rng(0)
     population.reset(seed=0)
     for _ in range(2):
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
     return population
 
 
@@ -73,7 +73,7 @@ def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
 @world_check()
 def wrong_actions_change_nothing(case: Case) -> None:
     population = begun(case)
-    actions = chosen(population, draw(population, np.random.default_rng(1)))
+    actions = chosen(population, random_actions(population, np.random.default_rng(1)))
     wrong: list[Any] = []
     if isinstance(actions, dict):
         for role_name, own in actions.items():
@@ -98,10 +98,10 @@ def reset_comes_before_step(case: Case) -> None:
     rng = np.random.default_rng(0)
     population.reset(seed=0)
     while not population.done.all():
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
     before = fingerprint(population)
     with raises(gymnasium.error.ResetNeeded, r"every replica of \w+ is done: call reset"):
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
     assert fingerprint(population) == before
     population.reset()
     assert not population.done.any()
@@ -143,7 +143,7 @@ def an_info_read_late_tells_what_it_would_have_told_at_once(case: Case, dress: s
         population.reset(seed=0)
         steps: list[Any] = []
         while not population.done.all():
-            steps.append(population.step(chosen(population, draw(population, rng))))
+            steps.append(population.step(chosen(population, random_actions(population, rng))))
             if at_once:
                 steps[-1] = SimpleNamespace(info=deepcopy(steps[-1].info))
         population.channel_configs = {}
@@ -159,10 +159,10 @@ def done_replicas_are_frozen_until_they_are_reset(case: Case) -> None:
     population.reset(seed=0)
     cycle = 1 if population.turns is None else len(population.turns)
     for _ in range(3 * cycle):
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
     population.reset(where=np.array([False, True, False, True]))
     while not population.done.any():
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
     assert not population.done.all()
     ended = population.done.copy()
     frozen = [of(population.state, i) for i in range(4)]
@@ -172,7 +172,7 @@ def done_replicas_are_frozen_until_they_are_reset(case: Case) -> None:
     for _ in range(2 * cycle):
         if population.done.all():
             break
-        step = population.step(chosen(population, draw(population, rng)))
+        step = population.step(chosen(population, random_actions(population, rng)))
         rewards = step.reward.values() if isinstance(step.reward, dict) else [step.reward]
         assert not any(reward[ended].any() for reward in rewards)
         assert not any(holds(step.info, key, 4)[ended].any() for key in named(step.info))
@@ -185,7 +185,7 @@ def done_replicas_are_frozen_until_they_are_reset(case: Case) -> None:
     np.testing.assert_equal({role: rows[ended] for role, rows in seen(population).items()}, observation)
 
     if len(population.roles) > 1 and population.turn != population.turns[0]:  # type: ignore[index]
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
     others = {i: of(population.state, i) for i in np.flatnonzero(~ended).tolist()}
     done = population.done.copy()
     population.reset(where=ended)
@@ -194,7 +194,7 @@ def done_replicas_are_frozen_until_they_are_reset(case: Case) -> None:
         np.testing.assert_equal(of(population.state, i), state)
     for channel in population.channels.values():
         assert (channel.messages()[ended] <= 1).all()  # what agents say as they begin
-    population.step(chosen(population, draw(population, rng)))
+    population.step(chosen(population, random_actions(population, rng)))
 
 
 @world_check()
@@ -205,7 +205,7 @@ def replicas_that_do_not_play_stay_as_they_are(case: Case) -> None:
     before = [of(population.state, i) for i in range(4)]
     sent = {key: channel.messages().copy() for key, channel in population.channels.items()}
     for _ in range(1 if population.turns is None else len(population.turns)):
-        step = population.step(chosen(population, draw(population, rng)), where)
+        step = population.step(chosen(population, random_actions(population, rng)), where)
         rewards = step.reward.values() if isinstance(step.reward, dict) else [step.reward]
         assert not any(reward[~where].any() for reward in rewards)
     for i, state in enumerate(before):
@@ -239,7 +239,7 @@ def played(population: Population[Any], options: dict[str, Any] | None) -> list[
     found = [population.reset(seed=3, options=options)[0]]
     rng = np.random.default_rng(4)
     while not population.done.all():
-        step = population.step(chosen(population, draw(population, rng)))
+        step = population.step(chosen(population, random_actions(population, rng)))
         found += [step.observation, step.reward, step.terminated, step.truncated, population.clock()]
     return [*found, population.metrics()]
 
@@ -288,7 +288,7 @@ def a_rejected_reset_changes_nothing(case: Case) -> None:
     population.reset(seed=1)
     rng = np.random.default_rng(2)
     for _ in range(len(population.turns or ((),))):
-        population.step(chosen(population, draw(population, rng)))
+        population.step(chosen(population, random_actions(population, rng)))
     unknown = {"nowhere": ChannelConfig()}
     refused: list[dict[str, Any]] = [{"seed": seed} for seed in (-1, 1.5, "one", True)]
     refused += [{"options": {"horizon": h}} for h in (0, -1, math.nan, math.inf, "long", True, [3])]
@@ -315,7 +315,7 @@ def max_cycles_where_the_clock_counts_steps(case: Case) -> None:
         view.reset(seed=0)
         cycles = 0
         while view.agents:
-            actions = draw(view.population, np.random.default_rng(cycles))
+            actions = random_actions(view.population, np.random.default_rng(cycles))
             view.step({f"{role}_{i}": action for role, rows in actions.items() for i, action in enumerate(rows[0])})
             cycles += 1
         assert cycles <= 3
@@ -364,7 +364,7 @@ def is_compiled(case: Case) -> bool:
         return False
     population.reset(seed=0)
     for turn in range(len(population.turns or ((),))):
-        population.step(chosen(population, draw(population, np.random.default_rng(turn))))
+        population.step(chosen(population, random_actions(population, np.random.default_rng(turn))))
     assert population.streams is not None
     return all(name.startswith("channel/") for name in population.streams._generators)
 
@@ -499,7 +499,7 @@ def a_world_is_compiled(case: Case) -> None:
     with warnings.catch_warnings(), mock.patch.object(compiled, "COMPILE_FROM", 0):
         warnings.simplefilter("error", NotCompiled)
         population.reset(seed=0)
-        population.step(chosen(population, draw(population, np.random.default_rng(0)))).info  # noqa: B018
+        population.step(chosen(population, random_actions(population, np.random.default_rng(0)))).info  # noqa: B018
         assert population._compiles is compiled.may_compile()
 
         def broken(state: Any, arrays: Any, params: Any, info: Any) -> None:

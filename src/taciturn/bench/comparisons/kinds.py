@@ -24,10 +24,10 @@ from taciturn.bench.scores import (
     RANDOM,
     RETURN,
     YOURS,
+    best_of,
     challenge_text,
     challenges,
     designed_best,
-    first,
     gain,
     held_out,
     learned_best,
@@ -323,7 +323,7 @@ class KindsOfAgents(Study):
             if not (compared := ranked(panel)):
                 continue
             best, *others = in_order(compared, measure)
-            chance, second = first(panel.select(kind=RANDOM), measure), first(others, measure)
+            chance, second = best_of(panel.select(kind=RANDOM), measure), best_of(others, measure)
             ahead = [NONE if other is None else times(best, other, measure) for other in (chance, second)]
             name = f"{self.label(best, results)} ({best.config['kind']})"
             next_best = "" if second is None else f" ({self.label(second, results)})"
@@ -356,7 +356,7 @@ class KindsOfAgents(Study):
         """The best of each kind, and whether a learner is better than everything that was designed."""
         rows, kinds = [], (*KINDS, *([YOURS] if any(group.config["kind"] == YOURS for group in results) else []))
         for measure, title, panel in self.worlds(results):
-            best = {kind: first(panel.select(kind=kind), measure) for kind in kinds}
+            best = {kind: best_of(panel.select(kind=kind), measure) for kind in kinds}
             named = [
                 self.text(best[kind], measure, results if kind in (CLASSIC, PAPER, YOURS) else None) for kind in kinds
             ]
@@ -374,7 +374,7 @@ class KindsOfAgents(Study):
         """Whether plain PPO earns more than random play in what it was trained for."""
         rows = []
         for _, title, panel in self.worlds(results):
-            ppo, chance = (first(panel.select(kind=kind), RETURN) for kind in (PLAIN, RANDOM))
+            ppo, chance = (best_of(panel.select(kind=kind), RETURN) for kind in (PLAIN, RANDOM))
             row = (
                 title.partition(":")[0],
                 self.text(chance, RETURN),
@@ -390,7 +390,7 @@ class KindsOfAgents(Study):
         rows = []
         for measure, title, panel in self.worlds(results):
             way = sign(measure)
-            chance = first(panel.select(kind=RANDOM), measure)
+            chance = best_of(panel.select(kind=RANDOM), measure)
             designed = designed_best(panel, measure)
             places = {id(group): place for place, group in enumerate(in_order(ranked(panel), measure), 1)}
             for group in in_order(panel, measure):
@@ -464,7 +464,7 @@ class KindsOfAgents(Study):
 
     def best(self, panel: Results) -> Group | None:
         """By the measure of the world."""
-        return first(panel, CONTESTS[panel.constant["env"]].measure)
+        return best_of(panel, CONTESTS[panel.constant["env"]].measure)
 
     def by_world(self, results: Results) -> list[tuple[str, Results]]:
         """The name of each world, and its results."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.auditing import Site, adjacent_messages, parse_mechanism
+from taciturn.adjacent import Site, adjacent_messages
 from taciturn.bench.figures import COLORS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
@@ -13,6 +13,7 @@ from taciturn.bench.tables import number
 from taciturn.bench.tasks import world_title
 from taciturn.envs.core import ChannelConfig
 from taciturn.envs.core.descriptor import imported
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.registry import descriptors, entry, make_policy
 from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taciturn.auditing import parse_mechanism
 from taciturn.bench.comparisons.kinds import PPO, behind, brought, everybody, judged, named, population, sent
 from taciturn.bench.figures import COLORS, LINES, MARKERS, panels
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
@@ -19,14 +18,15 @@ from taciturn.bench.scores import (
     PLAIN,
     RANDOM,
     TUNED,
+    best_of,
     designed_best,
-    first,
     normalised,
     share,
     sign,
 )
 from taciturn.bench.study import POOLED, Plot, Score, Study, Table, pools, register
 from taciturn.bench.tables import NONE, listed, mean_text, number
+from taciturn.mechanism_names import parse_mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -289,7 +289,7 @@ class PrivacyTotals(Study):
         attacks = Results(group for group in results if ATTACK in group.config)
         for measure, world, panel in self.worlds(results):
             free = panel.select(total=NO_LIMIT)
-            chance, designed = first(free.select(kind=RANDOM), measure), designed_best(free, measure)
+            chance, designed = best_of(free.select(kind=RANDOM), measure), designed_best(free, measure)
             for total in TOTALS:
                 some = panel.select(total=total)
                 groups = sorted(some, key=lambda group: (pools(group), -sign(measure) * group.mean(measure)))
@@ -323,7 +323,7 @@ class PrivacyTotals(Study):
         figure, axes = panels([title for _, title, _ in worlds], width=9.0, height=3.4)
         for ax, (measure, _, panel) in zip(axes, worlds, strict=True):
             free = panel.select(total=NO_LIMIT)
-            chance, designed = first(free.select(kind=RANDOM), measure), designed_best(free, measure)
+            chance, designed = best_of(free.select(kind=RANDOM), measure), designed_best(free, measure)
             if chance is None or designed is None:
                 continue
             ends, top = [], 1.0

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.auditing import parse_mechanism
 from taciturn.bench.papers.li2022.settings import topology
 from taciturn.bench.results import Cell, Result
 from taciturn.bench.statistics import Floats
 from taciturn.envs.federated_bandit.model import State
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import CentralisedOracle
 from taciturn.registry import make_world
 from taciturn.simulation import simulate

@@ -5,13 +5,13 @@ from typing import ClassVar
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.auditing import parse_mechanism
 from taciturn.bench.figures import plot_curves, plot_scores
 from taciturn.bench.papers.base import PaperStudy
 from taciturn.bench.papers.zhou2021 import claims, settings
 from taciturn.bench.papers.zhou2021.settings import GRAPHS, GRID_LEVELS, LEVELS, THRESHOLDS, WORLDS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
+from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.registry import make_world
 from taciturn.simulation import simulate

@@ -1,0 +1,60 @@
+"""The command line: `taciturn list | show | run | train | logged | bench | reproduce | gather | report | audit`."""
+
+import gc
+import sys
+import threading
+import warnings
+from typing import NoReturn
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+LONGEST = 690
+"""How long an error can be."""
+
+
+def main() -> None:
+    """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
+    arguments = sys.argv[1:]
+    warnings.formatwarning = lambda message, *_: f"taciturn: {message}\n"
+    sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
+    debug = "--debug" in arguments
+    if sys.stderr.isatty():
+        # Importing learners can take seconds; what is printed next overwrites this.
+        starting = threading.Timer(1.0, lambda: print("starting", end="\r", file=sys.stderr, flush=True))
+        starting.daemon = True
+        starting.start()
+    try:
+        import rich  # noqa: F401
+        import typer
+    except ImportError as error:
+        _fail(f"the command line needs {error.name}: run pip install '.[bench]' in a clone of taciturn", EXIT_FAILED)
+    try:
+        from taciturn.cli.app import app
+
+        gc.freeze()  # what is imported by now stays: to look through it for garbage is a fifth of `taciturn list`
+        command = typer.main.get_command(app)
+        code = command([a for a in arguments if a != "--debug"], prog_name="taciturn", standalone_mode=False)
+    except typer.Exit as error:
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            asked = getattr(getattr(error, "ctx", None), "command_path", "taciturn")
+            _fail(f"{error.format_message()} (see {asked} --help)", EXIT_USAGE)
+        if debug:
+            raise
+        known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("taciturn.")
+        text = " ".join(str(error).split()) or type(error).__name__
+        _fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED)
+    sys.exit(code or 0)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    # Names from files and other people may hold what a terminal would obey.
+    told = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    told = told if len(told) <= LONGEST else f"{told[: LONGEST - 25]}... (--debug shows all)"
+    print(f"taciturn: {told}", file=sys.stderr)
+    sys.exit(code)

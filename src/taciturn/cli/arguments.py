@@ -1,0 +1,102 @@
+"""What arguments name: parameters, policies, mechanisms, and the population in which policies act."""
+
+from collections.abc import Callable
+from typing import Any
+
+from taciturn.agents import bring
+from taciturn.mechanism_names import parse_mechanism, parsed
+from taciturn.registry import UnknownName, make_world
+from taciturn.validation import shown as spelled
+
+
+def entries(option: str, texts: list[str]) -> dict[str, Any]:
+    """`{key: value}` from `key=value`; values are JSON if they parse as such, else text."""
+    known: dict[str, Any] = {}
+    for entry in texts:
+        key, equals, text = entry.partition("=")
+        if not equals or not key:
+            raise ValueError(f"{option} must be key=value, not {spelled(entry)}")
+        try:
+            known[key] = parsed(text)
+        except ValueError as error:
+            raise ValueError(f"{option} {key}: {error}") from error
+    return known
+
+
+def split_settings(settings: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The policy's and the world's parameters from `policy.key=value` and `key=value`."""
+    known = entries("--set", settings or [])
+    own = {key.removeprefix("policy."): value for key, value in known.items() if key.startswith("policy.")}
+    return own, {key: value for key, value in known.items() if not key.startswith("policy.")}
+
+
+def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
+    """A policy from its name, or `{role: policy}` from `ROLE=NAME,ROLE=NAME` with parameters named `ROLE.parameter`."""
+    named = dict(part.split("=", 1) for part in policy.split(",") if "=" in part)
+    if len(roles) == 1 and not set(named) & set(roles):
+        return bring(policy, **own)
+    if not named:
+        wanted = ",".join(f"{role}=NAME" for role in roles)
+        raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
+    for key in own:
+        if key.partition(".")[0] not in named:
+            raise ValueError(f"--set policy.{key} must name a role, one of {', '.join(named)}, before the parameter")
+    return {role: bring(name, **_of(role, own)) for role, name in named.items()}
+
+
+def policies_by_name(names: str, settings: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`{name: policy}` from names with commas between them, and the environment's parameters, from `key=value`."""
+    own, others = split_settings(settings)
+    asked = list(dict.fromkeys(filter(None, names.split(","))))
+    if not asked:
+        raise ValueError(f"--policy must name policies, with commas between them, not {names!r}")
+    if len(asked) == 1:
+        own = {key if key.startswith(f"{asked[0]}.") else f"{asked[0]}.{key}": value for key, value in own.items()}
+    for key in own:
+        if not any(key.startswith(f"{name}.") for name in asked):
+            raise ValueError(f"--set policy.{key} must name a policy, one of {', '.join(asked)}, before the parameter")
+    return {name: bring(name, **_of(name, own)) for name in asked}, others
+
+
+def _of(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a role or policy, from `{name.parameter: value}`."""
+    return {key.removeprefix(f"{name}."): value for key, value in parameters.items() if key.startswith(f"{name}.")}
+
+
+def population_of(
+    env: str, policy: str, settings: list[str] | None
+) -> tuple[Callable[[int], Any], Any, dict[str, Any]]:
+    """A maker of populations of so many replicas, who acts in them, and the parameters from `key=value`."""
+    own, others = split_settings(settings)
+    if "num_envs" in others:
+        raise ValueError("--set num_envs has no effect here: --runs says how many replicas are played")
+
+    def make(replicas: int) -> Any:
+        try:
+            return make_world(env).population(replicas, **others)
+        except TypeError as error:
+            raise ValueError(f"{env} cannot take {spelled(others)}: {error}") from error
+
+    actor = actors(policy, own, list(make(1).roles))
+    return make, actor, others | {f"policy.{key}": value for key, value in own.items()}
+
+
+def any_says(actor: Any, name: str) -> bool:
+    """Whether any of those who act says so of itself."""
+    return any(getattr(one, name, False) for one in (actor.values() if isinstance(actor, dict) else [actor]))
+
+
+def mechanisms_of(text: str, channels: list[str]) -> dict[str, Any] | str:
+    """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`; "paper" is left as it is."""
+    if text == "paper":
+        return text
+    first, equals, rest = text.partition("=")
+    if channels and equals and first.isidentifier():
+        if first not in channels:
+            raise UnknownName("channel", first, channels)
+        return {first: parse_mechanism(rest)}
+    if len(channels) != 1:
+        raise ValueError(
+            f"--privacy needs an environment with one channel or CHANNEL=..., and its channels are {channels or 'none'}"
+        )
+    return {channels[0]: parse_mechanism(text)}

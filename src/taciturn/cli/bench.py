@@ -1,0 +1,100 @@
+"""`taciturn bench`, and what it shares with `taciturn reproduce`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from typer import Argument, Option
+
+from taciturn.cli.arguments import entries
+from taciturn.cli.options import CODE, Json, Trust, with_options_of
+from taciturn.cli.output import print_json
+from taciturn.cli.report import print_report
+from taciturn.registry import UnknownName
+
+if TYPE_CHECKING:
+    from taciturn.bench.study import Study
+
+Out = Annotated[Path, Option(help="Folder for the results and the report.")]
+
+
+def run_studies(
+    studies: "list[Study]",
+    out: Path,
+    *,
+    where: Annotated[
+        list[str] | None,
+        Option(
+            help="Only the cells whose configuration has this entry, key=value, as tables name it: policy=PPCL "
+            "(repeatable)."
+        ),
+    ] = None,
+    quick: Annotated[bool, Option("--quick", help="Few seeds and short runs.")] = False,
+    backend: Annotated[str, Option(help="serial, process or ray.")] = "process",
+    workers: Annotated[int | None, Option(help="Processes (default: one per core).")] = None,
+    timeout: Annotated[float | None, Option(help="Seconds that a cell may take (backend process).")] = None,
+    shard: Annotated[str | None, Option(help="i/n: run every n-th cell, from the i-th on (see gather).")] = None,
+    resume: Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run studies and write their report; a shard has none."""
+    from taciturn.bench.runner import BACKENDS, run_study
+    from taciturn.bench.store import Store
+
+    if backend not in BACKENDS:
+        raise UnknownName("backend", backend, BACKENDS)
+    store = Store(out)
+    summary = run_study(
+        studies,
+        store,
+        quick=quick,
+        backend=cast(Any, backend),  # one of BACKENDS
+        workers=workers,
+        resume=resume,
+        progress=not as_json,
+        timeout=timeout,
+        where=entries("--where", where or []),
+        shard=shard,
+    )
+    failed = [str(file) for file in summary.failed]
+    about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
+    if shard is None:
+        print_report(store, studies, as_json, about)
+    elif as_json:
+        print_json({"shard": shard} | about)
+    else:
+        finished = summary.planned - len(failed)
+        print(f"{finished} cells of shard {shard}: {out} (taciturn gather puts all shards together)")
+    if failed:
+        raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
+
+
+@with_options_of(run_studies)
+def bench(
+    names: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="STUDY",
+            help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents and "
+            "privacy-totals).",
+        ),
+    ] = None,
+    out: Out = Path("results"),
+    agent: Annotated[
+        list[str] | None,
+        Option(
+            help="An agent of your own, as for run --policy, that takes part in the study agents, in every world "
+            f"that it fits (repeatable). {CODE}."
+        ),
+    ] = None,
+    trust: Trust = False,
+    **options: Any,
+) -> None:
+    """Run studies and write their report."""
+    from taciturn.bench.catalogue import studies_named
+
+    studies = studies_named(names or (["agents"] if agent else []))
+    if agent:
+        from taciturn.bench.comparisons.kinds import joined
+
+        studies = joined(studies, agent)
+    run_studies(studies, out, **options)

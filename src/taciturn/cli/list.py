@@ -1,0 +1,70 @@
+"""`taciturn list`."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+from typer import Argument
+
+from taciturn.cli.options import Json
+from taciturn.mechanism_names import named_mechanisms
+from taciturn.registry import UnknownName, entries, policies, worlds
+from taciturn.terminal import aligned
+
+
+def list_(
+    kind: Annotated[
+        str | None, Argument(help="environments, policies, mechanisms, tasks, studies or figures (default: all).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the environments, policies, mechanisms, tasks, studies and figures."""
+    from taciturn.bench.catalogue import figures, load_studies
+    from taciturn.bench.tasks import TASKS
+
+    studies, known = load_studies(), worlds()
+    told = {
+        "environments": {entry.id: entry.name for entry in entries() if entry.name in known},
+        "policies": {
+            name: _first_line(policy)
+            + " It knows the hidden truth." * (policy.needs_truth is True)
+            + " Its agents share a mind." * (policy.pools is True)
+            for name, policy in policies().items()
+        },
+        "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
+        "tasks": {id_: task.variant.what for id_, task in TASKS.items()},
+        "studies": {name: study.title for name, study in studies.items()},
+        "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
+    }
+    if kind not in (None, *told):
+        raise UnknownName("kind", kind, told)
+    chosen = list(told) if kind is None else [kind]
+    if as_json:
+        print(json.dumps({name: told[name] for name in chosen}))
+        return
+    rows: list[tuple[str, str] | str] = []
+    for section in chosen:
+        rows.append(section.upper())
+        if section == "environments":
+            rows += [(id_, f"{name:22} {_first_line(known[name])}") for id_, name in told[section].items()]
+        elif section == "policies":
+            rows += _by_module(told[section])
+        else:
+            rows += told[section].items()
+    print(aligned(rows, indent=4))
+
+
+def _first_line(documented: Any) -> str:
+    return (documented.__doc__ or "").strip().partition("\n")[0].replace("`", "")
+
+
+def _by_module(lines: dict[str, str]) -> list[tuple[str, str] | str]:
+    """The policies' lines by module, under its first line: the papers' policies, the classic ones, the learners, other
+    packages'."""
+    modules = {name: policy.__module__ for name, policy in policies().items()}
+    kinds = [f"taciturn.policies.{kind}" for kind in ("reference", "classic", "learned", "base", "")]
+    titled: dict[str, list[tuple[str, str] | str]] = {}
+    for name in sorted(lines, key=lambda name: [not modules[name].startswith(kind) for kind in kinds]):
+        title = f"  {_first_line(sys.modules[modules[name]])}"
+        titled.setdefault(title, [title]).append((name, lines[name]))
+    return [row for rows in titled.values() for row in rows]

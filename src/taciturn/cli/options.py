@@ -1,0 +1,52 @@
+"""Options that several commands share."""
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+from typer import Option
+
+from taciturn.policies.trust import VARIABLE
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+CODE = (
+    "A module runs as it is loaded, and so does a file that can hold code, which must be from this user or needs "
+    "--trust"
+)
+
+
+def _trusts(asked: bool) -> bool:
+    if asked:
+        os.environ[VARIABLE] = "1"  # for worker processes too
+    return asked
+
+
+Json = Annotated[bool, Option("--json", help="Print one JSON document.")]
+Settings = Annotated[
+    list[str] | None,
+    Option("--set", help="A parameter, key=value: of the environment, or of the policy as policy.key=value."),
+]
+Trust = Annotated[
+    bool,
+    Option(
+        "--trust",
+        callback=_trusts,
+        help="Load saved agents that can run code as they are loaded: checkpoints of RLlib, actors of TorchRL, models "
+        "with classes of their author's own, and what another user or machine has trained.",
+    ),
+]
+
+
+def with_options_of(shared: Callable[..., None]) -> Callable[[Command], Command]:
+    """A decorator that gives a command, which passes them on as `**options`, the keyword-only parameters of `shared`
+    as options."""
+    more = [one for one in inspect.signature(shared).parameters.values() if one.kind is one.KEYWORD_ONLY]
+
+    def decorate(command: Command) -> Command:
+        *own, _ = inspect.signature(command).parameters.values()
+        command.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+        return command
+
+    return decorate

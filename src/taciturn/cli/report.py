@@ -1,0 +1,45 @@
+"""`taciturn report`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument
+
+from taciturn.cli.options import Json
+from taciturn.cli.output import print_json
+
+if TYPE_CHECKING:
+    from taciturn.bench.store import Store
+    from taciturn.bench.study import Study
+
+
+def report(
+    folder: Annotated[Path, Argument(help="A folder written by bench or reproduce.")], as_json: Json = False
+) -> None:
+    """Write the report of a results folder anew."""
+    from taciturn.bench.store import Store
+
+    print_report(Store(folder), None, as_json, {})
+
+
+def print_report(store: "Store", studies: "list[Study] | None", as_json: bool, about: dict[str, Any]) -> None:
+    """Write and print the report of these studies, or of all that the store has planned."""
+    from taciturn.bench.catalogue import load_studies
+    from taciturn.bench.report import print_summary, print_tables, write_report
+
+    if studies is None:
+        plan = store.plan()
+        studies = [study for name, study in load_studies().items() if name in plan]
+    page = write_report(store, store.path, studies)
+    if not as_json:
+        # Tables of all studies would fill hundreds of lines; the report has them.
+        (print_tables if len(studies) == 1 else print_summary)(store, studies)
+        print(f"report, with all tables and figures: {page}" if len(studies) > 1 else f"\nreport: {page}")
+        return
+    told: dict[str, Any] = {}
+    for study in studies:
+        results = store.results(study.name)
+        groups = [{"config": group.config, "seeds": group.seeds, "metrics": group.metrics} for group in results]
+        verdicts = [vars(verdict) for verdict in study.verdicts(results)] if groups else []
+        told[study.name] = {"title": study.title, "groups": groups, "verdicts": verdicts}
+    print_json(about | {"report": str(page), "studies": told})

@@ -1,0 +1,28 @@
+"""`taciturn reproduce`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument
+
+from taciturn.cli.bench import Out, run_studies
+from taciturn.cli.options import with_options_of
+
+
+@with_options_of(run_studies)
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="FIGURE",
+            help="A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); "
+            "default: all.",
+        ),
+    ] = None,
+    out: Out = Path("results/reproduction"),
+    **options: Any,
+) -> None:
+    """Reproduce published figures and compare the papers' claims with the results."""
+    from taciturn.bench.catalogue import studies_of_figures
+
+    run_studies(studies_of_figures(names or []), out, **options)

@@ -1,0 +1,150 @@
+"""`taciturn run`."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from typer import Argument, Option
+
+from taciturn.agents import bring
+from taciturn.cli.arguments import any_says, mechanisms_of, population_of, split_settings
+from taciturn.cli.options import CODE, Json, Settings, Trust
+from taciturn.cli.output import print_json
+from taciturn.envs.core import integer
+from taciturn.registry import UnknownName
+from taciturn.simulation import simulate
+from taciturn.terminal import aligned
+
+if TYPE_CHECKING:
+    from taciturn.bench.tasks import Task
+
+Play = Callable[[int, int], dict[str, Any]]
+BLOCK = 100
+"""Runs that are played at once."""
+
+
+def run(
+    env: Annotated[str, Argument(help="An environment, its id or name; or a task (taciturn list tasks).")],
+    policy: Annotated[
+        str,
+        Option(
+            help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, or "
+            "a folder of train); ROLE=NAME,ROLE=NAME where there are several roles (and --set "
+            "policy.ROLE.parameter=value). "
+            f"{CODE}."
+        ),
+    ],
+    settings: Settings = None,
+    trust: Trust = False,
+    privacy: Annotated[
+        str | None,
+        Option(
+            help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:...; or "
+            "paper, for what the policy's paper prescribes."
+        ),
+    ] = None,
+    runs: Annotated[int, Option("--runs", "--seeds", help="How many runs; they are played at once, as arrays.")] = 10,
+    seed: Annotated[int, Option(help="Determines every random draw of all runs.")] = 0,
+    until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a policy in an environment, or in a task of the benchmark as the study agents plays it, and print the
+    results."""
+    from taciturn.bench.progress import bar, stderr
+    from taciturn.bench.tables import estimate, privacy_text
+    from taciturn.bench.tasks import TASKS
+
+    integer("--runs", runs, at_least=1, at_most=2**63 - 1)
+    integer("--seed", seed, at_least=0, at_most=2**63 - 1)
+    if env.count("/") == 2 and env not in TASKS:
+        raise UnknownName("task", env, TASKS)
+    if env in TASKS:
+        fixed = {"--privacy": privacy, "--until": until}
+        play, actor, given, pooled = _task(TASKS[env], policy, settings, fixed, seed)
+    else:
+        play, actor, given = _world(env, policy, settings, privacy, until)
+        pooled = "it says so" if any_says(actor, "pools") else ""
+    blocks = []
+    with bar(stderr(), runs, shown=not as_json) as shown:
+        for first in range(0, runs, BLOCK):
+            size = min(BLOCK, runs - first)
+            shown.running(f"{first + size} of {runs} runs")
+            blocks.append(play(size, seed + first))
+            shown.finished(f"{first + size} of {runs} runs", size)
+    metrics: dict[str, dict[str, Any]] = {}
+    for name in blocks[0]:
+        values = np.concatenate([block[name] for block in blocks])
+        known = values[~np.isnan(values)]
+        value, low, high = estimate(known) if known.size else (None, None, None)
+        metrics[name] = {"mean": value, "low": low, "high": high, "values": values}
+    if as_json:
+        about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seed": seed, "runs": runs}
+        print_json(about | {"pooled": bool(pooled), "metrics": metrics})
+        return
+    mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(pooled)
+    print(f"{env}, {actor!r}{mark}, {runs} runs: mean and 95% interval")
+    if pooled:
+        print(f"pooled, and never ranked: its agents share a mind ({pooled})")
+    if env in TASKS:
+        print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
+        if "score" in metrics:
+            from taciturn.bench.scales import scale_of
+
+            print(f"score: {scale_of(TASKS[env])}")
+    rows = []
+    for name, metric in metrics.items():
+        known = metric["low"] is not None and not np.isnan(metric["low"])
+        interval = f"[{metric['low']:.6g}, {metric['high']:.6g}]" if known else ""
+        mean = "-" if metric["mean"] is None else format(metric["mean"], ".6g")
+        if name.startswith("epsilon") and metric["mean"] in (0, math.inf):
+            mean = privacy_text(metric["values"], metrics["epsilon_message"]["values"])
+        rows.append((name, mean, interval))
+    print(aligned(rows, indent=2))
+
+
+def _world(
+    env: str, policy: str, settings: list[str] | None, privacy: str | None, until: float | None
+) -> tuple[Play, Any, dict[str, Any]]:
+    """What plays so many runs from a seed, who acts in them, and the parameters from `key=value`."""
+    make, actor, given = population_of(env, policy, settings)
+    mechanisms = None if privacy is None else mechanisms_of(privacy, list(make(1).channels))
+    population: Any = None
+
+    def play(runs: int, seed: int) -> dict[str, Any]:
+        nonlocal population
+        if population is None or population.num_envs != runs:
+            population = make(runs)
+        return simulate(population, actor, seed=seed, until=until, privacy=mechanisms).metrics
+
+    return play, actor, given
+
+
+def _task(
+    task: "Task", policy: str, settings: list[str] | None, fixed: dict[str, Any], seed: int
+) -> tuple[Play, Any, dict[str, Any], str]:
+    """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners
+    play may be set."""
+    from taciturn.bench.comparisons.kinds import play_task, shared_mind, task_config
+    from taciturn.bench.scales import scale_of
+    from taciturn.bench.tasks import CONTESTS
+
+    own, form = split_settings(settings)
+    free = CONTESTS[task.env].for_learners or {}
+    fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}
+    for option, value in fixed.items():
+        if value is not None:
+            raise ValueError(
+                f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show "
+                f"{task.id})"
+            )
+    actor, scale = bring(policy, **own), scale_of(task)
+    given = form | {f"policy.{key}": value for key, value in own.items()}
+
+    def play(runs: int, seed: int) -> dict[str, Any]:
+        metrics = play_task(task, policy, actor, runs, seed, **form)
+        score = {} if scale is None else {"score": scale.score(metrics[task.measure])}
+        return {task.measure: metrics[task.measure]} | score | metrics
+
+    pooled = shared_mind(actor, task_config(task, policy, **form), seed, task.variant)
+    return play, actor, given, pooled

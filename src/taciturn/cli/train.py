@@ -1,0 +1,64 @@
+"""`taciturn train`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from taciturn.cli.arguments import mechanisms_of, split_settings
+from taciturn.cli.options import Settings
+from taciturn.registry import one_agent
+
+
+def train(
+    env: Annotated[str, Argument(help="An environment: its id or name.")],
+    steps: Annotated[int, Option(help="Environment steps, counted over agents and replicas.")],
+    out: Annotated[Path, Option(help="Folder for the agent; `run --policy FOLDER` plays it.")],
+    algorithm: Annotated[
+        str,
+        Option(help="A class of Stable-Baselines3 or sb3-contrib (PPO, DQN, RecurrentPPO, ...), or a learner's name."),
+    ] = "PPO",
+    settings: Settings = None,
+    file: Annotated[Path | None, Option("--settings", help="A YAML file with settings of the algorithm.")] = None,
+    privacy: Annotated[str | None, Option(help="MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
+    num_envs: Annotated[int, Option(help="Replicas in training.")] = 16,
+    evaluations: Annotated[int, Option(help="How often it is saved, and evaluated in fresh runs.")] = 10,
+    seed: int = 0,
+    resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    trust: Annotated[
+        bool,
+        Option(
+            "--trust",
+            help="Go on from a checkpoint of another user or machine, which can run code as it is loaded.",
+        ),
+    ] = False,
+) -> None:
+    """Train an agent, and keep it in a folder with its evaluations and checkpoints."""
+    from taciturn.bench import train as training
+    from taciturn.bench.progress import bar, stderr
+
+    own, others = split_settings(settings)
+    mechanisms = {} if privacy is None else mechanisms_of(privacy, list(one_agent(env, 1, others).channels))
+    if isinstance(mechanisms, str):
+        raise ValueError(
+            f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
+        )
+    with bar(stderr(), 1) as shown:
+        training.train(
+            env,
+            algorithm,
+            steps=steps,
+            out=out,
+            seed=seed,
+            params=others,
+            privacy=mechanisms,
+            settings=own,
+            file=file,
+            num_envs=num_envs,
+            evaluations=evaluations,
+            resume=resume,
+            trust=trust,
+            progress=lambda done, text: shown.running(text, done),
+        )
+    print(f"trained: {out} (taciturn run {env} --policy {out})")
+    print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")

@@ -1,0 +1,90 @@
+"""Mechanisms by name, and the values of their parameters as text."""
+
+import inspect
+import json
+from typing import Any
+
+from taciturn.plugins import Plugins
+from taciturn.privacy import mechanisms
+from taciturn.registry import UnknownName
+
+
+def parse_mechanism(spec: str) -> mechanisms.Mechanism:
+    """The mechanism of `NAME[:VALUE][,parameter=value...]`, such as `Laplace:1.0,sensitivity=0.5`.
+
+    VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise.
+    `Memoized:NAME...` memoizes the answers of that mechanism.
+
+    Raises:
+        ValueError: the mechanism or a parameter is unknown, or a value is not allowed.
+    """
+    if spec.startswith("Memoized:"):
+        return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
+    head, *settings = spec.split(",")
+    name, colon, level = head.partition(":")
+    own = own_mechanisms()
+    if name not in own and level.partition(":")[0].isidentifier():  # module:Class[:VALUE]
+        path, colon, level = level.partition(":")
+        name = f"{name}:{path}"
+    kind = own.get(name) or MECHANISM_PLUGINS.find(name)
+    if kind is None:
+        raise UnknownName("mechanism", name, [*own, *MECHANISM_PLUGINS.entries])
+    parameters = inspect.signature(kind).parameters
+    given: dict[str, Any] = {}
+    if colon:
+        if not parameters:
+            raise ValueError(f"{name} must be written without a level, not {spec!r}")
+        given[next(iter(parameters))] = parsed(level)
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or key not in parameters or key in given:
+            raise ValueError(
+                f"parameters of {name} must be {', '.join(parameters)}, each once, as key=value, not {setting!r}"
+            )
+        given[key] = parsed(text)
+    missing = [key for key, one in parameters.items() if key not in given and one.default is inspect.Parameter.empty]
+    if missing:
+        raise ValueError(f"{name} must have {', '.join(missing)}: write {name}:VALUE,parameter=value, not {spec!r}")
+    return kind(**given)
+
+
+def own_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
+    """`{name: class}` of this package's mechanisms that can be made from a name and numbers."""
+    found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in ("Mechanism", "Memoized")}
+    return {name: one for name, one in found.items() if _is_mechanism(one)}
+
+
+def _is_mechanism(found: Any) -> bool:
+    return inspect.isclass(found) and issubclass(found, mechanisms.Mechanism)
+
+
+MECHANISM_PLUGINS = Plugins(
+    "taciturn.mechanisms",
+    r"[A-Za-z]\w*",
+    "a subclass of taciturn.privacy.mechanisms.Mechanism",
+    lambda found, _: _is_mechanism(found),
+    own_mechanisms,
+)
+
+
+def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
+    """`{name: class}` of the mechanisms that can be made from a name and numbers, with those of other packages that can
+    be used."""
+    return own_mechanisms() | MECHANISM_PLUGINS.load_all()
+
+
+def parsed(text: str) -> Any:
+    """A value on the command line: JSON if it parses as such, else the text itself. Raises ValueError for JSON that is
+    too large."""
+    try:
+        return json.loads(text, parse_int=_int64)
+    except json.JSONDecodeError:
+        return text
+    except RecursionError as error:
+        raise ValueError(f"{text[:20]}... is nested too deeply") from error
+
+
+def _int64(digits: str) -> int:
+    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError(f"{digits[:20]}{'...' * (len(digits) > 20)} is beyond 64 bits")
+    return int(digits)

@@ -1,0 +1,84 @@
+"""Tables of text for a terminal."""
+
+import itertools
+import math
+import re
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+Row = Sequence[str]
+GAP = 2
+INTERVAL = re.compile(r"\s\[([-+\d.,e]+), ([-+\d.,e]+)\]")
+WORD = re.compile(r"\[\S+, \S+\]|\S+")
+
+
+def aligned(
+    rows: Sequence[Row | str],
+    *,
+    numbers: Collection[int] = (),
+    indent: int = 0,
+    width: float = math.inf,
+    ruled: bool = False,
+) -> str:
+    """Rows of texts as aligned columns.
+
+    If they do not fit the window, intervals, `[low, high]`, go below their means, and then become half widths (±);
+    then texts are broken between words, and words only if that is not enough.
+
+    Args:
+        rows: the texts of each row; a text in place of a row is a line of its own.
+        numbers: the columns that are aligned to the right, and may have intervals.
+        indent: spaces before each row.
+        width: of the window.
+        ruled: whether the first row, the names of the columns, has a line below it.
+    """
+    texts = [row for row in rows if not isinstance(row, str)]
+    columns = max(map(len, texts), default=0)
+    room = max(width - indent - GAP * (columns - 1), columns)
+    for parts, shorter in ((str.splitlines, r"\n[\1, \2]"), (WORD.findall, _half_width)):
+        if sum(_widths(texts, parts)) > room:
+            texts = [
+                [INTERVAL.sub(shorter, text) if index in numbers else text for index, text in enumerate(row)]
+                for row in texts
+            ]
+    widths, least = _widths(texts, str.splitlines), _widths(texts, WORD.findall)
+    while sum(widths) > room:
+        spare = [(max(wide - word, 0), wide) for wide, word in zip(widths, least, strict=True)]
+        widths[spare.index(max(spare))] -= 1
+    lines, left = list[str](), iter(texts)
+    for row in rows:
+        lines += [row] if isinstance(row, str) else _lines(next(left), widths, numbers, " " * indent)
+        if ruled:
+            lines.append(" " * indent + "─" * (sum(widths) + GAP * (columns - 1)))
+            ruled = False
+    return "\n".join(lines)
+
+
+def _widths(rows: Sequence[Row], parts: Callable[[str], list[str]]) -> list[int]:
+    """The longest part of the texts of each column."""
+    return [
+        max((len(part) for text in column for part in parts(text)), default=0) for column in zip(*rows, strict=True)
+    ]
+
+
+def _half_width(found: re.Match[str]) -> str:
+    low, high = (float(text.replace(",", "")) for text in found.groups())
+    return f"\n±{(high - low) / 2:.2g}" if high > low else ""
+
+
+def _lines(row: Row, widths: Sequence[int], numbers: Collection[int], indent: str) -> Iterator[str]:
+    """A row as lines, as many as its longest text takes."""
+    broken = [
+        [
+            part
+            for line in text.splitlines()
+            for part in textwrap.wrap(line, max(wide, 1), break_on_hyphens=False) or [line]
+        ]
+        for text, wide in zip(row, widths, strict=True)
+    ]
+    for parts in itertools.zip_longest(*broken, fillvalue=""):
+        aligned = (
+            text.rjust(wide) if index in numbers else text.ljust(wide)
+            for index, (text, wide) in enumerate(zip(parts, widths, strict=True))
+        )
+        yield (indent + (" " * GAP).join(aligned)).rstrip()

@@ -1,0 +1,52 @@
+"""Tables for a terminal, by hand."""
+
+import pytest
+
+from taciturn.terminal import aligned
+
+ROWS = [
+    ("name", "value"),
+    ("a well-known name", "1,300 [1,234.5, 1,365.5]"),
+    ("b", "2"),
+]
+
+
+def test_columns_are_aligned_and_texts_between_rows_are_lines() -> None:
+    assert aligned(["Title", ("a", "1"), "", ("bcd", "10")], numbers={1}, indent=2).splitlines() == [
+        "Title",
+        "  a     1",
+        "",
+        "  bcd  10",
+    ]
+    assert aligned([("", "")]) == aligned([]) == ""
+
+
+def test_the_names_of_the_columns_have_a_line_below_them() -> None:
+    assert aligned([("name", "value"), ("b", "2")], ruled=True).splitlines() == ["name  value", "─" * 11, "b     2"]
+
+
+def test_intervals_go_below_their_means_then_become_half_widths_then_words_are_broken() -> None:
+    assert "1,300 [1,234.5, 1,365.5]" in aligned(ROWS, numbers={1}, width=43)
+    assert aligned(ROWS, numbers={1}, width=42).splitlines()[1:3] == [
+        "a well-known name               1,300",
+        "                   [1,234.5, 1,365.5]",
+    ]
+    assert aligned(ROWS, numbers={1}, width=27).splitlines()[1:4] == [
+        "a well-known name  1,300",
+        "                     ±66",
+        "b                      2",
+    ]
+    assert aligned(ROWS, numbers={1}, width=18).splitlines()[1:4] == [
+        "a            1,300",
+        "well-known     ±66",
+        "name",
+    ]
+
+
+@pytest.mark.parametrize("width", range(4, 60))
+def test_no_line_is_wider_than_the_window_and_no_letter_is_lost(width: int) -> None:
+    text = aligned(ROWS, numbers={1}, width=width, ruled=True)
+    assert max(map(len, text.splitlines())) <= width
+    assert sorted(filter(str.isalpha, text)) == sorted(
+        letter for row in ROWS for letter in filter(str.isalpha, "".join(row))
+    )

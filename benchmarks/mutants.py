@@ -205,7 +205,8 @@ def drawn(root: Path, count: int, seed: int) -> Iterator[Mutant]:
         places += [(file, i) for i in range(len(visitor.found))]
     rng = random.Random(seed)
     print(f"{len(places):,} places in {len(trees)} files")
-    for file, i in rng.sample(places, count):
+    rng.shuffle(places)
+    for file, i in places[:count]:  # those of a smaller count come first
         tree, found = trees[file]
         name, node, mistakes = found[i]
         operator, other = rng.choice(mistakes)

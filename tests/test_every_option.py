@@ -16,9 +16,9 @@ from test_submission import KEPT
 
 from taciturn import cli
 from taciturn.bench import report, runner, store, submission, train
-from taciturn.bench.catalogue import STUDIES
 from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.results import Results
+from taciturn.bench.study import STUDIES
 from taciturn.policies.trust import VARIABLE
 
 FIGURES = "reproduce li2022/4 --json"
@@ -31,7 +31,7 @@ TRAIN = "train round_stopping --steps 64 --out agent"
 BENCH = "bench noise --out out"
 RATINGS = "logged ratings ratings.csv --policy LinUCB --set num_agents=2 --seeds 1 --until 5 --json"
 BANDIT = "logged bandit log.csv --policy LinUCB --estimator all --context context,other --json"
-RUNS = {
+RUNS: dict[str, str | tuple[str, str]] = {
     "quick": "--quick",
     "where": "--where policy=Clever",
     "backend": "--backend serial",
@@ -235,7 +235,7 @@ def trace(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     def ran(*given: Any, **named: Any) -> Any:
         calls.append(["run_study", plain(given), plain(named), len(given[0][0].cells(True))])
         given[1].path.mkdir(parents=True)
-        return runner.Summary(planned=0, reused=0, failed=())
+        return runner.Summary(planned=0, reused=0, failed=[])
 
     def trained(*given: Any, **named: Any) -> Path:
         calls.append(["train", plain(given), plain({name: one for name, one in named.items() if name != "progress"})])

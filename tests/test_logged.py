@@ -433,8 +433,8 @@ def test_the_bounds_behind_intervals_hold_and_are_reached(
     high, low = largest * one, cap * one
     kinds = {
         "replay": [estimators.replay(x) for x in (reward, one, zero)],
-        "ips": [estimators.ips(*x, largest) for x in ((weight, reward), (high, one), (zero, zero))],
-        "snips": [estimators.snips(*x, largest) for x in ((weight, reward), (high, one), (high, zero))],
+        "ips": [estimators.ips(w, r, largest) for w, r in ((weight, reward), (high, one), (zero, zero))],
+        "snips": [estimators.snips(w, r, largest) for w, r in ((weight, reward), (high, one), (high, zero))],
         "dr": [
             estimators.dr(weight, reward, largest, logged, chosen, cap),
             estimators.dr(high, one, largest, zero, low, cap),

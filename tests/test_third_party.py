@@ -599,7 +599,7 @@ def test_wrong_seeds_change_nothing(make: Callable[[], Any], seed: Any) -> None:
     assert pickle.dumps(state_of(env)) == before
 
 
-class EndsAtThree(gymnasium.Env[Any, int]):
+class EndsAtThree(gymnasium.Env[Any, Any]):
     """Shows the time, and ends after three steps, in all replicas at once."""
 
     observation_space = gymnasium.spaces.Box(0.0, 3.0, (2,), np.float64)
@@ -617,7 +617,7 @@ class EndsAtThree(gymnasium.Env[Any, int]):
 
 def test_final_observations_of_replicas_that_end_together_have_noise_of_their_own() -> None:
     vector = SyncVectorEnv([EndsAtThree] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    env = PrivatizeObservation(vector, Laplace(1.0))
+    env: Any = PrivatizeObservation(vector, Laplace(1.0))
     env.reset(seed=0)
     for step in range(1, 10):
         shown, _, terminated, _, info = env.step(np.zeros(3, np.int64))

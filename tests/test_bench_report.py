@@ -23,7 +23,16 @@ from taciturn.bench.report import print_summary, print_tables, write_report
 from taciturn.bench.results import Cell, Result, Results, matches
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
-from taciturn.bench.tables import interval, number, privacy_text, ranges, relative_scores, standard_tables, tables_of
+from taciturn.bench.tables import (
+    estimate,
+    interval,
+    number,
+    privacy_text,
+    ranges,
+    relative_scores,
+    standard_tables,
+    tables_of,
+)
 
 EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "use", "rect"}
 
@@ -386,3 +395,11 @@ def test_intervals_and_ranges() -> None:
     assert interval((math.nan, math.nan)) == "–"
     assert interval((0.5, 2)) == "[0.5000, 2]"
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+
+
+def test_a_mean_of_which_one_is_infinite_has_no_interval() -> None:
+    found = estimate(np.array([1.0, np.inf, 3.0]))
+    assert found.value == np.inf
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert estimate(np.array([1.0, 2.0, 3.0])).low > -np.inf

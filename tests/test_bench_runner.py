@@ -26,7 +26,7 @@ from taciturn import envs
 from taciturn.bench import progress
 from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.runner import Backend, run_study
-from taciturn.bench.store import BenchError, Store, StoreError, code, states, write_bytes
+from taciturn.bench.store import BenchError, Store, StoreError, code, gather, states, write_bytes
 from taciturn.bench.study import Plot
 from taciturn.bench.tables import origin_table
 
@@ -240,6 +240,32 @@ def test_old_tracebacks_go(tmp_path: Path, dummies: ModuleType) -> None:
     assert {file.stem for file in store.failed.iterdir()} == {three.key}
     store.begin([study], {"failing": [one]}, quick=False, resume=True)
     assert list(store.failed.iterdir()) == []
+
+
+def test_a_folder_of_two_studies_keeps_the_failures_of_both(tmp_path: Path, dummies: ModuleType) -> None:
+    store = Store(tmp_path)
+    run_study([dummies.Failing()], store, progress=False)
+    failed = sorted(file.name for file in store.failed.iterdir())
+    run_study([dummies.Noise()], store, quick=True, progress=False, resume=True, where={"privacy.epsilon": 1.0})
+    assert sorted(file.name for file in store.failed.iterdir()) == failed != []
+    assert set(store.plan()) == {"failing", "noise"}
+    run_study([dummies.Failing()], store, progress=False, resume=True)
+    assert store.manifest()["quick"], "the other study is"
+    both = [dummies.Failing(), dummies.Noise()]
+    store.begin(both, {"failing": [], "noise": []}, quick=False, resume=True)
+    assert not store.manifest()["quick"], "both are run in full"
+
+
+@pytest.mark.parametrize("quick", [(True, False), (False, True), (True, True), (False, False)])
+def test_a_gathered_folder_of_two_studies_is_quick_if_either_is(
+    quick: tuple[bool, bool], tmp_path: Path, dummies: ModuleType
+) -> None:
+    run_study([dummies.Failing()], Store(tmp_path / "a"), quick=quick[0], progress=False)
+    few = {"privacy.epsilon": 1.0, "policy": "Plain"}
+    run_study([dummies.Noise()], Store(tmp_path / "b"), quick=quick[1], progress=False, where=few)
+    found = gather([tmp_path / "a", tmp_path / "b"], tmp_path / "all")
+    assert found.manifest()["quick"] is any(quick)
+    assert {file.name for file in found.failed.iterdir()} == {file.name for file in (tmp_path / "a/failed").iterdir()}
 
 
 def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for(

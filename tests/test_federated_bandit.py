@@ -5,6 +5,7 @@ beside it.
 """
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
@@ -19,7 +20,7 @@ from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit import fast, federation
 from taciturn.envs.federated_bandit import world as federated_bandit
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
-from taciturn.envs.federated_bandit.model import average, eliminate, historical_mean, round_robin
+from taciturn.envs.federated_bandit.model import average, eliminate, historical_mean, identified, round_robin
 from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
@@ -989,3 +990,28 @@ def test_messages_of_one_slot_are_charged_for_the_longest() -> None:
         env.step(np.repeat(4 * np.array(uploading)[:, None], 5, 1))
     total = env.ledger.total(method="basic", unit="user")
     np.testing.assert_allclose(total, 0.5 * np.repeat([[4], [3 + 4]], 5, 1))
+
+
+@pytest.mark.parametrize(
+    ("pulls", "last_round", "expected"),
+    [
+        ([1, 0], [3, 3], 1),
+        ([0, 1], [3, 2], 0),
+        ([9, 1], [2, 3], 1),
+        ([8, 1], [3, 2], 0),
+        ([0, 0], [3, 2], 1),
+        ([0, 0], [3, 3], 0),
+        ([0, 0], [2, 3], 0),
+    ],
+)
+def test_identified_by_hand(pulls: list[int], last_round: list[int], expected: int) -> None:
+    """Arm 0 is the best: nine tenths of the pulls since the last round, however few; of what round 3 renewed without
+    any."""
+    state: Any = SimpleNamespace(
+        gap=np.array([[0.0, 0.2]]),
+        pulled=np.array([pulls]) + 7,
+        counts_at_round=np.array([[7, 7]]),
+        last_round=np.array([last_round]),
+        rounds=np.array([3]),
+    )
+    assert identified(state).tolist() == [bool(expected)]

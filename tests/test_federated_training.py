@@ -657,3 +657,21 @@ class TestWorld:
     def test_missing_files_are_named(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="does not exist"):
             federated_training_v0.population(data=tmp_path / "mnist.npz")
+
+
+def test_the_server_sees_the_loss_as_it_is() -> None:
+    """Also where it is small: no bound of the observation cuts it."""
+    population = federated_training_v0.population(
+        2, num_clients=10, compute_probability=0.2, broadcast_time=0.05, horizon=4.0
+    )
+    population.reset(seed=0)
+    lowest = np.inf
+    for i in range(3000):
+        if population.done.any():
+            break
+        step = population.step(np.full((2, 1), int(i % 12 != 11)))
+        if step.info.get("_test_loss", np.zeros(2, np.bool_)).all():
+            seen = population.roles["server"].layout.unpack(step.observation)["test_loss"]
+            np.testing.assert_allclose(seen.ravel(), step.info["test_loss"], rtol=1e-6)
+            lowest = min(lowest, seen.min())
+    assert lowest < 0.9

@@ -20,7 +20,7 @@ from taciturn import registry
 from taciturn.envs.core import AECView, Array, ParallelView, Seat, SingleEnv, World
 from taciturn.envs.federated_bandit import arm_elimination
 from taciturn.policies import PPCL
-from taciturn.testing.cases import by_agent, random_actions
+from taciturn.testing.cases import by_agent, holds, named, random_actions
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
@@ -304,3 +304,15 @@ def test_max_cycles_is_horizon() -> None:
         ValueError, match="consensus got an unexpected keyword argument 'size': it has num_agents, horizon"
     ):
         tiny.consensus_v0.population(size=5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_has_no_meaning_yet_is_zero_or_says_none(name: str) -> None:
+    """As in Gymnasium's infos of vectors; -1 stands for no option and no agent."""
+    population = CASES[name].population(2)
+    info = population.reset(seed=0)[1]
+    for key in named(info):
+        if not holds(info, key, 2).any():
+            values = info[key].values() if isinstance(info[key], dict) else [info[key]]
+            for value in map(np.asarray, values):
+                assert (value == 0).all() or ((value == -1).all() and value.dtype.kind == "i"), key

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import taciturn
@@ -415,6 +417,38 @@ def test_intervals_of_small_samples_by_hand() -> None:
     nothing = estimators.interval(estimators.replay(np.zeros(10)))
     assert nothing == pytest.approx((0.0, 1 - low), abs=1e-8)
     assert estimators.interval(estimators.ips(np.array([2.0]), np.ones(1), 2.0), "student") == (0.0, 1.0)
+
+
+shares = st.floats(0, 1)
+
+
+@given(st.lists(st.tuples(shares, shares, shares, shares), min_size=1, max_size=6), st.floats(1, 50), shares, shares)
+def test_the_bounds_behind_intervals_hold_and_are_reached(
+    rows: list[tuple[float, ...]], largest: float, cap: float, value: float
+) -> None:
+    """a - v b lies between -down and up, whatever the weights, rewards, model and value, and both are reached: the
+    inequality behind betting needs no less, and more would widen intervals."""
+    weight, reward, logged, chosen = np.array(rows).T * np.array([[largest], [1], [cap], [cap]])
+    one, zero = np.ones(1), np.zeros(1)
+    high, low = largest * one, cap * one
+    kinds = {
+        "replay": [estimators.replay(x) for x in (reward, one, zero)],
+        "ips": [estimators.ips(w, r, largest) for w, r in ((weight, reward), (high, one), (zero, zero))],
+        "snips": [estimators.snips(w, r, largest) for w, r in ((weight, reward), (high, one), (high, zero))],
+        "dr": [
+            estimators.dr(weight, reward, largest, logged, chosen, cap),
+            estimators.dr(high, one, largest, zero, low, cap),
+            estimators.dr(high, zero, largest, low, zero, cap),
+        ],
+    }
+    assert set(kinds) == set(estimators.ESTIMATORS)
+    for drawn, best, worst in kinds.values():
+        y = drawn.a - value * drawn.b
+        assert -drawn.down - 1e-9 <= y.min() <= y.max() <= drawn.up + 1e-9
+        assert best.a[0] == pytest.approx(best.up)
+        assert worst.b[0] - worst.a[0] == pytest.approx(worst.down)
+        for reach in (drawn.down, drawn.up):
+            assert estimators._stakes(drawn, reach, 3.0).max() * reach <= 1 + 1e-12, "no row ruins a bet"
 
 
 def test_effective_size_by_hand() -> None:

@@ -1,10 +1,12 @@
 """Replicas that end at different times: Gymnasium's autoreset modes, frozen replicas, partial resets."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
 import worlds as tiny
-from cases import CASES
+from cases import CASES, MADE
 
 from taciturn.envs.core import Controlled
 from taciturn.policies import Random
@@ -90,3 +92,37 @@ def test_controlled_partial_reset(role: str) -> None:
     while not population.done.all():
         population.step(random_actions(population, rng)[role])
     assert population.clock().tolist() == [12, 12, 12]
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("name", MADE)
+def test_a_vector_of_replicas_in_different_phases_is_its_population_reset_by_hand(name: str, mode: str) -> None:
+    """Step by step, each replica with what it saw last, what it earned and what it sees first."""
+    case = CASES[name]
+    env: Any = case.make_vec(num_envs=3, autoreset_mode=mode)
+    plain: Any = case.make_vec(num_envs=3).unwrapped.population  # type: ignore[attr-defined]
+    env.action_space.seed(0)
+    shown, expected = env.reset(seed=0)[0], plain.reset(seed=0)[0][:, 0]
+    phases, waiting = set(), np.zeros(3, np.bool_)
+    for _ in range(150):
+        np.testing.assert_array_equal(shown, expected)
+        actions = env.action_space.sample()
+        shown, reward, terminated, truncated, info = env.step(actions)
+        earned = np.zeros(3)
+        if not waiting.all():
+            step = plain.step(np.asarray(actions)[:, None])
+            expected, earned = step.observation[:, 0].copy(), np.where(waiting, 0.0, step.reward[:, 0])
+        np.testing.assert_array_equal(reward, earned)
+        np.testing.assert_array_equal(terminated, plain.terminated & ~waiting)
+        np.testing.assert_array_equal(truncated, plain.truncated & ~waiting)
+        over = plain.done & ~waiting
+        phases.add(int(over.sum()))
+        if mode == "SameStep":
+            np.testing.assert_array_equal(info.get("_final_obs", np.zeros(3, np.bool_)), over)
+            for i in np.flatnonzero(over):
+                np.testing.assert_array_equal(info["final_obs"][i], expected[i])
+        begins = over if mode == "SameStep" else waiting
+        if begins.any():
+            expected[begins] = plain.reset(where=begins)[0][begins, 0]
+        waiting = over if mode == "NextStep" else np.zeros(3, np.bool_)
+    assert phases - {0}, "some end"

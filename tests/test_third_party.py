@@ -597,3 +597,36 @@ def test_wrong_seeds_change_nothing(make: Callable[[], Any], seed: Any) -> None:
     with pytest.raises(ValueError, match="seed must be"):
         env.reset(seed=seed)
     assert pickle.dumps(state_of(env)) == before
+
+
+class EndsAtThree(gymnasium.Env[Any, Any]):
+    """Shows the time, and ends after three steps, in all replicas at once."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 3.0, (2,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(2), {}
+
+    def step(self, action: int) -> Any:
+        self.time += 1
+        return np.full(2, float(self.time)), 0.0, self.time == 3, False, {}
+
+
+def test_final_observations_of_replicas_that_end_together_have_noise_of_their_own() -> None:
+    vector = SyncVectorEnv([EndsAtThree] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    env: Any = PrivatizeObservation(vector, Laplace(1.0))
+    env.reset(seed=0)
+    for step in range(1, 10):
+        shown, _, terminated, _, info = env.step(np.zeros(3, np.int64))
+        assert terminated.all() == (step % 3 == 0)
+        if terminated.all():
+            finals = np.stack(list(info["final_obs"]))
+            everything = np.concatenate([finals, shown]).ravel()
+            inside = everything[(everything > 0) & (everything < 3)]  # numbers are clipped to their space
+            assert np.unique(inside).size == inside.size
+            assert ((finals == 3) | (finals != np.round(finals)) | (finals == 0)).all()
+            assert (finals != 3).any(), "no final observation is shown as it is"
+    assert env.ledger.messages("observation").ravel().tolist() == [10 + 3] * 3

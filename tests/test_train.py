@@ -82,6 +82,8 @@ def test_a_rollout_that_goes_further_than_asked_is_evaluated_once(tmp_path: Path
     with (folder / "evaluations.csv").open(encoding="utf-8") as file:
         assert [row["steps"] for row in csv.DictReader(file)] == ["256"]
     assert told[-1] == "PPO: 20 fresh runs after 512 steps"
+    assert "PPO: 256 of 256 steps" in told
+    assert "PPO: 512 steps, since rollouts are whole (256 asked for)" in told
 
 
 def test_training_is_reproducible(tmp_path: Path) -> None:

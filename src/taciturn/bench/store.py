@@ -124,8 +124,9 @@ class Store:
         runs = earlier.pop("earlier_runs", []) + ([earlier] if earlier else [])
         titles = earlier.get("studies", {}) | {study.name: study.title for study in studies}
         seeds = {name: sorted({cell.seed for cell in cells}) for name, cells in plan.items()}
+        others = earlier.get("studies", {}).keys() - plan.keys()
         manifest = environment() | {
-            "quick": quick,
+            "quick": quick or bool(others and earlier["quick"]),
             "studies": titles,
             "seeds": earlier.get("seeds", {}) | seeds,
             "started": now(),

@@ -30,6 +30,7 @@ from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
 from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits
 from taciturn.privacy.certifying import certify, certify_one_run, trials_for
+from taciturn.registry import make_world
 from taciturn.testing.cases import fingerprint
 from taciturn.wrappers import Budget, Byzantine, Faulty, Ledger, LossyChannel, Privatize
 from taciturn.wrappers.audit import audit
@@ -958,3 +959,11 @@ def test_adjacent_messages(
 def test_the_command_names_mistakes_about_environments(site: Site, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         audit_all(["Laplace:1"], site)
+
+
+@pytest.mark.parametrize("change", [None, (0, 1)])
+def test_a_name_is_no_policy(change: Any) -> None:
+    env = make_world("gossip_bandit").population(1, num_agents=3, horizon=2.0)
+    pair = None if change else {"preference": (np.array([1.0, 0, 0, 0]), np.array([0, 1.0, 0, 0]))}
+    with pytest.raises(ValueError, match="policy must have the methods reset and act, which 'Random' has not"):
+        audit(env, pair, policy="Random", change=change, trials=1000)

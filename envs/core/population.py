@@ -701,12 +701,15 @@ class Population(ABC, Generic[S]):
 
 
 def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
-    """`{role: policy}` from a policy or such a dict; ValueError if a role has no policy."""
+    """`{role: policy}` from a policy or such a dict; ValueError if a role has none."""
     if len(env.roles) == 1 and not isinstance(policy, Mapping):
-        return dict.fromkeys(env.roles, policy)
+        policy = dict.fromkeys(env.roles, policy)
     if not isinstance(policy, Mapping) or set(policy) != set(env.roles):
         given = list(policy) if isinstance(policy, Mapping) else type(policy).__name__
         raise ValueError(f"policy must be a dict with the roles {list(env.roles)}, not {given}")
+    for one in policy.values():
+        if not (hasattr(one, "reset") and hasattr(one, "act")):
+            raise ValueError(f"policy must have the methods reset and act, which {shown(one)} has not")
     return dict(policy)
 
 

@@ -28,6 +28,7 @@ BITS = {"preference": BitwiseRandomizedResponse(2.0)}
 GOSSIP: dict[str, Any] = {"num_agents": 12, "horizon": 9.0}
 SOCIAL: dict[str, Any] = {"num_agents": 12, "copies": 5, "dissemination": "aggregated", "horizon": 30}
 ZEROS = {"without_preference": "zeros", "initial_preferences": "none"}
+SILENT = {"without_preference": "silent", "initial_preferences": "none"}  # at first nobody replies
 ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon": 400}
 GRAPH = ARMS | {"topology": "ring"}
 HYBRID = ARMS | {"topology": [("complete", 2), ("complete", 1)]}
@@ -45,8 +46,9 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     "CBL": [("gossip_bandit_v0", GOSSIP | {"asks": "one", "initial_preferences": "none"}, {}, p) for p in (None, BITS)]
     + [("gossip_bandit_v0", GOSSIP | ZEROS | {"asks": "one"}, {}, BITS)],
     "Voter": [("gossip_bandit_v0", GOSSIP, {}, BITS)],
-    "CopyOnReward": [("gossip_bandit_v0", GOSSIP | {"asks": "one"}, {}, BITS)],
+    "CopyOnReward": [("gossip_bandit_v0", GOSSIP | {"asks": "one"} | more, {}, BITS) for more in ({}, SILENT)],
     "PrivateSocialLearning": [("social_bandit_v0", SOCIAL, {}, None), ("social_bandit_v0", SOCIAL, {}, BITS)]
+    + [("social_bandit_v0", SOCIAL | SILENT, {}, BITS)]
     + [("social_bandit_v0", SOCIAL | ZEROS | {"perturbation": form}, {}, BITS) for form in ("per_round", "per_token")],
     "Replicator": [("social_bandit_v0", SOCIAL | {"dissemination": "stationary"}, {}, None)],
     **{

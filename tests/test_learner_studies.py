@@ -16,10 +16,10 @@ from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, totals
 from taciturn.bench.play import config, evaluate, learns, play
 from taciturn.bench.results import Cell, Config, Group, Results
-from taciturn.bench.scores import CLASSIC, KINDS, PAPER, YOURS
+from taciturn.bench.scores import CLASSIC, KINDS, PAPER, YOURS, best_of
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
-from taciturn.bench.tasks import CONTESTS
+from taciturn.bench.tasks import CONTESTS, TASKS
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Population
 from taciturn.policies import FixedCount, Learner
@@ -80,6 +80,22 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
         assert population.purpose == "evaluation"
         assert policy.seed == how["seed"] == cell.seed
     assert re.search(r"trained 10 times.* 100 fresh runs.*tuned on seeds 1000000 to 1999999", study.description)
+
+
+def test_a_held_out_measure_is_better_the_same_way_as_that_of_its_world() -> None:
+    for task in TASKS.values():
+        few, many = (
+            Group(
+                {"env": task.env, "policy": name, "policy_params": {}, "kind": CLASSIC},
+                np.arange(2),
+                {task.metric: np.full(2, value)},
+                {},
+                np.ones(2),
+            )
+            for name, value in (("Random", 1.0), ("Voter", 2.0))
+        )
+        better = many if CONTESTS[task.env].higher else few
+        assert best_of([few, many], task.metric) is better, task.id
 
 
 def test_every_world_has_every_kind_of_agent() -> None:

@@ -62,8 +62,8 @@ def cheapest_epsilon(
     """The budget of at least `epsilon` at which `price` is smallest [Jiang 2.17], and that price; [...] each.
 
     (The paper prints g' A for g' / A.) Under k-ary response the price is proportional to g'(eps) (eps + M) (eps t + 1),
-    t = max theta. For convex g it is smallest at the target, for g = c log(1 + eps) at the target or at sqrt((M - 1) (1
-    - t) / t) - 1. In other cases it is found by a grid search, refined 12 times around its minimum.
+    t = max theta. For convex g it is smallest at the target, for g = c log(1 + eps) there or at
+    sqrt((M - 1) (1 - t) / t) - 1. In other cases it is found by a grid search, refined 12 times around its minimum.
     """
     theta, target = np.asarray(theta, np.float64), np.asarray(epsilon, np.float64)
     theta = np.broadcast_to(theta, (*np.broadcast_shapes(theta.shape[:-1], target.shape), theta.shape[-1]))

@@ -117,7 +117,7 @@ def sees_nothing_hidden(play: Play) -> None:
 
 
 def seed_decides_the_run(play: Play) -> None:
-    """A policy plays the same run again, whatever it has played in between; its `repr` tells it from others."""
+    """A policy plays the same run again, whatever it has played in between; its `repr` holds no address."""
     policy, population = play.make(), play.population()
     first, _, again = (play.run(policy, population, seed=seed, fast=False).metrics for seed in (0, 1, 0))
     np.testing.assert_equal(again, first)

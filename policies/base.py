@@ -16,19 +16,19 @@ Progress = Callable[[float], None]
 
 
 class Policy(metaclass=NamesUnknown):
-    """Base of the policies: acts on `[B, rows, D]` observations, and may learn from what follows.
+    """Base of the policies: acts on `[B, rows, D]` observations, and may learn from rewards.
 
-    A policy holds its parameters; what it learns about a run it learns after `reset`.
+    A policy holds its parameters; everything about a run comes after `reset`.
 
     Attributes:
         needs_truth: whether it must know what the world hides, as an oracle does.
-        public_schedule: whether when its agents send or ask, whom, and what their messages are about (how many events,
-            which streams) follow from public numbers, from what they received, and from fresh randomness. Totals of
-            privacy are finite only then, where agents decide when they send. The declaration does not hold for classes
-            that override anything of the class that makes it; `taciturn.testing` checks it.
-        pools: whether its agents share a mind, as those of a central planner do: what one does may depend on what only
-            others saw.
-        one_agent: whether it is written for one agent; it is then played as a copy for each (`taciturn.agents.bring`).
+        public_schedule: whether its agents' schedule (when they send or ask, whom, and how many events or which streams
+            messages are about) follows from public numbers, from what they received, and from fresh randomness. Where
+            agents decide when to send, totals of privacy are finite only then. The declaration does not hold for
+            classes that override anything of the class that makes it; `taciturn.testing` checks it.
+        pools: whether its agents share a mind, like a central planner's: one's action may depend on what only others
+            saw.
+        one_agent: whether it is written for one agent; each agent then plays a copy (`taciturn.agents.bring`).
     """
 
     rng: np.random.Generator
@@ -42,8 +42,8 @@ class Policy(metaclass=NamesUnknown):
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.
 
-        `env` is the public side of the world; of a population it is taken. A policy that needs what the world hides
-        declares it by `needs_truth = True`, finds it in `view.truth`, and is marked in every table.
+        `env` is the world's public view, or a population, whose view is taken. A policy that needs hidden truth
+        declares `needs_truth = True`, finds the truth in `view.truth`, and is marked in every table.
         """
         self.rng = rng
         self.role = next(iter(env.roles)) if role is None else role
@@ -51,10 +51,10 @@ class Policy(metaclass=NamesUnknown):
         self.begin(view if self.needs_truth else view.closed())
 
     def begin(self, view: PublicView) -> None:
-        """Prepare from what is public; raise ValueError if the policy cannot act in this world."""
+        """Prepare from the public view; raise ValueError if the policy cannot act in this world."""
 
     def require(self, fits: bool, worlds: str, view: PublicView) -> None:
-        """Raise ValueError, which says in which `worlds` the policy acts, unless that of `view` fits."""
+        """Raise ValueError, naming the `worlds` in which the policy acts, unless that of `view` is one of them."""
         if not fits:
             raise ValueError(f"{type(self).__name__} acts in {worlds}, not in {view.name!r}")
 
@@ -86,18 +86,16 @@ class Policy(metaclass=NamesUnknown):
 
 
 class Learner(Policy):
-    """Base of the policies that are trained: at their first reset, in worlds like the one they will act in, and only
-    once.
+    """Base of the learners: they train once, at their first reset, in worlds like the one they will act in.
 
     Attributes:
-        progress: told the fraction done, while it trains.
+        progress: called with the fraction done, during training.
     """
 
     progress: Progress | None = None
 
     def train(self, env: PublicView | Population[Any], role: str | None = None) -> Self:
-        """Train now as `role` (None: the only one), in worlds like `env`, which is itself left alone; returns the
-        policy."""
+        """Train now as `role` (None: the only one), in worlds like `env`, which does not change; returns the policy."""
         self.role = next(iter(env.roles)) if role is None else role
         self.fit(env.view(self) if isinstance(env, Population) else env)
         return self
@@ -106,13 +104,12 @@ class Learner(Policy):
         return {name: value for name, value in vars(self).items() if name not in ("progress", "rng")}
 
     def save(self, path: str | Path) -> None:
-        """Write what was learned to a file, from which `load` makes the policy again, and sign it
-        (`taciturn.policies.trust`)."""
+        """Write the trained policy to a file, for `load`, and sign it (`taciturn.policies.trust`)."""
         Path(path).write_bytes(signed(pickle.dumps(self)))
 
     @classmethod
     def load(cls, path: str | Path, *, trust: bool = False) -> Self:
-        """A policy that `save` has written. Such files can hold code that runs as they are loaded.
+        """Load a policy that `save` has written. Such files can hold code that runs when they are loaded.
 
         Args:
             path: the file.

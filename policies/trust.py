@@ -1,8 +1,8 @@
-"""Files that can run code as they are loaded: those that this user's own taciturn has written are, and others only
-where they are trusted.
+"""Files that can run code when loaded: taciturn loads those that it wrote for this user, and others only if they are
+trusted.
 
-Such a file ends with a signature, HMAC-SHA256 under a secret key that lies in the user's own folder and is made when it
-is first needed. Pickles and zip archives may have bytes after their end, so that other programs read them as before.
+Such a file ends with a signature, HMAC-SHA256 under a secret key in the user's own folder, made when it is first
+needed. Pickles and zip archives may have bytes after their end, so other programs can still read them.
 """
 
 import contextlib
@@ -13,8 +13,7 @@ import secrets
 from pathlib import Path
 
 VARIABLE = "TACITURN_TRUST"
-"""The environment variable that, where it is 1, trusts every file: `--trust` sets it, so that worker processes know
-too."""
+"""If this environment variable is 1, every file is trusted; `--trust` sets it, so that worker processes know too."""
 MARK, SIZE = b"\ntaciturn made this:", 32
 
 
@@ -33,7 +32,7 @@ def key(*, make: bool) -> bytes | None:
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
                 opened.write(secrets.token_bytes(SIZE))
             try:
-                os.link(new, file)  # which never replaces the key that another process has just made
+                os.link(new, file)  # it never replaces a key that another process has just made
             except FileExistsError:
                 pass
             finally:
@@ -44,13 +43,13 @@ def key(*, make: bool) -> bytes | None:
 
 
 def signed(content: bytes) -> bytes:
-    """The content, and after it a signature that only this user can make; without one where no key can be kept."""
+    """The content, followed by a signature that only this user can make; unsigned if no key can be kept."""
     own = key(make=True)
     return content if own is None else content + MARK + hmac.digest(own, content, hashlib.sha256)
 
 
 def made_here(content: bytes) -> bool:
-    """Whether it ends with this user's signature of what comes before."""
+    """Whether the content ends with this user's signature of the rest."""
     own, end = key(make=False), len(content) - SIZE
     if own is None or content[end - len(MARK) : end] != MARK:
         return False
@@ -63,7 +62,7 @@ def trusted(trust: bool) -> bool:
 
 
 class Untrusted(ValueError):  # noqa: N818 - it names what was found
-    """A file that nobody has said to trust; `why` it would have to be."""
+    """A file that is not trusted; `why` says why it must be."""
 
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(

@@ -1,10 +1,10 @@
 """The auditor: it certifies a lower bound on the epsilon of a mechanism, a function, or runs of an environment.
 
 For an environment the claim is the ledger's total after a run. Two things can differ between the two worlds. With
-`pair` it is what one agent sends: that agent is a canary, whose messages are replaced before they reach the mechanism,
-and the transcript is what arrives of them. With `change` it is what one agent privately observes: the world decides
-what follows, and the transcript is all that passes on the channels, with who sent and when. The statistics are those of
-`taciturn.privacy.certifying`.
+`pair`, one agent's messages differ: that agent is a canary, whose messages are replaced before they reach the
+mechanism, and the transcript is what arrives of them. With `change`, one agent's private data differ: the world decides
+what follows, and the transcript is everything on the channels, with senders and times.
+`taciturn.privacy.certifying` has the statistics.
 """
 
 import math
@@ -60,8 +60,8 @@ def audit(
             x1)}`, two messages of an agent on each channel to be audited; for a function, any two values that it
             accepts.
         trials: number of transcripts, each from a world chosen by a fair coin; in `one-run`, the number of agents.
-            Default: 200,000, so that what happens once in a thousand times can refute a claim of 1; 10,000 for runs of
-            an environment.
+            Default: 200,000, so that an event of probability 1/1000 can refute a claim of 1; 10,000 for runs of an
+            environment.
         confidence: probability that the certificate holds.
         seed: of the coins, and of the Generator that the mechanism or function receives.
         method: `white` scores a transcript by its log-likelihood ratio, `black` by the best of several attackers that
@@ -79,12 +79,12 @@ def audit(
         log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too.
             Default: the mechanism's own, if it has one.
         held_out: share of the trials that choose the threshold.
-        batch: number of transcripts made at once. Default: at most 10,000 for a function, else so few that a mechanism
-            may change between calls: 1/256 of the trials, but from 100 to 100,000 for a mechanism and from 1,000 to
-            10,000 for an environment.
+        batch: number of transcripts made at once. Default: at most 10,000 for a function, else few enough that a
+            mechanism may change between calls: 1/256 of the trials, but from 100 to 100,000 for a mechanism and from
+            1,000 to 10,000 for an environment.
         name: the name in tables.
         progress: called with the number of trials scored so far.
-        policy: who acts in an environment, a policy or `{role: policy}`.
+        policy: for an environment, the policy that acts, or `{role: policy}`.
         change: for an environment, in place of `pair`: what the agent privately observes in the two worlds, wherever
             the world draws it (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
         steps: turns of a run of an environment. Default: until it ends.
@@ -92,14 +92,13 @@ def audit(
         unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in
             all, and the claim is that for the whole run. `event`: it sends x0 or x1 in its first message and x0
             afterwards, and the claim is that for one message on each channel.
-        references: whether a `black` attacker may compare with messages that it knows, which give away noise that is
-            used twice. Each transcript then also holds what becomes of x0 in the next call of a mechanism or function,
-            and in another row of the same call of a mechanism; in an environment, as the message of another agent, and
-            of the same agent in a run after a reset. None of these depends on the secret, so that the claim is the
-            same.
-        bits: whether attackers read the lowest bits of floating-point numbers. Default: unless the mechanism, or one
-            that stands on an audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, as
-            `fast` samplers of noise do).
+        references: whether a `black` attacker may compare with known messages, which reveals noise that is used twice.
+            Each transcript then also holds the result of x0 in the next call of a mechanism or function, and in another
+            row of the same call of a mechanism; in an environment, as the message of another agent, and of the same
+            agent in a run after a reset. None of these depends on the secret, so the claim is the same.
+        bits: whether attackers read the lowest bits of floating-point numbers. Default: yes, unless the mechanism, or
+            one on an audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, true for `fast`
+            samplers of noise).
         composition: the method by which the ledger totals an environment's claim (`Ledger.total`); `pld` is the
             tightest.
 
@@ -110,8 +109,8 @@ def audit(
         ValueError: a parameter is out of bounds, `white` has no log-likelihood ratio, or transcripts have a wrong shape
             or are not finite.
 
-    With `pair` an environment is audited message by message; only `change` shows what silence and timing tell, and it
-    certifies at user level. Leaks through rewards and visible actions take a function. The caller must know that the
+    With `pair` an environment is audited message by message; only `change` shows leaks by silence and timing, and it
+    certifies at user level. Leaks through rewards and visible actions need a function. The caller must know that the
     two messages are adjacent: messages further apart than the sensitivity that the world states refute nothing. `white`
     relies on the mechanism's own law and cannot see noise that is used for two messages; `black` with `unit="event"`
     and `references` can.

@@ -1,4 +1,4 @@
-"""Runs of an environment in which a canary sends known messages, from which the auditor makes transcripts."""
+"""Runs of an environment in which a canary sends known messages; the auditor makes transcripts of them."""
 
 import math
 from collections.abc import Mapping
@@ -32,15 +32,15 @@ Policies = Mapping[str, Any]
 
 
 class Canary(Fault):
-    """Replaces what some agents send on a channel by messages of the audit, and records what arrives. It acts after all
+    """Replaces some agents' messages on a channel by those of the audit, and records what arrives. It acts after all
     other faults.
 
     Args:
         messages: the two messages, [2, ...].
-        world: which of the two an agent sends, int[B, n].
+        world: the one of the two that an agent sends, int[B, n].
         agents: the canaries, by their places among the channel's senders, int[n].
-        unit: `user`: an agent sends that message every time. `event`: only the first time, and the first of the two
-            messages afterwards.
+        unit: `user`: an agent sends that message every time. `event`: only the first time; afterwards it sends
+            messages[0].
     """
 
     order: ClassVar[int] = 5
@@ -71,8 +71,8 @@ class Canary(Fault):
         return y, sent
 
     def delivered(self) -> tuple[Array, Bools]:
-        """The messages of each agent that arrived, in order and then zeros, [B n, sends, ...]; which are messages,
-        bool[B n, sends]."""
+        """Each agent's messages that arrived, in order and padded with zeros, [B n, sends, ...]; and which entries are
+        messages, bool[B n, sends]."""
         rows = self.world.size
         if not self._delivered:
             return np.zeros((rows, 0)), np.zeros((rows, 0), np.bool_)
@@ -171,7 +171,7 @@ class CanaryRuns:
 
     @property
     def senders(self) -> int:
-        """How many agents send."""
+        """The number of agents that send."""
         return self.env.channels[next(iter(self.pair))].num_senders
 
     @property
@@ -213,7 +213,7 @@ class CanaryRuns:
         return np.concatenate(columns, 1)
 
     def _installed(self, worlds: Array, agents: Array) -> tuple[Configs, dict[str, Canary]]:
-        """What is to stand on the channels so that `agents` int[n] are canaries in `worlds` int[B, n]."""
+        """The channel configurations that make `agents` int[n] canaries in `worlds` int[B, n]."""
         canaries = {name: Canary(two, worlds, agents, self.unit) for name, two in self.pair.items()}
         faults = {name: ChannelConfig(faults=(canary,)) for name, canary in canaries.items()}
         return join(self.channel_configs, faults), canaries

@@ -2,8 +2,8 @@
 the observer reads.
 
 The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here its data is replaced, and the world
-decides what follows: which messages are sent, when, and by whom. What is certified stands beside the ledger's total for
-that agent, at user level.
+decides what follows: which messages are sent, when, and by whom. The certificate is compared with the ledger's total
+for that agent, at user level.
 """
 
 import math
@@ -19,8 +19,8 @@ from taciturn.privacy.composition import Method
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.wrappers.channels import added_configs, population_of
 
-SENDS = 16  # whether the agent spoke is a feature of its own for this many sends
-WIDE = 16  # longer messages are projected on the line between the two worlds
+SENDS = 16  # for this many sends, whether the agent spoke is a separate feature
+WIDE = 16  # longer messages are projected on the line between the means of the two worlds
 PILOT = 32  # noiseless runs that find this line
 
 
@@ -37,8 +37,8 @@ class Noted(NoPrivacy):
         return super().perturb(x, rng, sensitivity)
 
     def share(self, distances: Array) -> Array:
-        """Distances between messages as a share of the sensitivity, at most 1; where none is stated, 1 for messages
-        that differ."""
+        """Distances between messages as a share of the sensitivity, at most 1; without a stated sensitivity, 1 if
+        messages differ."""
         return np.minimum(distances / max(self.stated), 1.0) if self.stated else (distances > 0).astype(np.float64)
 
 
@@ -88,7 +88,7 @@ class Transcript(Fault):
         return self.sums[:, 0] / np.maximum(self.number[:, :1], 1)
 
     def features(self, direction: Array | None) -> Array:
-        """All of it as features, float64[B, F]; messages are projected on `direction` [D], if given."""
+        """The whole record as features, float64[B, F]; messages are projected on `direction` [D], if given."""
         others = self.sums[:, 1] / np.maximum(self.number[:, 1:], 1)
         messages = [m if direction is None else m @ direction[:, None] for m in (self.first, self.means(), others)]
         return np.concatenate([self.spoke, self.number, self.last, *messages], 1)
@@ -110,8 +110,7 @@ class ChangedRuns:
         agent: whose data differs, by its place among the senders.
         delta: of the claim.
         composition: how the ledger composes messages for the claim.
-        moved: by how much private data move the agent's messages, as a share of what noise is made for: see
-            `AuditResult`.
+        moved: how far private data move the agent's messages, as a share of the sensitivity: see `AuditResult`.
     """
 
     env: Population[Any]
@@ -210,7 +209,7 @@ class ChangedRuns:
     @property
     def claimed(self) -> float:
         """The largest total of the agent so far, at user level, over all channels on which its role sends; inf if one
-        is bare."""
+        has no mechanism."""
         return max((float(total.max()) for total in self._totals), default=0.0)
 
     @property

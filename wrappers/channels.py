@@ -23,10 +23,10 @@ L = TypeVar("L", bound="Layer")
 
 
 def described(value: Any) -> Any:
-    """`value` as plain JSON values, for the `spec` of an environment; `as_described` makes it again.
+    """`value` as plain JSON values, for the `spec` of an environment; `as_described` restores it.
 
-    A mechanism, a budget or a fault is its parameters and its `name`, which is `module:Class` if `taciturn.wrappers`
-    does not export it.
+    A mechanism, a budget or a fault becomes its parameters and its `name`, which is `module:Class` if
+    `taciturn.wrappers` does not export it.
     """
     if isinstance(value, Mechanism | Budget | Fault):
         kind = type(value)
@@ -39,7 +39,7 @@ def described(value: Any) -> Any:
 
 
 def as_described(value: Any) -> Any:
-    """What `described` has put into plain JSON values; anything else is returned as it is."""
+    """The inverse of `described`; anything else is returned unchanged."""
     if isinstance(value, list):
         return [as_described(one) for one in value]
     if not (isinstance(value, Mapping) and "name" in value):
@@ -65,8 +65,7 @@ class Layer:
 
     @classmethod
     def around(cls, env: Any, expected: str, **arguments: Any) -> Any:
-        """`env` wrapped in the subclass for its interface; ValueError, which says what was `expected`, if there is
-        none."""
+        """`env` wrapped in the subclass for its interface; if there is none, ValueError says what was `expected`."""
         for kind in (gymnasium.vector.VectorEnv, gymnasium.Env, pettingzoo.ParallelEnv, pettingzoo.AECEnv):
             if isinstance(env, kind):
                 return next(one for one in cls.__subclasses__() if issubclass(one, kind))(env, **arguments)
@@ -83,7 +82,7 @@ def layers(env: Any, kind: type[L]) -> Iterator[L]:
 
 
 def added_configs(env: Any) -> dict[str, ChannelConfig]:
-    """What the wrappers around a view of a population install on its channels at each reset."""
+    """The configurations that the wrappers around a view install on the channels at each reset."""
     added: dict[str, ChannelConfig] = {}
     for layer in layers(env, _OnChannel):
         added = join(added, layer.config)
@@ -91,7 +90,7 @@ def added_configs(env: Any) -> dict[str, ChannelConfig]:
 
 
 def population_of(env: Any) -> Population[Any] | None:
-    """The population that an environment of this suite is, or is a view of; None for other environments."""
+    """The population behind an environment of this suite; None for other environments."""
     unwrapped = getattr(env, "unwrapped", env)
     population = getattr(unwrapped, "population", unwrapped)
     return population if isinstance(population, Population) else None
@@ -126,7 +125,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
 
 
 def _check(env: Any, channel: str, config: ChannelConfig) -> None:
-    """Raise ValueError if `config` cannot be installed on that channel of `env`, with what stands there already."""
+    """Raise ValueError if `config` cannot be added to what stands on that channel of `env`."""
     population = population_of(env)
     if population is None:
         raise ValueError(

@@ -84,7 +84,7 @@ class RowsVecEnv(VecEnv):
     def action_masks(self) -> Array:
         """Which actions have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name.
 
-        For MultiDiscrete actions these are the masks of all dimensions one after another. Box actions have none.
+        For MultiDiscrete actions, the masks of the dimensions are concatenated. Box actions have none.
         """
         self._check_masks()
         return effective_actions(self.population, self.role)
@@ -101,8 +101,8 @@ class RowsVecEnv(VecEnv):
         return [drawn[row // self.rows] for row in range(self.num_envs)]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The value of an attribute for each of these rows. All rows have their population's; `render_mode` and
-        `action_masks` they have themselves."""
+        """The value of an attribute for each of these rows. `render_mode` and `action_masks` are the row's own; all
+        others are the population's."""
         rows = self._some(indices)
         if attr_name == "action_masks":
             self._check_masks()
@@ -113,7 +113,7 @@ class RowsVecEnv(VecEnv):
         return [value for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set `render_mode`, the only attribute that a row has to itself and that can be set."""
+        """Set `render_mode`, the only attribute of a row that can be set."""
         rows = self._some(indices)
         if attr_name != "render_mode":
             raise AttributeError(f"{attr_name} cannot be set on a RowsVecEnv: make a new population")
@@ -122,8 +122,8 @@ class RowsVecEnv(VecEnv):
             self._modes[row] = value
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """What a method returns for each of these rows: `action_masks` and `render` are of the row, others of its
-        population, which is called once. Those that would change other rows too are refused unless all rows are meant.
+        """The results of a method for these rows: `action_masks` and `render` are the row's own; any other is called
+        once on the population. A method that would change other rows too is refused unless all rows are given.
 
         Raises:
             ValueError: `reset` or `step` for some of the rows only.
@@ -143,7 +143,7 @@ class RowsVecEnv(VecEnv):
         return [False for _ in self._some(indices)]
 
     def _some(self, indices: Any) -> list[int]:
-        """The rows that are meant; ValueError if there is no such row."""
+        """The numbers of these rows; ValueError if there is no such row."""
         rows = [int(row) for row in self._get_indices(indices)]
         if not all(-self.num_envs <= row < self.num_envs for row in rows):
             raise ValueError(f"indices must be numbers of rows, from 0 to {self.num_envs - 1}, not {shown(indices)}")

@@ -16,16 +16,16 @@ reward. Neither the spaces nor the environment itself are changed. Action masks 
 action may be illegal.
 
 Everything else that an environment reveals is left unperturbed: `info` (except for the `final_obs` of vector
-environments), `state()`, `render()`, the end of an episode, and raw values that wrappers beneath copy. The raw
+environments), `state()`, `render()`, the end of an episode, and copies of raw values by wrappers beneath. The raw
 environment is not hidden either: `unwrapped` and `env` lead to it.
 
-Noise comes from a generator of its own, a child stream of `reset(seed=)`, so that the wrapped environment draws the
-same random numbers as without the wrapper, and the order in which wrappers are nested makes no difference. The same
+Noise comes from a separate generator, a child stream of `reset(seed=)`: the wrapped environment draws the same random
+numbers as without the wrapper, and the order of wrappers makes no difference. The same
 seed gives the same noise again: seeds are for simulation.
 
-`.ledger` holds what has left since the wrapper was made, through it and through such wrappers beneath it. Resets do not
-clear it, because what has been released stays released; `reset_ledger` clears it for new agents. Observations are
-counted at each step and reset (in AEC environments when an agent's observation is first asked for after a step),
+`.ledger` holds all that was released since the wrapper was made, by it and by such wrappers beneath it. Resets do not
+clear it, because released data stay released; `reset_ledger` clears it for new agents. Observations are
+counted at each step and reset (in AEC environments when an agent's observation is first read after a step),
 rewards and actions at each step (in AEC environments those of the agent whose turn it is). In vector environments,
 steps that only reset a replica count too.
 """
@@ -70,8 +70,8 @@ def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None,
         bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them. They
             are required where the space is unbounded, unless a sensitivity is given.
         sensitivity: the largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. None uses
-            the mechanism's own, or else the diameter of the bounds. With a smaller one the claim holds only for
-            messages that are no further apart.
+            the mechanism's own, or else the diameter of the bounds. A smaller one limits the claim to messages that are
+            no further apart.
 
     Raises:
         ValueError: `env` is of another kind or has a mechanism there already, the mechanism does not fit the space, or
@@ -301,7 +301,7 @@ class _Messages(Layer):
         return Streams(seed)[f"private/{self.subject}"]
 
     def _leave(self, subject: Subject, x: Any) -> Any:
-        """x, perturbed if it is of the kind that this wrapper perturbs."""
+        """x, perturbed if this wrapper perturbs its kind."""
         return self._send(x) if subject == self.subject else x
 
     def _send(self, x: Any) -> Any:
@@ -329,7 +329,7 @@ class _Messages(Layer):
 
     @property
     def ledger(self) -> Ledger:
-        """A snapshot of what has left since the wrapper was made, through it and such wrappers beneath it; the observer
+        """A snapshot of what was released since the wrapper was made, by it and such wrappers beneath it; the observer
         is the public."""
         beneath = {layer.subject: layer for layer in layers(self, _Messages)}
         channels = []
@@ -342,7 +342,7 @@ class _Messages(Layer):
         return ledger
 
     def reset_ledger(self) -> None:
-        """Clear the ledger, also of such wrappers beneath: new agents will play."""
+        """Clear the ledger, and those of such wrappers beneath: new agents will play."""
         for layer in layers(self, _Messages):
             layer._count[...] = 0
 

@@ -1,11 +1,12 @@
-"""Worlds as one would write them for PettingZoo without this package, a dict an agent and a loop over agents: what they
-share.
+"""What the worlds written by hand share: they are written as for PettingZoo without this package, with dicts and loops
+over agents.
 
 Each has the observations, rewards and regret (in elicitation: the bound on payments) of the world's Parallel form under
 its defaults, without noise on the channels, privacy accounting, masks or checks of arguments. Random numbers come from
-the streams that the package uses, one at a time, so that the same seed gives the same run; only the same law in the
-social bandit, where the package draws counts of copies, and in arm elimination, where NumPy draws sums of rewards in
-another way. They are a second text of each world, for tests, and the peer of its Parallel form in tables of speed.
+the streams that the package uses, one at a time, so the same seed gives the same run. Two worlds agree in law only: the
+social bandit, where the package draws counts of copies, and arm elimination, where NumPy draws sums of rewards in
+another way. Tests use them as a second implementation of each world, and tables of speed compare them with its Parallel
+form.
 """
 
 import zlib
@@ -22,13 +23,13 @@ Dicts = tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, boo
 
 
 def numbers(seed: int | None, name: str) -> np.random.Generator:
-    """Uniform numbers as a compiled world draws them from its source of that name, in its first replica."""
+    """Uniform numbers, the same as a compiled world draws from its source of that name in its first replica."""
     key = sources_of(Streams(seed).entropy, "", (name,), np.arange(1))[0, 0, :2]
     return np.random.Generator(np.random.Philox(key=key))
 
 
 class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # PettingZoo has no types
-    """What all of them share: names, and the dicts that a step returns."""
+    """Base of the worlds by hand: names, and the dicts that a step returns."""
 
     metadata = {"name": "by_hand"}  # noqa: RUF012 - as PettingZoo has it
 
@@ -73,7 +74,7 @@ class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # P
 
 
 def luck(seed: int | None, name: str) -> np.random.Generator:
-    """The random numbers of that name, of the first replica, in a world that is written for one: NumPy's Philox draws
-    the same."""
+    """The random numbers that a world written for one replica draws under that name in its first replica (NumPy's
+    Philox)."""
     key = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),)).generate_state(1, np.uint64)[0]
     return np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))

@@ -1,4 +1,4 @@
-"""Channels: the named ways by which private data leaves an agent. A channel counts messages; the ledger turns counts
+"""Channels: the named ways in which private data leaves an agent. A channel counts messages; the ledger turns counts
 into privacy."""
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from taciturn.validation import Array, NamesUnknown, mapping, shown
 
 
 class Fault(metaclass=NamesUnknown):
-    """What a channel asks of a fault (`taciturn.envs.core.faults`). What a fault remembers of a run, the channel keeps.
+    """What a channel asks of a fault (`taciturn.envs.core.faults`). The channel keeps the fault's memory of a run.
 
     Attributes:
         order: rank among the faults of a channel; lower ones strike first.
@@ -44,7 +44,7 @@ class Fault(metaclass=NamesUnknown):
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """What arrives of the messages `y` [B, N, ...] that the agents `sent` bool[B, N] sent, and from which of them,
+        """The agents `sent` bool[B, N] send the messages `y` [B, N, ...]: what arrives, and from which of them,
         bool[B, N]."""
         return y, sent
 
@@ -98,10 +98,10 @@ def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig
 
 
 class Channel:
-    """A named way by which private data leaves the agents. It offers no privacy until a reset installs a mechanism.
+    """A named way in which private data leaves the agents. It offers no privacy until a reset installs a mechanism.
 
     Args:
-        name: by which wrappers address the channel.
+        name: wrappers address the channel by it.
         payload: the kind of message.
         observer: who reads the messages.
         unit: what differs between two adjacent worlds: one `event`, or the whole local history of one `user`.
@@ -112,8 +112,8 @@ class Channel:
         disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the
             mean of its own epoch, and affects later ones only through what was sent.) The ledger then uses parallel
             composition at event level.
-        silence_tells: whether it depends on an agent's private data whether, when or to whom it sends a message, or
-            what the message is about. No mechanism hides that, so the ledger's totals are then infinite. A world that
+        silence_tells: whether an agent's private data affect whether, when or to whom it sends a message, or what the
+            message is about. No mechanism hides that, so the ledger's totals are then infinite. A world that
             knows better may set the attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
         agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them
@@ -252,7 +252,7 @@ class Channel:
             sensitivity: how far one unit can move a message, as the world states it. Where messages differ it is an
                 array that broadcasts against x; its entries may also differ within a message if a unit moves only one
                 of the parts.
-            norm: in which the sensitivity is measured, 1 (sum of absolute changes) or 2 (Euclidean).
+            norm: of the sensitivity, 1 (sum of absolute changes) or 2 (Euclidean).
             events: number of events that a message is about, for the ledger's totals at user level.
             levels: the epsilon of each message, float64[B, N], on a channel whose senders choose it and perturb their
                 messages themselves.
@@ -286,10 +286,10 @@ class Channel:
         Args:
             x: the answer that each agent would get without noise, [B, N, ...].
             asked: the agents that ask, bool[B, N].
-            reply: from x, the agents that ask, and those of all agents that lie, bool[B, N] (None: nobody), (the
-                answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N]; how many of its messages
-                are charged, int64[B, N], which is less where noise that was charged earlier is used again). A lie must
-                not share noise with an honest answer, from which subtracting it would take the noise away.
+            reply: a function of x, the agents that ask, and the agents that lie, bool[B, N] (None: nobody). It returns
+                the answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N]; and how many of
+                these are charged, int64[B, N], fewer where noise that was charged earlier is used again. A lie must not
+                share noise with an honest answer, or subtracting one from the other would remove the noise.
             about: what each answer is about, [B, N, ...], which observers see too.
 
         Returns:
@@ -309,7 +309,7 @@ class Channel:
     ) -> tuple[Array, Array]:
         """What arrives of the messages x of the agents `senders` (None: of all), and from which agents.
 
-        `say` sends them, given x, who sends, and who of all agents lies (None: nobody).
+        `say` sends them, given x, the senders, and the agents that lie (None: nobody).
         """
         if not self._faults:
             return say(x, senders, None)
@@ -369,10 +369,10 @@ class Channel:
     def _go_on(
         self, x: Array, senders: Array | None, loss: Any, sensitivity: float | Array | None, events: int | None
     ) -> tuple[Array, Array]:
-        """`_say` by a mechanism with memory: a repeated answer, or the next one of a stream that was charged as a
-        whole, costs nothing.
+        """`_say` by a mechanism with memory: repeating an answer is free, and so is going on with a stream that was
+        charged as a whole.
 
-        Under a budget a memoised answer stays as it is when the value changes, since a new one would reveal that.
+        Under a budget a memoised answer is kept even if the value changes, since a new answer would reveal the change.
         """
         mechanism: Any = self.config.mechanism
         mechanism.check_sensitivity(sensitivity)
@@ -397,7 +397,7 @@ class Channel:
 
         Args:
             histogram: the number of messages that name each option, [B, K].
-            messages: makes the vectors [B, N, K] if single messages are needed.
+            messages: a function that makes the vectors [B, N, K]; called if single messages are needed.
             zeros: the number of messages that name no option, int64[B] (None: there are none).
 
         Returns:
@@ -432,8 +432,7 @@ class Channel:
 
     @property
     def sums_have_a_law(self) -> bool:
-        """Whether the sum of many messages has a closed law: no fault, no budget, no mechanism that remembers its
-        answers."""
+        """Whether the sum of many messages has a closed law: there is no fault, budget or mechanism with a memory."""
         mechanism = self.config.mechanism
         return not self._faults and self.config.budget is None and (mechanism is None or not mechanism.stateful)
 
@@ -443,8 +442,7 @@ class Channel:
         Args:
             everyone: messages of every agent, int64[B].
             each: messages by agent, int64[B, N].
-            charged: how many of `each` are charged, int64[B, N], if the others repeat or go on with what was charged
-                before.
+            charged: how many of `each` are charged, int64[B, N]; the others were paid for by earlier charges.
         """
         if self.config.mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), everyone, each if charged is None else charged)

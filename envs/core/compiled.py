@@ -1,8 +1,8 @@
-"""Worlds that are written for one replica: plain functions of numbers, compiled by Numba, which the core loops over
+"""Worlds that are written for one replica: plain functions of numbers, which Numba compiles and the core loops over
 replicas.
 
-The same functions run uncompiled, with the same bits: for short runs, which are over before a compiler has started,
-without Numba, and with `TACITURN_COMPILE=0`, for debugging.
+The same functions also run uncompiled, with the same bits: in short runs, which end before a compiler has started;
+where Numba is missing; and under `TACITURN_COMPILE=0`, for debugging.
 """
 
 import dis
@@ -34,7 +34,7 @@ class NotCompiled(UserWarning):
     """A world plays uncompiled, because Numba is missing or cannot compile one of its functions."""
 
 
-# The loops. They call the functions of a world by the names here, to which `rebound` gives their meaning.
+# The loops. They call the functions of a world by these names, which `rebound` binds to them.
 
 BEGIN, SAY, HEAR, LOOK, TELL = 1, 2, 4, 8, 16
 
@@ -47,13 +47,13 @@ own = begin = said = heard = observe = tell = one = _of_the_world
 
 
 def begins_not(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """What stands for the beginning of a run in the loop of a turn after which none begins."""
+    """Placeholder for `begin` in the loop of a turn after which no run begins."""
 
 
 def private(agent: int, drawn: Any) -> Any:
     """What an agent privately observes: here, what was drawn.
 
-    A world passes all such numbers through this function, for which an audit has another (`Replicas.private`).
+    A world passes all such numbers through this function; an audit puts another in its place (`Replicas.private`).
     """
     return drawn
 
@@ -84,9 +84,9 @@ def run(
     none: Any,
     told: Any,
 ) -> None:
-    """Do what the bits of `what` say: begin or play in the replicas that are `live`, then look and tell in all.
+    """As the bits of `what` say, begin or play in the replicas that are `live`, then observe and tell in all.
 
-    The agents that look are those that `who` [B, r] numbers; all, if it is empty.
+    The agents numbered in `who` [B, r] observe; if it is empty, all do.
     """
     for i in range(len(rows)):
         state, mine = take(rows, i), own(arrays, i)
@@ -136,7 +136,7 @@ def rebound(function: Any, scope: dict[str, Any]) -> Any:
 
 
 def uses(function: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What a function refers to by name: a loop first of all to what is `known`, other functions only to its
+    """The globals that a function refers to: a loop takes all that it can from `known`, other functions only
     `private`."""
     scope, names = function.__globals__, function.__code__.co_names
     if function not in LOOPS:
@@ -158,7 +158,7 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
     return found[id(function)]
 
 
-# Most kernels make no arrays, so that they need not count references to them: that takes longer than a turn.
+# Most kernels make no arrays, so they need no reference counting, which takes longer than a turn.
 COUNTING = ", with arrays of its own"
 OPTIONS = {"_nrt": False, "no_cfunc_wrapper": True, "nogil": True}
 
@@ -168,8 +168,8 @@ def loops(function: Any) -> bool:
 
 
 def bare(inline: str = "never", counting: bool = False) -> Any:
-    """Compiles functions that Python never calls: without what converts their arguments, which takes as long to compile
-    as they do."""
+    """Compiles functions that Python never calls, without wrappers that convert arguments: these would double the
+    compile time."""
     numba: Any = import_module("numba")
 
     forced = inline == "never"
@@ -178,7 +178,7 @@ def bare(inline: str = "never", counting: bool = False) -> Any:
 
 @cache
 def machine_code() -> dict[str, Any]:
-    """What stands for the functions that cannot be compiled from their text."""
+    """Replacements for the functions that cannot be compiled from their source."""
     numba, extending = import_module("numba"), import_module("numba.extending")
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -201,21 +201,21 @@ def machine_code() -> dict[str, Any]:
     }
 
 
-MADE: dict[tuple[str, str], Any] = {}  # what was compiled, by the texts of the loop and of the function
+MADE: dict[tuple[str, str], Any] = {}  # compiled functions, by the sources of the loop and of the function
 
 
 def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], loop: str) -> Any:
     """A function that others call, compiled with all that it calls.
 
-    Each loop has functions of its own: Numba would pass the state of one world to what was compiled for the shorter
+    Each loop gets its own copies: Numba would otherwise pass the state of one world to code compiled for the shorter
     state of another.
     """
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
     text = loop, described(function, known, {})
     if text not in MADE:
-        # All becomes part of its callers, what has a loop only as machine code: to pass all arrays and parameters of a
-        # world takes longer than what most functions do.
+        # Every function is inlined into its callers, by Numba or (if it has a loop) by LLVM: passing all arrays and
+        # parameters of a world takes longer than most functions run.
         compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING))
         MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
     return MADE[text]
@@ -236,7 +236,7 @@ def compiled(loop: Any, functions: tuple[tuple[str, Any], ...], counting: bool =
     Numba compiles it at the first call for each combination of types.
 
     Args:
-        counting: whether functions make arrays of their own, references to which are counted.
+        counting: whether functions make arrays of their own, and so need reference counting.
     """
     known = dict(functions)
     text = described(loop, known, {}) + COUNTING * counting
@@ -254,7 +254,7 @@ def interpreted(loop: Any, functions: tuple[tuple[str, Any], ...]) -> Any:
 
 
 def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) -> Any:
-    """A function that refers to what is `known`, and to others that do."""
+    """A copy of a function, rebound to `known` together with the functions that it calls."""
     if function not in LOOPS and "private" not in known:
         return function
     if id(function) not in made:
@@ -267,7 +267,7 @@ def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) ->
 
 @cache
 def own_arrays(names: tuple[str, ...]) -> Any:
-    """A function that picks the arrays of replica i from those of all replicas, which have these names."""
+    """Make a function that picks replica i's arrays, of these names, from those of all replicas."""
     picked_ = ", ".join(f"arrays.{name}[i]" for name in names)
     scope: dict[str, Any] = {"Arrays": arrays_type(names)}
     exec(f"def own(arrays, i):\n    return Arrays({picked_})\n", scope)
@@ -335,20 +335,20 @@ def may_compile() -> bool:
 
 
 def entry_point(loop: Any, functions: tuple[tuple[str, Any], ...], arguments: tuple[Any, ...]) -> Any:
-    """A compiled loop for arguments of these types only: to find out the types at each call takes several times as long
+    """A compiled loop for arguments of these types only: finding out the types at each call takes several times as long
     as a turn."""
     dispatcher = compiled(loop, functions)
     kinds = tuple(map(dispatcher.typeof_pyval, arguments))
     try:
         dispatcher.compile(kinds)
-    except Exception:  # perhaps for want of arrays of its own, of which it has many ways to complain
+    except Exception:  # perhaps because functions make arrays, which Numba reports in many ways
         dispatcher = compiled(loop, functions, counting=True)
         dispatcher.compile(kinds)
     return dispatcher.overloads[kinds].entry_point
 
 
 def why_not(error: Exception, functions: Mapping[str, Any]) -> str:
-    """Of an error of the compiler: the function, the line and the reason, in one line."""
+    """A compiler error in one line: the function, the line and the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     places = [found for found in re.findall(r'File "([^"]+)", line (\d+)', str(error)) if "numba" not in found[0]]
     reasons = [

@@ -21,7 +21,7 @@ TRIES = 1000  # of drawing a run in which a seat acts
 
 
 def _asked(method: str) -> Any:
-    """A method that asks the inner population."""
+    """A method that calls the inner population's."""
 
     def ask(self: "Played", *args: Any, **named: Any) -> Any:
         return getattr(self.inner, method)(*args, **named)
@@ -30,12 +30,12 @@ def _asked(method: str) -> Any:
 
 
 class Played(Population[Any]):
-    """Common part of `Controlled` and `Seat`: what asks the inner population.
+    """Common part of `Controlled` and `Seat`: what is passed on to the inner population.
 
     Attributes:
         inner: the whole world.
         role: of the agents that are left to act.
-        others: `{role: policy}`, who plays the others; a full reset resets these policies, a partial one does not.
+        others: `{role: policy}` that play the others; a full reset resets these policies, a partial one does not.
     """
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
@@ -175,7 +175,7 @@ class Controlled(Played):
         return own[0], reward[0].tolist(), bool(self.terminated[0]), bool(self.truncated[0]), self._told
 
     def _step_inner(self, actions: Mapping[str, Array]) -> Step:
-        """A step of the inner population by `step_one`; what it tells is added to `_told`."""
+        """Step the inner population by `step_one`, and add its info to `_told`."""
         inner: Any = self.inner
         ((_, rows),) = actions.items()
         seen, _, _, _, info = inner.step_one(rows[0])
@@ -186,11 +186,11 @@ class Controlled(Played):
         return Step({inner.turn[0]: seen[None]}, by_role, inner.terminated, inner.truncated, info)
 
     def own_reward(self, reward: Array) -> Array:
-        """What the role earns here, for what it earns in the inner population, [B, rows]."""
+        """The role's reward here, from its reward in the inner population, [B, rows]."""
         return reward
 
     def inner_action(self, action: Array) -> Array:
-        """What the role does in the inner population for an action here, [B, rows, ...] each."""
+        """The role's action in the inner population for an action here, [B, rows, ...] each."""
         return action
 
     def _follow(
@@ -208,15 +208,15 @@ class Controlled(Played):
 
 
 def _together(steps: Sequence[Step], info: Info | None = None) -> Info:
-    """What steps in a row tell together, after `info` if that is given."""
+    """The combined info of consecutive steps, after `info` if that is given."""
     return reduce(latest, [*([] if info is None else [info]), *(step.info for step in steps)])
 
 
 class _Guided:
     """The policy of a role in which one agent's actions are given from outside.
 
-    The policy is asked for all agents, so that it draws what it would draw without the seat; it is told what was done
-    in fact.
+    The policy still chooses for all agents, so that its random draws are the same as without the seat; it then learns
+    from the actions really taken.
     """
 
     def __init__(self, policy: Acts, seat: "Seat") -> None:
@@ -242,8 +242,8 @@ class Seat(Played):
     """A world seen by one of its agents, while policies play all others, those of its own role included.
 
     Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
-    and what follows. Replicas at the agent's turn are frozen until all others are, and the policies must then not
-    remember what they did (`Acts.update` tells them of waiting replicas as of ended ones). Runs that end before the
+    and what follows. Replicas at the agent's turn are frozen until all are. Policies must not rely on remembering their
+    actions then (`Acts.update` marks waiting replicas like ended ones). Runs that end before the
     agent ever acts are drawn again.
 
     Args:
@@ -318,8 +318,8 @@ class Seat(Played):
         return (reward * own).sum(1, keepdims=True), step.info
 
     def _follow(self, info: Info) -> tuple[Array, Info]:
-        """Play on until it is the agent's turn in all live replicas; return its reward, and `info` with what is told
-        meanwhile."""
+        """Play on until it is the agent's turn in all live replicas; return its reward, and `info` extended by these
+        steps."""
         inner, reward = self.inner, np.zeros((self.num_envs, 1))
         while not (waiting := self.own().any(1) | inner.done).all():
             more, told = self._play(~waiting)

@@ -3,8 +3,8 @@ thread.
 
 The generator is Philox4x64-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), whose
 n-th block of four words is a function of n and a key; NumPy's `Philox` gives the same words. The functions here are
-compiled as part of a world, and run uncompiled too: all but `wide` and `plus`, which `taciturn.envs.core.compiled`
-replaces by machine instructions.
+compiled as part of a world, and run uncompiled too, except that `taciturn.envs.core.compiled` replaces `wide` and
+`plus` by machine instructions.
 """
 
 import math
@@ -78,7 +78,7 @@ def uniform(rng: Array, source: int) -> float:
 
 
 def fill(out: Array, rng: Array, source: int, numbers: int = 0) -> None:
-    """Fill an array with uniform numbers; with whole ones, 0 .. `numbers` - 1, if that is given."""
+    """Fill an array with uniform numbers in [0, 1), or if `numbers` is given with integers 0 .. `numbers` - 1."""
     flat = out.reshape(-1)
     for i in range(flat.size):
         flat[i] = uniform(rng, source) if numbers == 0 else int(uniform(rng, source) * numbers)
@@ -90,8 +90,8 @@ def pareto(shape: float, scale: float, rng: Array, source: int) -> float:
 
 
 def invert_binomial(uniform: float, trials: int, probability: float, none: float) -> int:
-    """Where the distribution function of Binomial(trials, probability) exceeds `uniform`, searched from 0 (Devroye
-    1986, section X.4.3).
+    """The first k at which the distribution function of Binomial(trials, probability) exceeds `uniform`, searched from
+    0 (Devroye 1986, section X.4.3).
 
     Args:
         none: (1 - probability)^trials, the mass at 0.
@@ -121,8 +121,8 @@ def reject_binomial(trials: int, probability: float, rng: Array, source: int) ->
     """A binomial variate with a mean of at least 10 and a probability of at most 1/2, by transformed rejection.
 
     Algorithm BTRS of Hormann 1993, "The generation of binomial random variates": a uniform number, transformed by `(2 a
-    / s + b) u + c`, is proposed, and accepted with the ratio of the binomial mass to the density of the proposal; nine
-    times in ten without computing it.
+    / s + b) u + c`, is proposed, and accepted with the ratio of the binomial mass to the density of the proposal. Nine
+    times in ten that ratio need not be computed.
     """
     spread = math.sqrt(trials * probability * (1.0 - probability))
     b = 1.15 + 2.53 * spread
@@ -146,7 +146,7 @@ def reject_binomial(trials: int, probability: float, rng: Array, source: int) ->
 
 
 def log_binomial_ratio(k: int, mode: int, trials: int, odds: float) -> float:
-    """The logarithm of the mass at k over that at the mode of a binomial, by Stirling's formula for its factorials."""
+    """log(P(k) / P(mode)) of a binomial, with Stirling's formula for the factorials."""
     more, rest, missing = float(mode + 1), float(trials - mode + 1), float(trials - k + 1)
     ratio = (mode + 0.5) * math.log(more / (odds * rest)) + (trials + 1) * math.log(rest / missing)
     ratio += (k + 0.5) * math.log(odds * missing / (k + 1))

@@ -1,7 +1,7 @@
-"""What others must know of a world: one value, which stands in the world's folder and which the registry reads.
+"""What others must know of a world: one value in the world's folder, which the registry reads.
 
-The benchmark, the audits, the tests, the pages and the tables of speed loop over these values, so that none of them
-names a world. Policies are named by their classes, mechanisms as on the command line ("Laplace:1"), and functions as
+The benchmark, audits, tests, pages and tables of speed loop over these values and name no world themselves. Policies
+are named by their classes, mechanisms as on the command line ("Laplace:1"), and functions as
 "module:function", so that a descriptor imports nothing heavy.
 """
 
@@ -18,23 +18,23 @@ Params = dict[str, Any]
 Entry = tuple[str, Params]
 """A policy and its parameters."""
 PLAIN_PPO = "PPO, plain defaults"
-"""The name of PPO with all its arguments left at their defaults, in place of a policy's."""
+"""Stands where a policy's name could, for PPO with all arguments at their defaults."""
 
 
 def imported(path: str) -> Any:
-    """What "module:name" names."""
+    """Import the object named "module:name"."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
 
 class Example(NamedTuple):
-    """A few lines that play a world, and after which its picture is taken, for its page.
+    """A few lines for a world's page that play it; its picture is taken at the end.
 
     Attributes:
-        policies: to be imported, with commas between them.
+        policies: names to import, separated by commas.
         world: parameters of the population.
         run: who acts, and what else `simulate` is given.
-        mechanism: to be imported from `taciturn.wrappers`.
+        mechanism: name to import from `taciturn.wrappers`.
     """
 
     policies: str
@@ -47,10 +47,10 @@ class Variant(NamedTuple):
     """How a task differs from the one that learners train in.
 
     Attributes:
-        what: it in words.
+        what: the difference in words.
         params: of the world.
         faults: what goes wrong, by channel.
-        others: who plays the world's other side, as shares of policies; None: those of the standard task.
+        others: who plays the world's other side, as shares of policies; None: as in the standard task.
     """
 
     what: str
@@ -60,21 +60,21 @@ class Variant(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What carries private data in a world, and who competes there under a total of epsilon.
+    """The contest under a total of epsilon: the private channels, and who competes.
 
     Attributes:
-        channels: that get the mechanism.
+        channels: those that get the mechanism.
         mechanism: with `{}` for the epsilon of a message; empty where senders choose their levels and perturb their
             messages themselves.
-        params: of the world, that differ if there is a mechanism.
+        params: the world's parameters that differ if there is a mechanism.
         messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is
-            released). Learners train at the level at which they can pay for so many.
-        learner: which learner takes part, and its arguments; None where a learned schedule is not public, so that it
-            has no total.
+            released). Learners train at an epsilon per message that pays for this many.
+        learner: the learner that takes part, and its arguments; None where its schedule is not public, so it has no
+            finite total.
         unit: what the total protects, one "event" or a "user"'s whole history.
         without: policies of the world that do not take part.
-        paper: the paper's algorithms that take part, if they are others than without a total.
-        change: an agent's data in the two worlds that an attacker tells apart; None: no attack.
+        paper: the paper's algorithms that take part, if not the same as without a total.
+        change: one agent's data in the two worlds that an attacker must tell apart; None: no attack.
     """
 
     channels: tuple[str, ...]
@@ -90,18 +90,18 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Contest:
-    """The world's part of the standing benchmark: who competes in it, and by which measure.
+    """The world's part of the standing benchmark: who competes, and on which measure.
 
     Attributes:
         world: parameters of the standard task, in which learners train.
         measure: one of the metrics of a run, or "return".
         higher: whether more of the measure is better.
-        bounds: between what numbers the measure must lie.
+        bounds: (low, high) of the measure.
         replicas, steps: how plain PPO trains; steps count all rows (below five minutes).
-        classic, paper, tuned: policies that were designed, those of the papers, and learners of this package.
+        classic, paper, tuned: textbook policies, the papers' algorithms, and learners of this package.
         side: the role that competes, where a world has two; `others` play the other, as shares of policies.
         for_learners: what differs in the learners' form of the same world.
-        as_designed: learners that act in the form of those that were designed.
+        as_designed: learners that use the same form of the world as designed policies.
         quick: what differs in quick runs.
         for_policies: what differs for some policies, by name.
         variants: the held-out tasks, by name.
@@ -149,17 +149,17 @@ def brief(channel: str, messages: int) -> Variant:
 
 
 class Leak(NamedTuple):
-    """Runs of which an attacker reads every message, who sent it and when.
+    """Runs that are attacked: the attacker reads every message, its sender and its time.
 
     Attributes:
         policies: who acts, one a role, with their parameters.
         mechanism: on the world's first channel, with `{}` for its epsilon; None: agents choose their own.
         params: of the world.
-        levels: the epsilons that are tried; None: those of the study.
+        levels: the epsilons to try; None: those of the study.
         budget: parameters of a budget that stops an agent before it spends the study's total; None: nothing does.
         limit: how many messages an agent may send.
-        attack: what differs between the two worlds: "data", all that one agent privately observes; "messages", all
-            that it sends, where the best test is known; "one run", what every agent sends, each with a coin of its own.
+        attack: what differs between the two worlds: "data", all that one agent privately observes; "messages", all that
+            it sends, for which the best test is known; "one run", what every agent sends, by an independent coin each.
     """
 
     policies: Params
@@ -177,31 +177,30 @@ class Descriptor:
 
     Attributes:
         name: as in `taciturn.envs`, such as "gossip_bandit_v0".
-        module: that defines it, under its name.
+        module: the one that defines it, under its name.
         small: parameters that make it small enough for tests.
-        size: the parameter that says how many agents there are, if they can be several.
+        size: the parameter for the number of agents, if there can be several.
         others: who plays the other seats where Gymnasium's form is the seat of one agent.
-        one_agent: "module:function" that makes the population behind Gymnasium's forms if that is not a seat, from
-            `(num_envs, **players, **parameters)`.
+        one_agent: "module:function" of `(num_envs, **players, **parameters)` that makes the population behind
+            Gymnasium's forms, if that is not a seat.
         players: those parameters of `one_agent` that are policies, with their defaults.
-        mechanisms: a mechanism that fits a channel, by channel; None instead of one: none does.
+        mechanisms: for each channel a mechanism that fits it; None if no mechanism does.
         example: what its page shows.
-        contest: its tasks; None: it has none.
-        leaks: runs that are attacked.
+        contest: its part of the benchmark; None: it takes no part.
+        leaks: runs to attack.
         private_data: "module:function" that makes what one agent privately observes in the two worlds of an attack,
             from the population and 0 or 1; None: just 0 or 1.
-        blank: "module:function" of the parameters, of a world in which there is nothing to learn: for attacks that
-            give agents their messages; None: of the world itself.
-        trials: a number by which the attack's trials on data are divided, where runs take long.
-        by_hand: "module:Class", the world as one would write it for PettingZoo without this package, from
-            `(num_agents, horizon)`.
+        blank: "module:function" for the parameters of a world with nothing to learn, for attacks that set agents'
+            messages; None: use the world itself.
+        trials: where runs are long, the number of trials of a "data" attack is divided by this.
+        by_hand: "module:Class" of `(num_agents, horizon)`: the world written for PettingZoo without this package.
         by_hand_size: parameters at which both are compared.
         times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
         pettingzoo: whether PettingZoo's registry lists it.
     """
 
     name: str
-    module: str = ""  # known of every world but those that are not loaded yet
+    module: str = ""  # empty only as long as the world is not loaded
     small: Params = field(default_factory=dict)
     size: str = ""
     others: str | None = None

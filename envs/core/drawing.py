@@ -36,10 +36,9 @@ def two_panels(axes: Any, title: str) -> tuple[Any, Any]:
 def draw_history(
     axes: Any, places: Any, times: Floats, shares: Floats, qualities: Floats, horizon: float, unit: str
 ) -> None:
-    """Draw popularity `shares` [n, K] at `times` [n] as bands on `places`, and under the `axes` around it what the
-    colours mean.
+    """Draw popularity `shares` [n, K] at `times` [n] as bands on `places`, with a legend under the surrounding `axes`.
 
-    Of more options than the palette has colours, those that are the most popular now are named.
+    If there are more options than colours, the legend names the most popular ones.
     """
     from matplotlib.patches import Patch
 

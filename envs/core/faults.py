@@ -1,7 +1,7 @@
 """Faults of a channel: agents that are absent, have used up their messages or lie, and messages that are lost or late.
 
-However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`), have sent all
-that it may (`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the ledger
+However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`), have used up
+its messages (`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the ledger
 charges it; then it may be lost (`LossyChannel`) or late (`Stragglers`). Faults of the same class act in the order of
 their `repr`. Each fault draws from a random stream of its own, `fault/<channel>/<class>/<index>`, where the index
 counts the faults of its class before it, so that two runs with the same seed differ only by the fault.
@@ -57,9 +57,9 @@ class Churn(Fault):
 
 @dataclass(frozen=True)
 class MessageLimit(Fault):
-    """Lets each agent send only so many messages in a run; it is silent after that, and charged nothing.
+    """Limits the messages of each agent in a run; after the last one it is silent and charged nothing.
 
-    A message that is lost later has been used up, and one that an absent agent did not send has not. On a channel whose
+    A message counts even if it is lost later, but not if its sender was absent. On a channel whose
     agents ask for answers, it limits how often each may ask.
 
     Args:
@@ -160,8 +160,8 @@ class Byzantine(Fault):
 class LossyChannel(Fault):
     """Loses each message independently. A lost message has been sent, counted and charged all the same.
 
-    Counts are thinned before they are perturbed. This is exact: the sum of independently perturbed messages, some of
-    which are lost, has the same law as the sum of the perturbed messages of the senders whose messages arrive.
+    Counts are thinned before they are perturbed. This is exact: messages are perturbed independently, so it makes no
+    difference to their sum whether some are lost before or after that.
 
     Args:
         probability: of losing a message, in [0, 1].
@@ -185,8 +185,8 @@ class LossyChannel(Fault):
 class Stragglers(Fault):
     """Delivers messages late, or never. Each is perturbed, counted and charged when it is sent.
 
-    `send` returns to the world, for each agent, the message of that agent that arrives now, unchanged since it was
-    sent, and marks the agent as delivered even if it does not send now. An agent whose message is still on its way is
+    For each agent, `send` returns the message that arrives now, unchanged since it was sent, and marks the agent as
+    delivered even if it sends nothing now. An agent whose message is still on its way is
     not marked. At most one message of an agent arrives at a send: if two are due, the one sent later is delivered and
     the other is lost. A reset loses all messages on their way.
 

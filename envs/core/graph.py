@@ -29,8 +29,8 @@ class Graph:
         Args:
             value: any of these, or a Graph. Shapes are "complete", "ring", "star", "star_triangle"; loops and repeated
                 edges are dropped.
-            num_nodes: the required number of nodes; shapes need it, and a list of edges takes it (default: the highest
-                node + 1).
+            num_nodes: the required number of nodes; shapes need it, a list of edges may leave it out (highest node +
+                1).
             name: name of the parameter in errors.
 
         Raises:
@@ -90,7 +90,7 @@ class Graph:
 
     @cached_property
     def key(self) -> bytes | None:
-        """Identifies the graph among those of its size: its edges, or None if it is complete."""
+        """A hashable key, unique among graphs of this size: the edges, or None if it is complete."""
         return None if self.edges is None or self.is_complete else self.edges.tobytes()
 
     @cached_property
@@ -129,7 +129,7 @@ class Graph:
         return self.indices[self.indptr[node] : self.indptr[node + 1]]
 
     def neighbour_sums(self, x: Array) -> Array:
-        """Of numbers x [B, N, ...], the sum over the neighbours of each node, of the same shape and type."""
+        """Sum x [B, N, ...] over the neighbours of each node; the same shape and type."""
         if self.is_complete:
             return np.asarray(x.sum(1, keepdims=True) - x)
         by_node = np.swapaxes(x, 0, 1)

@@ -1,4 +1,4 @@
-"""What is made of the infos of several steps, which are plain dicts."""
+"""Combining the infos of several steps; infos are plain dicts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from taciturn.validation import Array
 
 Info = dict[str, Any]
-Told = Info | Callable[[], Info]  # the second where it takes time to compute, and may never be asked for
+Told = Info | Callable[[], Info]  # a function where the value takes time to compute and may never be read
 
 
 def masked(info: Info, mask: Array) -> Info:
@@ -23,20 +23,20 @@ def overlaid(where: Array, yes: Info, no: Info) -> Info:
 
 
 def latest(first: Info, then: Info) -> Info:
-    """What two steps in a row tell together: of each key the later value that has a meaning."""
+    """The combined info of two consecutive steps: for each key, the later value that has a meaning."""
     told: Info = {key: picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
     return told | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in told}
 
 
 def copied(values: Any) -> Any:
-    """Values of an info, [B, ...] or by role, as arrays of their own."""
+    """Copies of the values of an info, [B, ...] or by role."""
     if isinstance(values, Mapping):
         return {role: copied(own) for role, own in values.items()}
     return values.copy()
 
 
 def picked(where: Array, yes: Any, no: Any) -> Any:
-    """Values of an info, [B, ...] or by role, from `yes` or `no`."""
+    """Values of an info, [B, ...] or by role, from `yes` where `where` holds, else from `no`."""
     if isinstance(yes, Mapping):
         return {role: picked(where, values, no[role]) for role, values in yes.items()}
     return np.where(where.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)

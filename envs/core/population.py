@@ -41,8 +41,8 @@ class Acts(Protocol):
 class Step:
     """What `Population.step` returns; with several roles, observation and reward are dicts by role.
 
-    It unpacks as (observation, reward, terminated, truncated, info), and is indexed so. The info is a plain dict,
-    computed when it is first asked for: most loops over arrays never ask.
+    It unpacks and indexes as (observation, reward, terminated, truncated, info). The info is a plain dict, computed
+    when it is first read, which most loops over arrays never do.
     """
 
     __slots__ = ("_told", "observation", "reward", "terminated", "truncated")
@@ -70,8 +70,8 @@ class Step:
 class _Telling:
     """Makes the info of one step of a population.
 
-    What was spent by the end of the step takes long to add up, and is another number later. As the population plays on,
-    it adds it up for a step that somebody still holds (`Population._settle`), which few do.
+    What was spent by the end of the step takes long to add up, and changes as the run goes on. So the population adds
+    it up before it plays on, but only if somebody still holds the step (`Population._settle`), which is rare.
     """
 
     __slots__ = ("__weakref__", "info", "live", "population", "spent")
@@ -87,7 +87,7 @@ class _Telling:
 
 
 def _nobody() -> None:
-    """A reference to no telling."""
+    """A dead reference: no step is held."""
 
 
 class Population(ABC, Generic[S]):
@@ -105,7 +105,7 @@ class Population(ABC, Generic[S]):
         channels: `{name: Channel}`, where private data leaves the agents.
         state: the world's State; its arrays lead with [B].
         streams: named random generators.
-        purpose: of the runs; runs of another purpose share no random number with these, whatever their seeds
+        purpose: what the runs are for; runs of different purposes share no random numbers, whatever their seeds
             (`Streams`).
         done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
@@ -117,9 +117,9 @@ class Population(ABC, Generic[S]):
         clock_unit: what the clock counts; "step" if every step adds one.
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
         hidden: the attributes of the parameters that agents must not know.
-        hidden_state: the fields of the state that they must not know, beside those that are called like a hidden
+        hidden_state: the fields of the state that they must not know, besides those with the name of a hidden
             parameter.
-        jumps: the fast forms that the world can play, `{role: type}`; see `jump`.
+        jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
             budget or fault may be installed on them.
         turns: the roles in the order of their turns; None if all act at once.
@@ -190,18 +190,16 @@ class Population(ABC, Generic[S]):
         Returns:
             (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
             [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
-            All keys are declared by `empty_info`; a turn that has nothing to say of one leaves it out. Few loops over
-            arrays read infos,
-            so one that takes time to compute is given as a function that makes it, of what does not change later, such
-            as states.
+            All keys are declared by `empty_info`; a turn may leave out those without a meaning. Few loops over arrays
+            read infos, so one that takes time to compute is given as a function that makes it from what does not change
+            later, such as states.
         """
 
     def empty_info(self) -> Info:
         """Every key that `transition` may give in info, with what one replica is told where the key has no meaning.
 
-        That is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent; all
-        values of the key have its type. It stands before the first step, where `_key` is False, and in a turn that does
-        not give the key.
+        Each is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent, and fixes
+        the key's type. It is shown, with `_key` False, before the first step and in turns that leave out the key.
         """
         return {}
 
@@ -224,13 +222,14 @@ class Population(ABC, Generic[S]):
         """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was
         drawn.
 
-        A world passes all such data through this hook, so that an audit can play two worlds that differ in the data of
-        one agent.
+        A world passes all such data through this hook, so that an audit can play two worlds that differ in one agent's
+        data.
         """
         return drawn
 
     def played_by(self, policies: Mapping[str, Acts]) -> None:
-        """Called with the policies before a run: where agents decide when they send, their declared schedules count."""
+        """Called with the policies before a run: where agents decide when to send, `silence_tells` follows from their
+        declared schedules."""
         for channel in self.channels.values():
             if channel.agents_decide and channel.sender in policies:
                 public = self._public_schedule or has_public_schedule(policies[channel.sender])
@@ -244,27 +243,26 @@ class Population(ABC, Generic[S]):
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         """Play all events of every live replica up to time `until` (inf: to the end) at once, by the law of their sum.
 
-        It is called only if the policies of the roles in `jumps` have fast forms of the types named there, `can_jump`
-        agrees, and nothing on the channels breaks the law. `forms` holds the fast form of each role's policy, None for
+        Called only if the policies have fast forms of the types in `jumps`, `can_jump` is true, and nothing on the
+        channels breaks the law. `forms` holds the fast form of each role's policy, None for
         a policy that must be asked by `act`. A jump counts and charges what steps would have counted and charged.
         """
         raise NotImplementedError
 
     def default_action(self, role: str) -> Array:
-        """What a role does before it is first asked, [B, rows, ...]: it opens the first cycle of the Parallel view of a
-        phased world."""
+        """A role's action before its policy first chooses, [B, rows, ...]; it opens the first cycle of a phased world's
+        Parallel view."""
         raise ValueError(f"{self.name} has no default action for role {role!r}")
 
     def clock(self) -> Array:
-        """The time that has passed, float64[B], in the unit `clock_unit`; unless a world says otherwise, its state's
-        `time`."""
+        """The time that has passed, float64[B], in the unit `clock_unit`; by default the state's `time`."""
         state: Any = self.state
         return np.asarray(state.time, np.float64)
 
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
-        """What one step adds to a clock that does not count steps, about, and ", if ..." in words, where that depends
-        on the actions."""
+        """About how much one step adds to a clock that does not count steps, and ", if ..." in words if that depends on
+        actions."""
         raise NotImplementedError
 
     def measures(self) -> dict[str, Callable[[], Array]]:
@@ -278,7 +276,7 @@ class Population(ABC, Generic[S]):
         return {name: value.copy() for name, value in values.items() if value.ndim == 1}
 
     def public(self) -> dict[str, Any]:
-        """What else policies may know or do: attributes that their `PublicView` gets."""
+        """What else policies may know or do: further attributes of their `PublicView`."""
         return {}
 
     def practice_params(self) -> Any:
@@ -298,8 +296,7 @@ class Population(ABC, Generic[S]):
     # What is written once.
 
     def check_config(self, channel: str, config: ChannelConfig) -> None:
-        """Raise ValueError if `config` cannot stand on that channel: what a world says of it, and what the channel
-        does."""
+        """Raise ValueError if the world or the channel does not accept `config` on that channel."""
         self.check_channel(channel, config)
         self.channels[channel].check(config)
 
@@ -308,7 +305,7 @@ class Population(ABC, Generic[S]):
         return self._begun()
 
     def _begun(self) -> S:
-        """What `_state` holds, an object of its own at each moment; raises ResetNeeded before the first reset."""
+        """The current state, a new object after each change; raises ResetNeeded before the first reset."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded(f"call reset() before using {self.name}")
         return self._state
@@ -329,7 +326,7 @@ class Population(ABC, Generic[S]):
 
     @property
     def some_act(self) -> bool:
-        """Whether there is a role of which only some agents act at a time."""
+        """Whether some role has only some of its agents act at a time."""
         return type(self).acting is not Population.acting
 
     @property
@@ -342,7 +339,7 @@ class Population(ABC, Generic[S]):
         return self.roles[role].num_agents if acting is None else int(acting.shape[1])
 
     def fix_spaces(self) -> None:
-        """Keep the spaces as they are, as the standard views must; runs longer than the parameters say are then
+        """Keep the spaces fixed, as the standard views require; runs longer than the parameters' horizon are then
         refused."""
         self._fixed_spaces = True
 
@@ -353,9 +350,9 @@ class Population(ABC, Generic[S]):
         return self.streams[name]
 
     def measure(self, name: str) -> Array:
-        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or what has been spent.
+        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or something spent.
 
-        The latter are the names of `taciturn.privacy.spending` and, if all channels have the same senders,
+        What is spent has the names of `taciturn.privacy.spending` and, if all channels have the same senders,
         `agent_messages` int64[B, N] and `agent_epsilon` float64[B, N] (basic composition) of each sender.
         """
         known = self.measures()
@@ -387,8 +384,8 @@ class Population(ABC, Generic[S]):
         return self.__dict__ | {"_telling": _nobody}
 
     def _tell(self, told: Told, live: Array) -> _Telling:
-        """The info of a step: what `transition` told and what was spent, with all keys, and all masks, which hold where
-        `live` bool[B]."""
+        """The info of a step: what `transition` told and what was spent, with all keys and masks; masks are false
+        outside `live` bool[B]."""
         if not callable(told):
             self._declared(told)
         telling = _Telling(self, told, live)
@@ -396,14 +393,14 @@ class Population(ABC, Generic[S]):
         return telling
 
     def _settle(self) -> None:
-        """Before more is spent, add up what was for the last step, if it is still held and its info has not been asked
-        for."""
+        """Before more is spent, add up the spending of the last step, if somebody holds it and has not read its
+        info."""
         telling = self._telling()
         if telling is not None and telling.spent is None:
             telling.spent = self._spent_so_far()
 
     def _declared(self, info: Info) -> Info:
-        """The keys of infos, with their values where nothing is told; ValueError if `info` has others."""
+        """The keys of infos, with their empty values; ValueError if `info` has other keys."""
         if self._nothing is None:
             self._nothing = {key: self._repeated(value) for key, value in self.empty_info().items()}
         unknown = {key.removeprefix("_") for key in info} - self._nothing.keys()
@@ -475,19 +472,19 @@ class Population(ABC, Generic[S]):
         Args:
             seed: reseeds every stream; None goes on drawing from them.
             options: `horizon` replaces the parameters' own, `channels` `{name: ChannelConfig}` says what stands on
-                them, and `public_schedule=True` declares of whoever acts what `Policy.public_schedule` declares of a
-                policy (all until the next full reset); unknown keys are ignored.
+                them, and `public_schedule=True` declares that whoever acts has a public schedule (see
+                `Policy.public_schedule`), all until the next full reset. Unknown keys are ignored.
             where: the replicas to reset.
 
         Returns:
-            (observation, info), as `step` gives them; in this info only what was spent has a meaning.
+            (observation, info), as from `step`; in this info only what was spent has a meaning.
         """
         begun = self._restart(seed, options, where)
         return self.observe(), self._tell({}, begun)()
 
     def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
-        """`reset` without what it returns; returns the replicas that begin, bool[B]."""
-        # Everything that can be refused is checked before anything changes.
+        """`reset`, but returns the replicas that begin, bool[B]."""
+        # Check everything before anything changes.
         if seed is not None:
             integer("seed", seed, at_least=0)
         options = mapping("options", options)
@@ -550,12 +547,12 @@ class Population(ABC, Generic[S]):
         return configs
 
     def _begin_run(self, horizon: Any) -> None:
-        """Set the run length to `horizon` (None: the original one) and rebuild the roles; if it is refused, nothing
-        changes."""
+        """Set the run length to `horizon` (None: the original one) and rebuild the roles; a refused one changes
+        nothing."""
         params = self._made
         if horizon is not None:
             horizon = number("horizon", horizon, above=0)
-            # A clock that counts steps comes to the last whole one.
+            # A clock that counts steps stops at the last whole one.
             horizon = math.floor(horizon + 1e-9) if isinstance(params.horizon, int) else horizon
             if self._fixed_spaces and horizon > params.horizon:
                 raise ValueError(
@@ -634,7 +631,7 @@ class Population(ABC, Generic[S]):
         """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for
         `steps` steps.
 
-        With `fast`, many events are played at once if the policies declare an exact law of them (`fast_forward`).
+        With `fast`, many events are played at once if the policies' fast forms give their exact law (`fast_forward`).
         """
         policies = as_policies(self, policy)
         if fast and steps is None and self.fast_forward(policies, math.inf if until is None else until):
@@ -648,8 +645,7 @@ class Population(ABC, Generic[S]):
             count += 1
 
     def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
-        """Play up to time `until` by `jump` if that has the law of steps. Returns whether it did; if not, nothing has
-        changed."""
+        """Play up to time `until` by `jump` if that is exact. Returns whether it did; if not, nothing has changed."""
         if not self.jumps or self.done.all():
             return False
         if not self.jump_sends_messages and not all(channel.sums_have_a_law for channel in self.channels.values()):
@@ -672,8 +668,8 @@ class Population(ABC, Generic[S]):
 
     @contextmanager
     def apart(self, where: Array) -> Iterator[None]:
-        """While it lasts, the replicas `where` bool[B] are at the first turn of their cycle, and can be reset and
-        played (`step(where=...)`); those of the others that are not done then go on where they were."""
+        """Context in which the replicas `where` bool[B] are at the first turn of their cycle, and can be reset and
+        played (`step(where=...)`). Afterwards the other live replicas go on where they were."""
         turn, self._turn = self._turn, 0
         waiting = bool((~where & ~self.done).any())
         try:
@@ -714,15 +710,14 @@ def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:
 
 
 class NotPrivate(UserWarning):
-    """A policy whose paper prescribes a mechanism, at an epsilon that the policy carries, acts where none is
-    installed."""
+    """A policy carries an epsilon for the mechanism that its paper prescribes, but acts where none is installed."""
 
 
 def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
 
-    ValueError if a budget stands on a channel on which it bounds nothing, because silence tells. One warning
-    `NotPrivate` tells of a policy that carries an epsilon, if nobody said what stands on its channel.
+    ValueError if a budget stands on a channel where silence tells, since it bounds nothing there. Warns once
+    (`NotPrivate`) of a policy that carries an epsilon if nothing was said of its channel.
     """
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
@@ -749,7 +744,8 @@ def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
 
 
 def _prescribed(env: Population[Any], policy: Any) -> dict[str, Any]:
-    """The mechanisms that a policy's paper prescribes here, by channel; none if it has no such method, or refuses."""
+    """The mechanisms that a policy's paper prescribes here, by channel; empty if it has no such method, or that
+    refuses."""
     if not hasattr(policy, "prescribes"):
         return {}
     try:
@@ -760,8 +756,8 @@ def _prescribed(env: Population[Any], policy: Any) -> dict[str, Any]:
 
 
 class Rollout:
-    """Plays policies in a population. Each is told the outcome of an action when its turn comes again, or when the run
-    is done.
+    """Plays policies in a population. A policy learns the outcome of an action at its next turn, or when the run is
+    done.
 
     Args:
         env: the population.
@@ -782,11 +778,11 @@ class Rollout:
         step_by: Callable[[Any], Step] | None = None,
         where: Array | None = None,
     ) -> Step:
-        """Play one turn: policies act for their roles, and `given` holds the actions of the others; by `env.step`, or
-        another way. Of the replicas that do not play (`where`), policies are told as of ended ones."""
+        """Play one turn, by `env.step` unless another way is given: policies act for their roles, and `given` holds the
+        actions of the others. To policies, replicas that do not play (`where`) look like ended ones."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
-        # What the last step returned, unless something else has happened since.
+        # The result of the last step, if nothing else has happened since.
         observation = self._shown[1] if self._shown[0] is env._state else env.observe()
         seen = {turn[0]: observation} if single else observation
         actions = dict(given or {})

@@ -86,7 +86,7 @@ class PopularityHistory:
     """Times and popularity of B replicas at evenly spaced steps, at most `limit` of them.
 
     Args:
-        limit: number of records at which every other one is dropped.
+        limit: when there are this many records, every other one is dropped.
     """
 
     def __init__(self, limit: int = 400) -> None:
@@ -117,7 +117,7 @@ def best_options(qualities: Floats) -> Bools:
 
 
 def led_by_wrong(support: Array, best: Bools) -> Bools:
-    """Whether an option that is not `best` bool[B or 1, K] has more `support` [B, K] than every best one, bool[B]."""
+    """Whether an option outside `best` bool[B or 1, K] has more `support` [B, K] than every best one, bool[B]."""
     return np.asarray(np.where(best, -1, support).max(1) > np.where(best, support, -1).max(1))
 
 
@@ -149,7 +149,7 @@ class SocialPopulation(Population[S]):
                 ) from error
 
     def practice_params(self) -> Any:
-        """Fixed qualities are permuted: who learns the number of the best option by heart gains nothing by it."""
+        """Permute fixed qualities, so that learning the number of the best option by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
     @property
@@ -158,7 +158,7 @@ class SocialPopulation(Population[S]):
         return bool(self.params.without_preference == ZEROS)
 
     def first_preferences(self) -> Ints:
-        """The preferences with which a run begins, [B, N], K for none.
+        """The preferences at the start of a run, [B, N], K for none.
 
         If nobody can ever be without one, nobody is ever silent.
         """
@@ -169,7 +169,7 @@ class SocialPopulation(Population[S]):
         return found
 
     def note_silence(self, preference: Array) -> None:
-        """Note whether silence tells, from the preferences [B, N] with which a run begins, -1 for none."""
+        """Note whether silence tells, from the preferences [B, N] at the start of a run, -1 for none."""
         self.channels["preference"].silence_tells = not self.zeros and (self.forgets or bool((preference < 0).any()))
 
     @property

@@ -16,22 +16,22 @@ from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array, shown
 
-# What a subclass may override without changing how the policy acts; every class has the last one of its metaclass.
+# What a subclass may override without changing how the policy acts; the metaclass adds the last one to every class.
 HARMLESS = frozenset(
     {"fast", "needs_truth", "one_agent", "pools", "prescribes", "progress", "public_schedule", "_abc_impl"}
 )
 
 
 class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
-    """A policy asked for something that the world hides from the agents that act in it."""
+    """A policy read something that the world hides from its agents."""
 
 
 @dataclass(frozen=True)
 class Passing:
-    """What a public function of a world (`Population.public`) passes, if agents say or hear something through it.
+    """Describes a public function of a world (`Population.public`) through which agents say or hear something.
 
     Attributes:
-        says: from the function's arguments, what each agent says, [B, N, ...].
+        says: maps the function's arguments to what each agent says, [B, N, ...].
         to: who reads its results [B, N, ...]: "agent", each its own row, or "all".
     """
 
@@ -143,8 +143,7 @@ class PublicView:
         return self if self._truth is None else PublicView(self._truth)
 
     def acting(self, role: str) -> Array | None:
-        """The agents of a role that the rows of the current observation belong to, int64[B, rows]; None if all, in
-        order."""
+        """The agents of a role whose rows the current observation has, int64[B, rows]; None if all, in order."""
         return self._acting(role)
 
     @property
@@ -155,7 +154,7 @@ class PublicView:
     def standing_in(
         self, acting: Callable[[str], Array | None], functions: Mapping[str, Callable[..., Any]], **changes: Any
     ) -> "PublicView":
-        """This view with others in place of the world's functions, and of the attributes in `changes`."""
+        """This view with other functions in place of the world's, and with the attributes in `changes` replaced."""
         view = copy(self)
         vars(view).update(_acting=acting, _extra={**self._extra, **functions}, **changes)
         return view
@@ -163,8 +162,8 @@ class PublicView:
     def of_one(self, role: str, replica: int) -> "PublicView":
         """What one agent of a role knows: a world of its replica alone, in which it is the only agent of its role.
 
-        Functions through which all agents say something at once (`Population.passes`) are left out; the results of
-        those without arguments are those of its replica.
+        Functions through which all agents say something at once (`Population.passes`) are left out; functions without
+        arguments return the values of its replica.
         """
 
         def here(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -183,7 +182,7 @@ class PublicView:
         """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of
         its own.
 
-        Its `purpose` is "training", so that no seed replays there what a run with that seed shows.
+        Its `purpose` is "training", so that the seed of a run does not replay that run in training.
 
         Args:
             num_envs: number of replicas.
@@ -194,8 +193,8 @@ class PublicView:
 
 
 class Fast:
-    """Base of the fast forms. One holds what a world needs to know of a policy to play many of its steps at once, with
-    the same law.
+    """Base of the fast forms. A fast form tells a world what it needs to play many steps of a policy at once, with the
+    same law.
 
     A world names the fast forms that it can play in `Population.jumps`.
     """
@@ -215,14 +214,15 @@ def fast_form(policy: Any, view: PublicView) -> Fast | None:
 def has_public_schedule(policy: Any) -> bool:
     """Whether `policy`, once it was reset, declares by `public_schedule` that its schedule is public; see `Policy`.
 
-    Like a fast form, a declaration holds for the class that makes it, and for no class that overrides a piece of it.
+    As with a fast form, the declaration does not hold for a derived class that overrides anything of the class that
+    makes it.
     """
     return _declares(policy, "public_schedule") and policy.public_schedule is True
 
 
 def _declares(policy: Any, name: str) -> bool:
-    """Whether the attribute `name` of a policy speaks for it: no derived class, nor the object, overrides anything that
-    its class has."""
+    """Whether the attribute `name` of a policy still holds for it: neither a derived class nor the object overrides
+    anything of the class that sets it."""
     classes = type(policy).__mro__
     owner = next((place for place, cls in enumerate(classes) if name in vars(cls)), None)
     if owner is None:

@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.validation import Array, Floats, choice, integer, number, vector
 
-# Fixed instances: functions of K that return K probabilities, or None where there is no such instance.
+# Fixed instances: functions of K that return K probabilities, or None if there is no instance of K options.
 Instances = Mapping[str, Callable[[int], Sequence[float] | None]]
 
 # Drawn from [0, 1] at each reset, independently.
@@ -20,7 +20,7 @@ UNIFORM = "uniform"
 class QualityLaw(NamedTuple):
     """Where the qualities of a run come from, for worlds that are written for one replica."""
 
-    given: Floats  # [K], a fixed instance; [rows, K] where agents differ
+    given: Floats  # a fixed instance [K], or [rows, K] where agents differ
     drawn: bool  # from [0, 1] instead, independently
     shuffled: bool
 

@@ -24,32 +24,32 @@ from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, array_of
 
 PLAIN = ChannelConfig()
-NUMBERS_A_TURN = 50  # what a turn reads and writes in about the time that all else takes when uncompiled
+NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 FEW = 16  # actions that are checked one by one
-PART = 4096  # turns from which a thread of its own is worth while
+PART = 4096  # turns that make a thread worth while
 
 
 class Replicas(Population[S]):
     """Base of the worlds that are written for one replica.
 
-    A world gives these functions, of which none returns anything but `heard`, and which refer only to numbers, arrays,
-    other such functions and `taciturn.envs.core.counter_streams`:
+    A world gives these functions. Only `heard` returns anything, and they refer only to numbers, arrays, other such
+    functions and `taciturn.envs.core.counter_streams`:
 
     - `begin(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
-    - `said(state, arrays, actions, params, rng)` plays a turn, or if agents send messages the half that ends with what
+    - `said(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what
       they say; `actions` has a row for each agent that acts.
-    - `heard(state, arrays, params, rng, reward)` plays what follows, and returns (terminated, truncated).
+    - `heard(state, arrays, params, rng, reward)` plays the rest, and returns (terminated, truncated).
     - `observe_one(state, arrays, params, agent, out)` fills `out` float32[D]; the core clips it to its bounds.
     - `tell(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says.
 
     `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng`
     goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps
-    the type of its field. Rewards go into `reward` [agents], 0 when a turn begins, which `said` knows as
+    the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins; `said` knows it as
     `arrays.reward`. What an agent privately observes passes through `private`.
 
-    Messages: `said` leaves in the state what agents say, `between` sends it through the channel, for all replicas at
-    once, and leaves in the state what is heard. Where nothing stands on the channel, both are the same: a world that
-    counts its messages in the fields that `counts` names, is then played without `between`, in one loop.
+    Messages: `said` leaves in the state what agents say; `between` sends it through the channel, for all replicas at
+    once, and leaves in the state what is heard. Where nothing stands on the channel, agents hear what was said: a world
+    whose `counts` names fields that count its messages is then played without `between`, in one loop.
 
     In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles
     in order.
@@ -58,7 +58,7 @@ class Replicas(Population[S]):
         state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from
             outside.
         sources: names of the sources of random numbers.
-        tells: the fields of the state, numbers, that infos tell; a world with other entries writes `empty_info` and
+        tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and
             `tell`.
         told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
@@ -85,7 +85,7 @@ class Replicas(Population[S]):
         super().__init__(params, num_envs)
         self._compiles = self.compile and compiled.may_compile()
         self._played = 0.0
-        self._waits = True  # for more to be played before compiling
+        self._waits = True  # set to play more before compiling
         self._loops: dict[Any, Any] = {}
         self._made_for: Any = None
         self._rngs: Any = None
@@ -96,10 +96,10 @@ class Replicas(Population[S]):
     # What a world writes.
 
     def constants(self) -> Any:
-        """What the functions know as `params`, a NamedTuple of numbers and arrays, made anew when what stands on the
-        channels changes.
+        """What the functions know as `params`, a NamedTuple of numbers and arrays; made anew when the channels'
+        configurations change.
 
-        By default these are the parameters of the world that are such.
+        By default, the world's parameters that are numbers or arrays.
         """
         numbers = (bool, int, float, np.ndarray)
         known = {
@@ -108,8 +108,7 @@ class Replicas(Population[S]):
         return compiled.params_type(tuple(known))(**known)
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays of one replica before it begins, by the name of their field, or their sizes or shapes, if all
-        numbers are 0.
+        """The arrays of one replica before it begins, by field; a size or shape stands for zeros.
 
         By default the fields of the State that are `shaped`.
         """
@@ -119,11 +118,11 @@ class Replicas(Population[S]):
         """What else happens as the replicas `where` bool[B] begin; by default nothing."""
 
     def between(self, live: Array) -> None:
-        """What happens between the two halves of a turn, as to messages, in the replicas `live` bool[B]; by default
+        """What happens to messages between the two halves of a turn, in the replicas `live` bool[B]; by default
         nothing."""
 
     def told_arrays(self) -> Info:
-        """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the fields of the state of these
+        """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the state's fields of the same
         names."""
         return {key: self.column(key).copy() for key in self._no_arrays}
 
@@ -138,7 +137,7 @@ class Replicas(Population[S]):
         """What else happens as the replicas `where` bool[B] end; by default nothing."""
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        """See `Population`; by default what infos tell."""
+        """See `Population`; by default the fields that infos show."""
         return {name: partial(self.column, name) for name in self.tells}
 
     def empty_info(self) -> Info:
@@ -176,7 +175,7 @@ class Replicas(Population[S]):
 
     def __getstate__(self) -> dict[str, Any]:
         kept = super().__getstate__() | {"_loops": {}}
-        if self._state is not None:  # a copy goes its own way
+        if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
             kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
         return kept
@@ -190,7 +189,7 @@ class Replicas(Population[S]):
             self._prepare()
 
     def _allocate(self) -> None:
-        """Make room for a run of all replicas, with the parameters as they are."""
+        """Allocate the arrays for a run of all replicas, with the current parameters."""
         self._constants = self.constants()
         self._single = {
             name: compiled.array_of_field(self.state_type, name, given) for name, given in self.arrays().items()
@@ -205,14 +204,14 @@ class Replicas(Population[S]):
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
         self._no_arrays = {key: value for key, value in self.empty_info().items() if key not in empty}
         turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
-        self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # who plays each turn, and the next one
+        self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # the roles of each turn and of the next one
         self._columns, agents = {}, 0
         for role in self.roles.values():
             self._columns[role.name] = slice(agents, agents := agents + role.num_agents)
         self._agents = agents
         self._bounds = {role.name: np.stack([role.layout.low, role.layout.high]) for role in self.roles.values()}
         spaces: dict[str, Any] = {role.name: role.action_space for role in self.roles.values()}
-        # What stands for arguments that a call does not need; they are of the same types.
+        # Placeholders, of the right types, for arguments that a call does not need.
         self._idle = {name: np.zeros((0, 0, *space.shape), space.dtype) for name, space in spaces.items()}
         self._never, self._nobody = np.zeros((0, 2), np.bool_), np.zeros((0, 0), np.int64)
         self._blank = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0)), self._none[:0].copy()
@@ -227,7 +226,7 @@ class Replicas(Population[S]):
         self._loops = {}
 
     def _bind(self) -> None:
-        """Let channels on which nothing stands count by the fields of the state."""
+        """Channels on which nothing stands count by the fields of the state."""
         if self.plain:
             for name, (everyone, each) in self.counts.items():
                 channel = self.channels[name]
@@ -235,11 +234,11 @@ class Replicas(Population[S]):
                 channel.each = self.column(each) if each and self.column(each).size else channel.each
 
     def _functions(self, turn: int = 0) -> tuple[tuple[str, Any], ...]:
-        """The functions of a world by the names that `run` knows: who plays the turn says and hears, and who plays the
-        next one looks."""
+        """A world's functions under the names that `run` uses: `said` and `heard` of this turn's role, `observe` of the
+        next turn's."""
         now, then = self._order[turn]
         by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
-        # A run begins as after the last turn; to compile that for each of them takes long.
+        # A run begins as after the last turn; compiling `begin` into the other turns too would take long.
         begins = self.begin if turn == len(self._order) - 1 else compiled.begins_not
         found: dict[str, Any] = {"begin": begins, "own": compiled.own_arrays(self._arrays._fields)}
         found["tell"] = self.tell or compiled.tell_of(self.tells)
@@ -247,7 +246,7 @@ class Replicas(Population[S]):
         return tuple((found | self._watched()).items())
 
     def _watched(self) -> dict[str, Any]:
-        """What stands for `private`, if the population has a hook of its own."""
+        """The function in place of `private`, if the population overrides that hook."""
         if type(self).private is Population.private:
             return {}
         return {"private": lambda agent, drawn: self.private(np.array([[drawn]]), np.array([[agent]]))[0, 0].item()}
@@ -261,7 +260,7 @@ class Replicas(Population[S]):
         over: Array | None = None,
         who: Array | None = None,
     ) -> tuple[Array, Array, Array]:
-        """`run`, compiled if enough has been played: (observations, rewards, told) where these were asked for.
+        """`run`, compiled once enough has been played: (observations, rewards, told), each if asked for.
 
         The agents `who` [B, r] observe; by default those that act next.
         """
@@ -308,11 +307,11 @@ class Replicas(Population[S]):
         self._moved()
 
     def _applied(self, function: Any) -> tuple[tuple[str, Any], ...]:
-        """A function by the names that `every` knows."""
+        """A function under the names that `every` uses."""
         return tuple(({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items())
 
     def _looped(self, key: Any, loop: Any, functions: Any, arguments: tuple[Any, ...], effort: float) -> None:
-        """Call the loop of that key, in threads if that is worth while."""
+        """Call the loop of that key, in threads if it is long enough."""
         if self._waits and self._played >= compiled.COMPILE_FROM:
             self._waits, self._loops = False, {}
         made = self._loops.get(key)
@@ -329,7 +328,7 @@ class Replicas(Population[S]):
             return compiled.interpreted(loop, functions)
         try:
             return compiled.entry_point(loop, functions, arguments)
-        except Exception as error:  # the compiler has as many as there are mistakes
+        except Exception as error:  # the compiler raises many kinds
             why = compiled.why_not(error, compiled.all_functions(dict(functions)))
             warnings.warn(f"{self.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
             self._compiles = False
@@ -436,7 +435,7 @@ class Replicas(Population[S]):
         return Step({self.turn[0]: seen}, earned, self.terminated, self.truncated, told)
 
     def _prepare(self) -> None:
-        """Make ready what `step_one` and `observe` use, as a run begins."""
+        """Prepare what `step_one` and `observe` use, as a run begins."""
         self._splits = self.splits()
         self._remembers = type(self).remember is not Replicas.remember
         self.quick = self.num_envs == 1
@@ -448,7 +447,7 @@ class Replicas(Population[S]):
             self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
 
     def reset_one(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Array, Info]:
-        """`reset` where `quick` says so: (observations [r, D] of the agents that act, the info in plain numbers and
+        """`reset` of a `quick` population: (observations [r, D] of the agents that act, the info in plain numbers and
         arrays)."""
         self._restart(seed, options, None)
         info: Info = dict(zip(self._keys, self._none.item(), strict=True))
@@ -457,7 +456,7 @@ class Replicas(Population[S]):
         return self._run(LOOK, self._everywhere)[0][0], info
 
     def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
-        """`step` where `quick` says so: without what arrays of replicas need.
+        """`step` of a `quick` population, without the overhead of arrays of replicas.
 
         Args:
             actions: [rows, ...], one for each agent that acts.
@@ -465,8 +464,7 @@ class Replicas(Population[S]):
 
         Returns:
             (observations [r, D], rewards [agents], terminated, truncated, the info in plain numbers and arrays, without
-            what is told by
-            agent).
+            values by agent).
         """
         if self.terminated[0] or self.truncated[0]:
             self._running()
@@ -530,7 +528,7 @@ class Replicas(Population[S]):
                 yield key, values[0] if told else np.array(self._no_arrays[key])
 
     def _ended_one(self, over: list[bool]) -> list[bool]:
-        """Whether the only run has ended, after all that happens in between and at the end of a run."""
+        """Do what happens between steps and at the end of a run; return whether the only run has ended."""
         if any(over):
             self.ended(self._everywhere)
         stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
@@ -548,7 +546,7 @@ class Replicas(Population[S]):
         return found
 
     def _accept(self, actions: Any, role: Role, turn: int) -> None:
-        """Check actions [rows, ...] of the only replica, and keep them for `run`."""
+        """Check actions [rows, ...] of the only replica, and store them for `run`."""
         kept = self._action[turn]
         if len(actions) <= FEW and all(map(self.fits(role), actions)):
             for row, action in enumerate(actions):
@@ -586,12 +584,12 @@ class Replicas(Population[S]):
 
 
 def _moment() -> Any:
-    """What stands for the state at one moment."""
+    """A marker of the state at one moment."""
     return object()
 
 
 def fits_in(space: Any) -> Callable[[Any], bool]:
-    """A quick test whether an action lies in a space; it may say no of some that do."""
+    """A quick test whether an action lies in a space; it may miss some that do."""
     if isinstance(space, Discrete):
         low, high = int(space.start), int(space.start + space.n)
         return lambda action: type(action) is np.int64 and low <= int(action) < high
@@ -612,7 +610,7 @@ def fits_in(space: Any) -> Callable[[Any], bool]:
 
 
 def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Iterator[tuple[Any, ...]]:
-    """The arguments of a loop over `size` replicas for each of so many parts of them."""
+    """The arguments of a loop over `size` replicas, split into so many parts."""
 
     def piece(place: int, value: Any, part: slice) -> Any:
         if place in compiled.SHARED[loop]:
@@ -628,8 +626,7 @@ def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Itera
 
 @cache
 def num_threads() -> int:
-    """How many threads a loop may use: `TACITURN_THREADS`; by default one a core, and 1 in a process that another has
-    started."""
+    """How many threads a loop may use: `TACITURN_THREADS`; by default one per core, but 1 in a child process."""
     asked = os.environ.get("TACITURN_THREADS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
@@ -644,5 +641,5 @@ def pool(process: int) -> ThreadPoolExecutor:
 
 
 def threads() -> ThreadPoolExecutor:
-    """The threads of this process: one that is forked has none of its parent's."""
+    """The threads of this process; a forked process has none of its parent's."""
     return pool(os.getpid())

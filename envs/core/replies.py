@@ -39,7 +39,7 @@ def _law(mechanism: Any) -> tuple[float, float]:
 
 def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
     """The law of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the probabilities
-    from it on."""
+    from there on."""
     from scipy.stats import binom
 
     first, parts = 0, []
@@ -93,8 +93,8 @@ class AliasTable:
 
 
 class ReplySums:
-    """Draws Binomial(x, p) + Binomial(n - x, q), the number of n perturbed replies with a bit set, if x of them have it
-    set in truth.
+    """Draws Binomial(x, p) + Binomial(n - x, q): how many of n perturbed replies have a bit set, if x have it set
+    before.
 
     One table has a row for each x. If that table would be large, all x between two anchors share a row, which draws the
     sum over n - `gap` replies with the anchor's number of ones; a second table draws the sum over the remaining `gap`

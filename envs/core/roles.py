@@ -8,7 +8,7 @@ import numpy as np
 
 from taciturn.validation import Array, array_of
 
-FEW_NUMBERS, FEW_ACTIONS = 8192, 16  # up to here fewer calls are faster than fewer passes
+FEW_NUMBERS, FEW_ACTIONS = 8192, 16  # up to this size, fewer calls matter more than fewer passes
 
 
 class Layout:
@@ -54,7 +54,8 @@ class Layout:
             full = [part if part.shape[1] == rows else np.repeat(part, rows, 1) for part in parts]
             clip(np.concatenate(full, 2), self.low, self.high, packed)
             return packed
-        # Field by field: several times faster than by rows, which are short. What all rows share is laid out once.
+        # Field by field, which is several times faster than by rows, since rows are short. Fields that all rows share
+        # are laid out once.
         shared = [part.shape[1] < rows for part in parts]
         if any(shared):
             row = np.zeros((replicas, 1, self.size), np.float32)
@@ -79,7 +80,7 @@ class Layout:
 
 
 def clip(values: Array, low: Array, high: Array, out: Array) -> None:
-    """`np.clip`, which takes several times as long as two ufuncs on few numbers, and less on many."""
+    """`np.clip`, but on few numbers two ufuncs, which are several times as fast there."""
     if values.size <= FEW_NUMBERS:
         np.minimum(np.maximum(values, low), high, out=out)
     else:

@@ -10,13 +10,13 @@ from taciturn.validation import integer
 class Streams:
     """Independent NumPy generators, one per name, all derived from one seed.
 
-    Two runs with the same seed give the same numbers in a stream however much the other streams are used: a run with
-    privacy noise sees the same rewards as the run without.
+    With the same seed a stream gives the same numbers however much the other streams are used: a run with privacy noise
+    sees the same rewards as the run without.
 
     Args:
         seed: a non-negative integer, or None for fresh entropy (kept in `entropy`, so a run can be repeated).
-        purpose: what the runs are for, if not for their own sake: "training", "selection", "evaluation". The same seed
-            gives other numbers for another purpose, so that what was learned from a run is never judged on it.
+        purpose: what the runs are for: "training", "selection", "evaluation", or empty for ordinary runs. The same seed
+            gives other numbers for another purpose, so that nothing is judged on the run that it was learned from.
     """
 
     def __init__(self, seed: int | None = None, purpose: str = "") -> None:

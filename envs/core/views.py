@@ -29,14 +29,13 @@ def _one(info: Info) -> Info:
 
 
 def _whole(info: Info) -> Info:
-    """An info without its values by agent, which the view of a single agent does not show."""
+    """An info without its values by agent, which single-agent views do not show."""
     by_agent = [key for key, value in info.items() if isinstance(value, dict)]
     return {key: value for key, value in info.items() if key.removeprefix("_") not in by_agent}
 
 
 def effective_actions(population: Population[Any], role: str) -> Array:
-    """The actions that have an effect now, bool[B x rows, n]; for MultiDiscrete those of all dimensions one after
-    another."""
+    """The actions that have an effect now, bool[B x rows, n]; for MultiDiscrete, the dimensions' masks concatenated."""
     mask, space = population.action_mask(role), population.roles[role].action_space
     rows = population.num_envs * population.rows(role)
     if mask is not None:
@@ -55,7 +54,7 @@ def _sole_role(population: Population[Any], view: str) -> str:
 
 
 def _plays_quickly(population: Population[Any]) -> TypeGuard[Replicas[Any]]:
-    """Whether `step_one` serves views of several agents, who then have nothing told to them that is not told to all."""
+    """Whether views of several agents use `step_one`, whose infos have no values by agent."""
     return isinstance(population, Replicas) and population.quick and len(population.roles) == 1
 
 
@@ -97,7 +96,7 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         else:
             first, info = self.population.reset(seed=seed, options=options)
             observation, told = first[0], _one(info)
-        super().reset(seed=seed)  # only now, since what is refused changes nothing
+        super().reset(seed=seed)  # only now: a refused call must change nothing
         self._renderer.update()
         return observation[0], told | self._mask()
 
@@ -116,7 +115,7 @@ class SingleEnv(_OneReplica, gymnasium.Env[Array, Any]):
         """The actions that have an effect now, bool[n], as a method, which sb3-contrib's MaskablePPO calls; see
         `effective_actions`.
 
-        Without a finite number of actions there is no such method: libraries look whether it is there.
+        Spaces without a finite number of actions have no such method, since libraries test for it.
         """
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Box):
@@ -243,7 +242,7 @@ class _Agents(_OneReplica):
         self.observation_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
         self.action_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
         for role, r in population.roles.items():
-            # One space object an agent, the same at every call: seeding one must not seed another.
+            # One space object for each agent, the same at every call: seeding one must not seed another.
             self.observation_spaces |= dict.fromkeys(self._of[role], r.layout.space())
             self.action_spaces |= {agent: _copy_space(r.action_space) for agent in self._of[role]}
         # Copying a dict is far cheaper than filling one.
@@ -282,7 +281,7 @@ class _Agents(_OneReplica):
         return step, rewards
 
     def _see(self, observation: Any) -> None:
-        """Keep the observations of all agents of a role, or of those that act."""
+        """Store the observations of all agents of a role, or of those that act."""
         by_role = observation if len(self._of) > 1 else dict.fromkeys(self._of, observation)
         acting = {role: self.population.acting(role) for role in by_role}
         self._seen = {role: rows[0] for role, rows in by_role.items() if acting[role] is None}
@@ -301,7 +300,7 @@ class _Agents(_OneReplica):
         return self._seen[role]
 
     def _note(self, info: Info) -> None:
-        """Keep what the agents are told of this moment, for `_told`."""
+        """Store this moment's infos, for `_told`."""
         population = self.population
         self._begun = True
         by_role = {key: values for key, values in info.items() if isinstance(values, Mapping)}
@@ -310,9 +309,8 @@ class _Agents(_OneReplica):
         self._noted = _one(info), by_role, population.turn, acting, masks
 
     def _told(self, role: str, some: slice) -> list[Info]:
-        """The infos of the agents of a role in a slice, each a dict of its own: the values of the replica, the agent's
-        own entry of values given by role, and its mask. Where few act at a time, `acting` says whether the agent acts
-        next.
+        """The infos of a slice of a role's agents, a separate dict for each: the values of the replica, the agent's
+        entry of values by role, and its mask. Where only some act at a time, `acting` says whether the agent acts next.
         """
         common, by_role, turn, acting, masks = self._noted
         rows, mask = acting[role], masks[role]
@@ -327,7 +325,7 @@ class _Agents(_OneReplica):
             columns["action_mask"] = mask[0][some].astype(np.int8)
         elif mask is not None:
             every = np.zeros((len(self._of[role]), *mask.shape[2:]), np.int8)
-            every[rows[0]] = mask[0]  # nothing that the others do has an effect
+            every[rows[0]] = mask[0]  # the others' actions have no effect
             columns["action_mask"] = every[some]
         for key, column in columns.items():
             for info, value in zip(infos, column, strict=True):
@@ -345,8 +343,8 @@ class _Agents(_OneReplica):
         """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's
         `state`).
 
-        It holds what all agents know and have sent or not: whoever acts on it is outside every total of privacy. What
-        is hidden from all agents (`Population.hidden`, `hidden_state`), as the arms' means, is left out, unless the
+        It holds what all agents know, sent or not, so no total of privacy covers a policy that acts on it. What is
+        hidden from all agents (`Population.hidden`, `hidden_state`), such as the arms' means, is left out unless the
         attribute `truth_in_state` is True.
         """
         space = self.state_space
@@ -354,12 +352,12 @@ class _Agents(_OneReplica):
 
     @property
     def state_space(self) -> gymnasium.spaces.Box:
-        """A Box of float32 [D], as wide as finite numbers are: a number that is still infinite, as a time not yet
-        reached, is its bound."""
+        """A Box of float32 [D] over all finite numbers; an infinite number, such as a time not yet reached, is clipped
+        to its bound."""
         if self.truth_in_state not in self._state_spaces:
             population = self.population
             if population._state is None:
-                population = deepcopy(population)  # a state has one size in all runs
+                population = deepcopy(population)  # the state's size is the same in all runs
                 population.reset(seed=0)
             most = np.finfo(np.float32).max
             shape = self._numbers(population.state).shape
@@ -367,7 +365,7 @@ class _Agents(_OneReplica):
         return self._state_spaces[self.truth_in_state]
 
     def _numbers(self, state: Any) -> Array:
-        """The fields of a state as float32 [D], without what is hidden unless `truth_in_state` says so."""
+        """The fields of a state as float32 [D]; hidden ones only with `truth_in_state`."""
         population = self.population
         secret = frozenset() if self.truth_in_state else population.hidden | population.hidden_state
         parts = [np.ravel(getattr(state, one.name)[0]) for one in fields(state) if one.name not in secret]
@@ -387,8 +385,8 @@ def _copy_space(space: gymnasium.spaces.Space[Any]) -> gymnasium.spaces.Space[An
 class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     """A population as a PettingZoo Parallel environment.
 
-    A world played in turns takes a whole cycle a step: the last turn answers what stands, and the actions of the
-    earlier turns open the next cycle (the first cycle is opened by the world's default actions).
+    In a world played in turns, a step is a whole cycle: first the last turn is played, in reply to the earlier turns of
+    the step before, and then the earlier turns of the next cycle. (The world's default actions open the first cycle.)
     """
 
     def reset(
@@ -479,7 +477,7 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         return taken
 
     def _open(self, actions: dict[str, Array], info: Info) -> tuple[dict[str, Array], Info]:
-        """Play all turns of a cycle except the last; return the rewards, and `info` with what it left open."""
+        """Play all turns of a cycle except the last; return the rewards, and `info` with missing keys filled in."""
         rewards: dict[str, Array] = {}
         for turn in (self.population.turns or ())[:-1]:
             step, earned = self._play({role: actions[role] for role in turn})
@@ -606,7 +604,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
 
     @cached_property
     def infos(self) -> dict[str, Info]:
-        """See PettingZoo. They are made when they are first asked for: `last` needs only those of its agent."""
+        """See PettingZoo. Made on first access, since `last` needs only its agent's."""
         self._check_begun("infos")
         return self._infos() | self._last_infos
 

@@ -19,8 +19,8 @@ class World(Generic[P, Q, K]):
 
     Args:
         population: the world's Population.
-        params: the class of its parameters, `Params` from now on: `world.population(params=world.Params(...))` is what
-            `world.population(...)` with the same keywords is.
+        params: the class of its parameters, available as `Params`:
+            `world.population(params=world.Params(...))` is the same as `world.population(...)` with these keywords.
     """
 
     def __init__(self, population: type[P], params: Callable[K, Q]) -> None:
@@ -40,7 +40,7 @@ class World(Generic[P, Q, K]):
         """The array form: `num_envs` replicas, with the parameters given by keyword, one by one, or together as
         `params`.
 
-        `max_cycles`, as PettingZoo calls it, is the horizon where the world's clock counts steps.
+        `max_cycles`, PettingZoo's name, sets the horizon if the world's clock counts steps.
 
         Raises:
             UnknownParameter: a parameter that the world does not have.
@@ -63,7 +63,7 @@ class World(Generic[P, Q, K]):
         return tuple(field.name for field in fields(params) if field.init)
 
     def check_names(self, given: Iterable[str], more: Iterable[str] = ()) -> None:
-        """Raise `UnknownParameter` unless all names `given` are parameters; `more` are known too, to whoever asks.
+        """Raise `UnknownParameter` unless all names `given` are parameters or among `more`, which the caller knows.
 
         `max_cycles` raises a ValueError where the world's clock does not count steps.
         """
@@ -77,7 +77,7 @@ class World(Generic[P, Q, K]):
                 raise unknown_parameter(self.name, name, (*more, *self.parameters))
 
     def _horizon_of_cycles(self, given: Iterable[str]) -> str:
-        """Which horizon has about the `max_cycles` of these parameters, in words; nothing if that cannot be told."""
+        """In words, the horizon that takes about `max_cycles` cycles; empty if that cannot be told."""
         try:
             known: Any = given
             known = dict(known)
@@ -94,7 +94,7 @@ class World(Generic[P, Q, K]):
         return dict(self._population.aliases) | ({"max_cycles": "horizon"} if counts_steps else {})
 
     def _named(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The parameters by their own names."""
+        """The parameters with aliases resolved."""
         self.check_names(parameters)
         aliases, named = self._aliases, {}
         for given, value in parameters.items():

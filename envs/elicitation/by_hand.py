@@ -1,4 +1,4 @@
-"""The elicitation by hand (`taciturn.envs.core.by_hand`). Theta and beliefs are drawn by the package."""
+"""The elicitation by hand (`taciturn.envs.core.by_hand`). The package draws theta and beliefs."""
 
 import math
 from typing import Any
@@ -35,7 +35,7 @@ class Elicitation(ByHand):
         self.told = self.bound
 
     def announce(self, target: float, scale: float, rule: int, value: int) -> None:
-        """The announcement, and the least that any rule pays in expectation for such a budget."""
+        """The announcement, and Theorem 1's lower bound on the expected payment for that budget."""
         self.target, self.scale, self.rule, self.value = target, scale, rule, value
         values, most = len(self.theta), max(self.theta)
         price = 2 * self.cost * target * (target + values) * (target * most + 1)
@@ -101,7 +101,7 @@ class Elicitation(ByHand):
         return rewards
 
     def judge(self, counts: list[int]) -> tuple[list[float], list[float]]:
-        """What each report is paid, and with which chance."""
+        """The payment for each report, and its probability."""
         total, values, most = sum(counts), len(counts), max(counts)
         first = [k for k in range(values) if counts[k] == most]
         winner = first[int(self.ties.random() * len(first))] if len(first) > 1 else first[0]

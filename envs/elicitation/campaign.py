@@ -1,8 +1,8 @@
 """One market, as plain functions of numbers (`taciturn.envs.core.Replicas`): its beginning, announcements, reports and
 payments.
 
-The equations are those of Jiang 2020, chapter 2. What takes costs or the tables of a mechanism, the world computes
-between these functions.
+The equations are those of Jiang 2020, chapter 2. The world itself computes, between these functions, whatever needs
+costs or a mechanism's tables.
 """
 
 import math
@@ -17,11 +17,11 @@ from taciturn.envs.elicitation.payments import AGREEMENT, POSTED_PRICE, SERUM, W
 from taciturn.envs.elicitation.reporting import bit_chances, debiased_share
 from taciturn.validation import Ints
 
-# What is summed over the campaigns of a run.
+# Sums over the campaigns of a run.
 SUMS = ("payment", "payment_ratio", "error", "shortfall", "level", "participation", "utility", "degenerate", "paid")
 PAYMENT, RATIO, ERROR, SHORTFALL, LEVEL, PARTICIPATION, UTILITY, DEGENERATE, PAID = range(len(SUMS))
 
-# What is summed over the individuals of a campaign.
+# Sums over the individuals of a campaign.
 TOTALS = ("paid", "cost", "shortfall", "level", "joined")
 ALL_PAID, ALL_COSTS, ALL_SHORTFALL, ALL_LEVELS, ALL_JOINED = range(len(TOTALS))
 
@@ -73,8 +73,8 @@ def gamma(shape: float, rng: Any, source: int) -> float:
 
 
 def fill_dirichlet(out: Any, mean: Any, concentration: float, rng: Any, source: int) -> None:
-    """Fill `out` [M] with a Dirichlet variate of parameters concentration x mean; with the mean, if no number can hold
-    any part of it."""
+    """Fill `out` [M] with a Dirichlet variate of parameters concentration x mean, or with the mean if all parts
+    underflow."""
     mass = 0.0
     for k in range(len(out)):
         out[k] = gamma(concentration * mean[k], rng, source) if mean[k] > 0.0 else 0.0
@@ -114,8 +114,7 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def announce(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """An announcement `[target, scale, (rule), (value)]`; the bound is to be computed where the target is another
-    one."""
+    """An announcement `[target, scale, (rule), (value)]`; the bound is recomputed if the target has changed."""
     target = max(np.float64(actions[0, 0]), params.least)
     if target != state.target:
         state.target, state.bound = target, math.nan
@@ -164,7 +163,7 @@ def unary_report(value: int, budget: float, num_values: int, symmetric: bool, rn
 
 
 def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """Draw the data of all, and the reports of those who take part."""
+    """Draw everyone's data, and the reports of those who take part."""
     values = len(arrays.theta)
     for i in range(params.num_individuals):
         budget = np.float64(actions[i, 0])
@@ -243,8 +242,8 @@ def fill_prizes(state: Any, arrays: Any, params: Any) -> None:
 
 
 def settle(state: Any, arrays: Any, params: Any) -> None:
-    """Close a campaign whose sums over individuals are in `arrays.totals`: the platform's reward, and the sums over
-    campaigns."""
+    """Close a campaign whose sums over individuals are in `arrays.totals`: pay the platform's reward, and add to the
+    run's sums."""
     n, totals, sums = params.num_individuals, arrays.totals, arrays.sums
     paid, joined = totals[ALL_PAID], totals[ALL_JOINED]
     error = squared_error(arrays)
@@ -276,7 +275,7 @@ def ratio_to(payment: float, bound: float) -> float:
 
 
 def squared_error(arrays: Any) -> float:
-    """Of the estimate, summed over values."""
+    """The estimate's squared error, summed over values."""
     error = 0.0
     for k in range(len(arrays.theta)):
         error += (arrays.estimate[k] - arrays.theta[k]) ** 2.0
@@ -312,7 +311,7 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
     return False, state.campaign >= params.horizon
 
 
-# Campaigns in which all have the same budget.
+# Campaigns in which all choose the same budget.
 
 
 def draw_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:

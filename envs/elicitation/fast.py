@@ -13,8 +13,8 @@ from taciturn.validation import Floats
 
 @dataclass(frozen=True)
 class CommonBudget(Fast):
-    """All individuals take part with one budget, which `budget` computes, float64[B] >= 0, from the announced targets
-    float64[B]."""
+    """All individuals take part with the same budget: `budget` maps the announced targets float64[B] to budgets
+    float64[B] >= 0."""
 
     budget: Callable[[Floats], Floats]
 

@@ -158,14 +158,14 @@ def _log_best(ratio: Floats, m: int, at_most: float) -> Floats:
     """The larger root of ratio M / (eps + M)^2 = 1 / (1 + eps), which is eps^2 - M (ratio - 2) eps - M (ratio - M) = 0,
     or an end.
 
-    If ratio < M, the payoff falls before it rises to that root, and may be below its value at 0 there.
+    If ratio < M, the payoff first falls and then rises to that root, where it may still be below its value at 0.
     """
     difference = np.sqrt(m * ratio) * np.sqrt(np.maximum(m * ratio - 4 * (m - 1), 0.0))
     best = np.clip((m * (ratio - 2) + difference) / 2, 0.0, at_most)
     return np.where((ratio >= m) | (ratio * (best / (best + m)) >= np.log1p(best)), best, 0.0)
 
 
-# By type, since a subclass may be another function.
+# Compare types, since a subclass may be another function.
 _CLOSED: dict[type[Cost], Callable[[Floats, int, float], Floats]] = {
     QuadraticCost: _quadratic_best, LinearCost: _linear_best, LogCost: _log_best,
 }  # fmt: skip
@@ -174,7 +174,7 @@ _CLOSED: dict[type[Cost], Callable[[Floats, int, float], Floats]] = {
 def best_of_ratio(ratio: Floats, cost: Cost, m: int, at_most: float = math.inf) -> Floats:
     """The budget that maximises ratio eps / (eps + M) - g(eps), [...], for ratios [...] >= 0.
 
-    It is in closed form for quadratic, linear and logarithmic g, and otherwise found by bisection.
+    There is a closed form for quadratic, linear and logarithmic g; otherwise it is found by bisection.
     """
     if closed := _CLOSED.get(type(cost)):
         return closed(ratio / cost.c, m, at_most)

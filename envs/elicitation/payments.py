@@ -32,7 +32,7 @@ def informativeness(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting |
     """A(eps, theta) = max over x of (dP_X / d eps) / P_X, [...], for theta [..., M] and budgets [...] [Jiang 2.14]."""
     shares = np.asarray(theta, np.float64)
     reporting = reporting or KaryReport(shares.shape[-1])
-    if isinstance(reporting, KaryReport):  # then it is the most frequent value that is the most informative
+    if isinstance(reporting, KaryReport):  # then the most frequent value is the most informative
         shares = shares.max(-1, keepdims=True)
     law, slope = reporting.law(shares, epsilon), reporting.law_slope(shares, epsilon)
     return np.divide(slope, law, out=np.full(np.broadcast(slope, law).shape, -np.inf), where=law > 0).max(-1)
@@ -62,14 +62,14 @@ def cheapest_epsilon(
     """The budget of at least `epsilon` at which `price` is smallest [Jiang 2.17], and that price; [...] each.
 
     (The paper prints g' A for g' / A.) Under k-ary response the price is proportional to g'(eps) (eps + M) (eps t + 1),
-    t = max theta. For convex g it is smallest at the target, for g = c log(1 + eps) there or at sqrt((M - 1) (1 - t) /
-    t) - 1. In other cases a grid search, refined 12 times around its minimum.
+    t = max theta. For convex g it is smallest at the target, for g = c log(1 + eps) there or at
+    sqrt((M - 1) (1 - t) / t) - 1. In other cases it is found by a grid search, refined 12 times around its minimum.
     """
     theta, target = np.asarray(theta, np.float64), np.asarray(epsilon, np.float64)
     theta = np.broadcast_to(theta, (*np.broadcast_shapes(theta.shape[:-1], target.shape), theta.shape[-1]))
     target = np.broadcast_to(target, theta.shape[:-1])
     reporting = reporting or KaryReport(theta.shape[-1])
-    # By type, since a subclass may be another function.
+    # Compare types, since a subclass may be another function.
     if isinstance(reporting, KaryReport) and type(cost) in (QuadraticCost, LinearCost, ExponentialCost, LogCost):
         most = theta.max(-1)
         lowest = np.sqrt((theta.shape[-1] - 1) * (1 - most) / most) - 1 if type(cost) is LogCost else target
@@ -155,8 +155,7 @@ def winner_payment(marginal_cost: ArrayLike, slope: ArrayLike) -> Floats:
 
 
 def rule_payments(rule: Ints, scale: Floats, winners: Floats, value: Ints, reference: Floats) -> Floats:
-    """The payment for each report, [..., x]; under output agreement and peer truth serum, for each that agrees with a
-    peer's.
+    """The payment for each report, [..., x]; under output agreement and peer truth serum, if it agrees with a peer's.
 
     Args:
         rule: position in `RULES`, [...].
@@ -190,8 +189,8 @@ def theorem_2_holds(cost: Any, epsilon: float, num_values: int) -> bool:
     """True if the payoff W P_X(x*; theta, eps) - g(eps) of Theorem 2 is strictly concave in eps under k-ary response,
     for any theta.
 
-    Its derivative, g'(e) (e + M)^2 / (eps + M)^2 - g'(eps), does not depend on theta, and must decrease, which is
-    checked on a grid.
+    Its derivative, g'(e) (e + M)^2 / (eps + M)^2 - g'(eps), does not depend on theta and must decrease; this is checked
+    on a grid.
     """
     cost = as_cost(cost)
     at = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, 1000) * max(epsilon, 1.0)])

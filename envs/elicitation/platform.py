@@ -1,16 +1,16 @@
 """The platform's side of elicitation as a single-agent task, `taciturn/Elicitation-v0`, in which policies play the
 individuals.
 
-The rule of payment is WINTALL. The platform announces the budget that is desired of this run, which it observes, and
-chooses the scale: an action a, Box [-1, 1], is the share (1 + a) / 2 of `max_scale`, which defaults to four times the
-marginal cost at the highest desired budget. WINTALL's own scale is the marginal cost at the desired budget of the run,
+The rule of payment is WINTALL. The platform observes this run's desired budget, announces it, and chooses the scale: an
+action a, Box [-1, 1], is the share (1 + a) / 2 of `max_scale`, by default four times the marginal cost at the highest
+desired budget. WINTALL's own scale is the marginal cost at the desired budget of the run,
 so that the best action differs from run to run. The reward is the platform's per individual.
 
-With `fixed_target=False` an action is the announced target, as such a share of `max_epsilon` (four times the highest
-desired budget), and the scale. A platform that chooses both can mislead individuals who trust its announcement: a low
-target with a high scale promises more than their tally will pay. Under objective "quality", which does not price the
-error of the estimate, that is what learners find, and what they score says nothing. The other parameters are those of
-`elicitation_v0`.
+With `fixed_target=False` an action has two numbers: the announced target, as such a share of `max_epsilon` (four times
+the highest desired budget), and the scale. A platform that chooses both can mislead individuals who trust its
+announcement: a low target with a high scale promises more than their tally will pay. Under objective "quality", which
+does not price the error of the estimate, learners find exactly this, and their scores mean nothing. The other
+parameters are those of `elicitation_v0`.
 """
 
 from collections.abc import Mapping

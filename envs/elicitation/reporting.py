@@ -1,5 +1,4 @@
-"""Mechanisms by which an individual reports a private value at a chosen budget: k-ary response, RAPPOR and optimised
-unary encoding.
+"""Mechanisms for reporting a private value at a chosen budget: k-ary response, RAPPOR and optimised unary encoding.
 
 As in Jiang 2020, chapter 2, a budget is eps = e^level - 1, where `level` is the epsilon of differential privacy.
 """

@@ -1,5 +1,5 @@
-"""What must a platform pay for private data if individuals choose how much noise to add, and are paid by what they
-report?
+"""What must a platform pay for private data if individuals choose how much noise they add and are paid for their
+reports?
 
 Description
     Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it
@@ -15,30 +15,30 @@ Paper
 
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a
-    campaign: individuals answer the current announcement, and the platform's action is the next one; the first is the
-    first rule at the desired budget, with the marginal cost there as scale.
+    campaign: individuals answer the current announcement, and the platform's action is the next one. The first
+    announcement is the first rule at the desired budget, with the marginal cost there as scale.
 
 Observation
-    Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, the budget that is
-    desired of this run; of the last campaign the `shares` of the reports, `participation`, `payment` (mean per
-    participant) and `degenerate`; `past_shares` of all reports so far, `time_left` (share of the campaigns), and
+    Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, this run's desired
+    budget; the last campaign's `shares` of the reports, `participation`, `payment` (mean per participant) and
+    `degenerate`; `past_shares` of all reports so far, `time_left` (share of the campaigns), and
     `reports` (-1: none) if `show_reports`. Individuals: the current announcement, `reference` (0 under other rules than
     `peer_truth_serum`), their own `cost` parameter and `belief` about theta. Nobody observes theta, and the platform
     observes neither values nor budgets.
 
 Action
     Platform: Box float32 `[target, scale, (rule), (value)]`; `rule` (if several are allowed) and `value` (if prices may
-    be posted) are rounded down; a target below 0.01 counts as 0.01. Individuals: Box float32 `[eps]`; a negative value
-    means to stay away.
+    be posted) are rounded down; a target below 0.01 counts as 0.01. Individuals: Box float32 `[eps]`; with a negative
+    value the individual stays away.
 
 Reward
-    Individuals: payment minus cost. Platform: minus all payments, minus `penalty` times, under objective "quality", the
-    sum over individuals of max(desired - eps, 0) for the desired budget (eps = 0 for those who stay away), or, under
-    "error", N times the squared error of the estimate, summed over values.
+    Individuals: payment minus cost. Platform: minus all payments, minus `penalty` times a loss. Under objective
+    "quality" the loss is the sum over individuals of max(desired - eps, 0) (eps = 0 for those who stay away); under
+    "error" it is N times the squared error of the estimate, summed over values.
 
 Rules of payment, for an announced `scale` and target e
     - `wintall`: each report of the winner is paid `scale (M+e) e / (M f - 1)`, where f is its share (equation 2.22) and
-      the scale stands for g'(e). With other mechanisms than k-ary response, equations 2.15 to 2.18 at the estimate of
+      the scale stands for g'(e). Mechanisms other than k-ary response use equations 2.15 to 2.18 at the estimate of
       theta. Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
@@ -54,24 +54,23 @@ Info
     After each campaign `theta`, `estimate`, `error` (squared, summed over values), `winner` (-1: none), `tie`,
     `degenerate`, `payment` (mean per participant), `lower_bound`, `payment_ratio` (payment over bound; 0 where the
     bound is infinite), `total_payment`, `participation`, and by individual `data`, `budgets` (-1: stayed away),
-    `levels` (of differential privacy, log(1 + eps)), `payments` and `costs`; after an announcement only `lower_bound`,
-    the others are 0. `messages` counts the reports.
+    `levels` (of differential privacy, log(1 + eps)), `payments` and `costs`; after an announcement only `lower_bound`
+    (the others are 0). `messages` counts the reports.
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
-    log(1 + eps); no other mechanism is allowed on it. The ledger records the levels that they choose. Each value enters
+    log(1 + eps); the channel takes no other mechanism. The ledger records these levels. Each value enters
     one report, so at event level the largest level counts, and at user level the composition of all. An individual
-    chooses whether to take part, and its budget, before it holds a value, and sees no value of its own or of others in
-    any observation; payments, and with them the rewards that all see in the standard views, follow from the reports. So
-    nothing but the reports depends on the values. Budgets and participation do depend on costs and beliefs, which the
-    channel does not hide. `info` shows `data`, for evaluation.
+    chooses its budget, and whether to take part, before it holds a value, and no observation shows anyone's value.
+    Payments, and with them the rewards that all see in the standard views, follow from the reports. So only the reports
+    depend on the values. Budgets and participation do depend on costs and beliefs, which the channel does not hide.
+    `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.
-    - theta: M >= 2, to draw the distribution of the values uniformly from the simplex at each reset, or such a
-      distribution.
-    - shuffle: whether each run permutes a given theta, which otherwise stays in its order, so that a learner could
-      learn by heart which value is the most frequent.
+    - theta: the distribution of the values, or M >= 2, to draw it uniformly from the simplex at each reset.
+    - shuffle: whether each run permutes a given theta. If not, a learner could learn by heart which value is the most
+      frequent.
     - cost: `QuadraticCost(c)`, `LinearCost(c)`, `ExponentialCost(c)`, `LogCost(c)`, or `(g, g')`, functions of arrays.
     - cost_spread: in [0, 1); individual i has cost `u_i g`, `u_i` uniform in 1 -+ spread, and observes `u_i c` (c = 1
       for a pair).
@@ -81,24 +80,25 @@ Arguments
       each reset.
     - objective: "quality" or "error"; penalty: >= 0.
     - rules: the rules of payment that may be announced.
-    - reporting: "k_ary", "rappor" or "oue", the latter two for M <= 10: a report is then one of 2^M bit strings, as a
+    - reporting: "k_ary", "rappor" or "oue". The latter two need M <= 10: a report is one of 2^M bit strings, as a
       number.
     - max_epsilon, max_scale: upper bounds of actions. payment_cap: upper bound of one payment.
     - show_reports: whether the platform observes who reported what.
 
 Deviations from the paper
     The paper prints Theorem 1 with `g' A` for `g' / A`, as its equation 2.19 shows; the bound here is min over eps >=
-    target of `g' / A`. A strictly concave payoff is stationary at the target, where the paper's proof has it vanish.
+    target of `g' / A`. At the target a strictly concave payoff is stationary; the paper's proof says that it vanishes.
     The equilibrium of Theorem 2 is asymptotic, for individuals who ignore that their report may change the winner:
     `FiniteBestResponse` and `exploitability` take that into account. Everyone at eps = 0 is an equilibrium of WINTALL
     too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and
-    `Wintall` warns. Tallies in which no value has a share above 1/M pay 0, where equation 2.22 has no finite value.
-    Values are drawn anew for every campaign; the paper has only one. Individuals who trust the announced target can be
+    `Wintall` warns. Tallies in which no value has a share above 1/M pay 0, since equation 2.22 has no finite value
+    there. Values are drawn anew for every campaign; the paper has only one. Individuals who trust the announced target
+    can be
     misled: a low target with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
-    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's
-    scale, at the budget that is desired of this run, against best responders.
+    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale
+    at this run's desired budget, against best responders.
 
 Version history
     v0: first version.
@@ -240,7 +240,7 @@ class State:
     paid: Floats  # total payment of the last campaign
     degenerate: Bools  # last campaign
     winner: Ints  # of the last campaign; -1: none
-    tie: Bools  # whether it was drawn among several
+    tie: Bools  # whether several values tied for it
     budget: Floats  # [N]: eps in the last campaign; -1: stayed away
     reports: Ints  # [N]: of the last campaign; -1: none ([0] unless they are shown)
     campaign: Ints  # campaigns played
@@ -324,7 +324,7 @@ class Elicitation(Replicas[State]):
         return {"cost": self.cost, "reporting": self.reporting, "announce": self.announce}
 
     def practice_params(self) -> Params:
-        """A given theta is permuted: who learns by heart which value is the most frequent gains nothing by it."""
+        """Permute a given theta, so that learning the most frequent value by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
     def constants(self) -> Constants:
@@ -358,7 +358,7 @@ class Elicitation(Replicas[State]):
         )
 
     def arrays(self) -> dict[str, Any]:
-        """The fields of the State; and what stands between the halves of a campaign, which no State shows."""
+        """The fields of the State, and the arrays between the halves of a campaign, which no State shows."""
         p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.reporting.num_reports
         kept = {
             "theta": m,
@@ -403,7 +403,7 @@ class Elicitation(Replicas[State]):
         self.price()
 
     def send(self, live: Array) -> None:
-        """Send the reports; who is stopped by a budget has stayed away."""
+        """Send the reports; an individual that a budget stops counts as having stayed away."""
         channel, level, joins, budget = self.channels["report"], *map(self.column, ("level", "joins", "budget"))
         before = None if channel.config.budget is None else channel.messages()
         sent = self.column("sent")
@@ -411,7 +411,7 @@ class Elicitation(Replicas[State]):
         if before is not None:
             joins &= (channel.messages() > before) | ~live[:, None]
             budget[~joins], level[~joins] = -1.0, 0.0
-        if channel.config.faults:  # which may lie more than an individual can
+        if channel.config.faults:  # a fault's lie may exceed an honest report
             delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
         costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
         where = ... if live is self._everywhere else live

@@ -21,13 +21,13 @@ Observation
 Action
     Box(3), each in [-1, 1] and read as x = (1 + a) / 2. `pulls`: every active arm is pulled m^x times, where m is the
     largest number that fits in the time left; 0 means one pull and 1 means all of them. `threshold` x^2: an arm is
-    eliminated if its average is at least this far below the best (2 C(r) in the paper; 0 leaves only the best arm).
+    eliminated if its average is at least x^2 below the best (2 C(r) in the paper; 0 leaves only the best arm).
     `participation` x = p: ceil(p M) agents upload, at least one. `arm_elimination_v0.action(share, threshold,
     participation)` makes such an action.
 
 Reward
-    -(sum over pulls of 1 minus the average reported of that arm in this epoch, plus the cost of links) / (M T). This is
-    the regret that a coordinator can observe, who does not know the best mean and takes it to be 1. Its expectation is
+    -(sum over pulls of 1 minus the average reported of that arm in this epoch, plus the cost of links) / (M T). A
+    coordinator does not know the best mean, and so observes the regret as if it were 1. The expectation is
     the negative regret per slot and agent, up to the constant 1 - mu*, minus the cost.
 
 Termination
@@ -39,9 +39,9 @@ Info
     each active arm.
 
 Privacy channels
-    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The coordinator decides, by
-    what it was sent, how many pulls a mean is about and how many agents upload; which ones is drawn at random. Neither
-    tells anything more.
+    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The number of pulls behind a
+    mean and the number of uploading agents follow from what the coordinator was sent, and the agents are drawn at
+    random, so neither tells anything more.
 
 Arguments
     Those of the federated bandit with other defaults: 5 agents, 10 arms, 10,000 slots, c1 = 25. The only topology
@@ -97,11 +97,10 @@ class Params(BanditParams):
 
 @dataclass(frozen=True)
 class State(BanditState):
-    """A federation, of which `active` holds the arms that are not eliminated; seen from outside, each field leads with
-    [B]."""
+    """A federation; `active` holds the arms that are not eliminated. Seen from outside, each field leads with [B]."""
 
-    threshold: Floats  # by which an arm must be below the best to be eliminated
-    order: Ints  # [M]: the agents, of which the first ones upload
+    threshold: Floats  # how far below the best an arm is eliminated
+    order: Ints  # [M]: the agents in random order; the first ones upload
     weight_before: Floats  # [M, K]: `weight` and
     private_before: Floats  # [M, K]: `private` before the epoch
 
@@ -180,7 +179,7 @@ def epoch_mean(arrays: Any, arm: int) -> float:
 
 
 def end_epoch(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """Pay the coordinator, and eliminate arms, of which the best one stays; (terminated, truncated)."""
+    """Pay the coordinator, and eliminate arms, but never the best one; (terminated, truncated)."""
     for i in range(params.num_agents):
         arrays.earned[i] = 0.0
     communicate(state, arrays, params, rng)

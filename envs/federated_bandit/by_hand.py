@@ -54,7 +54,7 @@ class FederatedBandit(ByHand):
         return rewards
 
     def communicate(self, uploading: list[str]) -> None:
-        """A round: those that upload send the mean of every arm that was pulled since the last one, and all learn the
+        """A round: uploading agents send the mean of every arm pulled since the last round, and all learn the
         average."""
         current = self.total > self.total_at_round
         summed, known = np.zeros(self.arms), np.zeros(self.arms)
@@ -131,7 +131,7 @@ class ArmElimination(FederatedBandit):
         return {"coordinator_0": float(reward)}
 
     def epoch_means(self, before: dict[str, tuple[Array, Array]]) -> Array:
-        """The averages over those that uploaded of what they added in this epoch."""
+        """The averages, over the agents that uploaded, of their means of this epoch."""
         summed, known = np.zeros(self.arms), np.zeros(self.arms)
         for agent, (weight, total) in before.items():
             pulls = self.weight[agent] - weight

@@ -1,4 +1,4 @@
-"""Playing many slots at once: what agents know without rounding, the plans they make of it, and the jump."""
+"""Playing many slots at once: the unrounded knowledge of agents, their plans, and the jump."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def mean_of(arrays: Any, agent: int, arm: int) -> float:
-    """The mean of an arm, which may be another one for each agent."""
+    """The mean of an arm, which may differ between agents."""
     return arrays.quality[agent if len(arrays.quality) > 1 else 0, arm]
 
 
@@ -76,7 +76,7 @@ def pull(state: Any, arrays: Any, agent: int, arm: int, rng: Any) -> None:
 
 
 def pull_arms(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Every agent pulls its one of `arms`."""
+    """Every agent pulls its entry of `arms`."""
     for i in range(params.num_agents):
         pull(state, arrays, i, arrays.arms[i], rng)
 
@@ -107,7 +107,7 @@ def slot(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
 
 
 def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
-    """What an agent has to say of an arm: (mean of its pulls since its last upload, number of pulls in each message).
+    """What an agent would say of an arm: (mean of its pulls since its last upload, number of pulls in each message).
 
     Agents report the arms that any of them has pulled since the last round, which are the active ones. After m missed
     rounds, an agent's pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
@@ -122,8 +122,8 @@ def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
 def say(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """The agents that upload say the means of their pulls since their last upload (Algorithm 1, lines 8-11).
 
-    Where something stands on the channel, `FederatedBandit.between` sends what is said here: late messages are of
-    agents that need not say anything now.
+    Where something stands on the channel, `FederatedBandit.between` sends this, since late messages may arrive from
+    agents that say nothing now.
     """
     some = False
     for i in range(params.num_agents):
@@ -167,7 +167,7 @@ def elapsed(state: Any, params: Any) -> int:
 
 
 def file_uploads(arrays: Any, params: Any) -> tuple[int, bool]:
-    """Note who has uploaded: (the number of agents that do so now, whether all have)."""
+    """Note who has uploaded: (the number of agents that upload now, whether all have)."""
     number, everyone = 0, True
     for i in range(params.num_agents):
         if arrays.asks[i]:
@@ -180,7 +180,7 @@ def file_uploads(arrays: Any, params: Any) -> tuple[int, bool]:
 
 
 def communicate(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """What follows from the uploads at the end of `slots` slots, which do not extend beyond the end of a round under
+    """The consequences of the uploads at the end of `slots` slots, which may not extend beyond the end of a round under
     way.
 
     The cost of links is taken from what agents have earned.

@@ -21,7 +21,7 @@ EQUAL = 1e-12
 """Gaps up to here are rounding."""
 
 IDENTIFIED_SHARE = 0.9
-"""Share of the pulls since the last round from which on a best arm counts as identified."""
+"""Share of the pulls since the last round at which a best arm counts as identified."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ def stays(best: Any, mean: Any, threshold: Any) -> Any:
 
 
 def turns(slots: Any, rank: Any, number: Any) -> Any:
-    """How often an arm has its turn in the first `slots` slots of a phase that cycles through `number` arms, where it
-    has that rank."""
+    """How often the arm of that rank has its turn in the first `slots` slots of a phase that cycles through `number`
+    arms."""
     return slots // number + (rank < slots % number)
 
 
@@ -218,8 +218,8 @@ def renewed(state: Any, arrays: Any, k: int) -> bool:
 def find_active(state: Any, arrays: Any) -> None:
     """Find the arms that agents still play.
 
-    These are the arms pulled since the last round, or, as long as agents have had no time to pull every arm that it
-    renewed, the latter.
+    These are the arms pulled since the last round; until agents had time to pull every arm that it renewed, the renewed
+    arms.
     """
     number = 0
     for k in range(len(arrays.active)):
@@ -242,8 +242,8 @@ def wrong_option(state: State) -> Bools:
 
 
 def identified(state: State) -> Bools:
-    """Replicas in which best arms have nine tenths of the pulls since the last round (without any: of what it renewed,
-    all), bool[B]."""
+    """Replicas in which best arms have nine tenths of the pulls since the last round, bool[B]; without pulls, those in
+    which all arms that it renewed are best."""
     best, pulls = state.gap <= EQUAL, state.pulled - state.counts_at_round
     total, last = pulls.sum(-1), state.last_round == state.rounds[:, None]
     return np.where(total > 0, (pulls * best).sum(-1) >= IDENTIFIED_SHARE * total, ~(last & ~best).any(-1))

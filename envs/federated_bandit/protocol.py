@@ -1,5 +1,5 @@
-"""How agents on a graph share vectors: everyone with everyone (GIS), or all with one sink agent (SAC), and what a round
-sends by slot.
+"""How agents on a graph share vectors, everyone with everyone (GIS) or all with one sink agent (SAC), and a round's
+messages by slot.
 
 Li & Song, section V-A2 with Algorithm 2, and section VI-A2 with Algorithm 4. Every agent begins with one vector. All
 results depend on the graph alone, so that a world computes them once.
@@ -97,10 +97,10 @@ def information_sharing(graph: Any) -> Sharing:
     """Algorithm 2 (GIS), handshake by handshake, until every agent holds all M vectors.
 
     In each slot, every agent that gained vectors in the slot before (in the first slot: its own) sends ADV with their
-    labels to all its neighbours, including those it got them from. A neighbour that lacks some answers REQ, and the
-    advertiser sends it those in one DATA message. The paper does not say whom to ask if several neighbours advertise
-    the same vector: here it is the lowest-numbered of them, so that no agent receives a vector twice. By the paper's
-    synchronising clock, the round ends as soon as all agents hold all vectors; those that arrived last are not
+    labels to all its neighbours, including those it got them from. A neighbour that lacks some of them answers REQ, and
+    the advertiser sends it these in one DATA message. The paper does not say whom to ask if several neighbours
+    advertise the same vector: here it is the lowest-numbered of them, so that no agent receives a vector twice. By the
+    paper's synchronising clock, the round ends as soon as all agents hold all vectors; those that arrived last are not
     advertised.
 
     Args:
@@ -140,7 +140,7 @@ def information_sharing(graph: Any) -> Sharing:
 def requests(graph: Graph, holders: Ints, labels: Ints, source: Ints) -> tuple[Ints, Ints, Ints]:
     """Requests if the agents `holders` int64[p] advertise the vectors `labels` int64[p] to all their neighbours.
 
-    `source` int64[M, M], the agent from which each agent has each vector (-1: it lacks it), is updated in place: an
+    `source` int64[M, M], where each agent got each vector from (-1: it lacks it), is updated in place: an
     agent asks the lowest-numbered advertiser.
 
     Returns:
@@ -240,7 +240,7 @@ def shortest_paths(graph: Graph, sink: int) -> tuple[Ints, Ints]:
 
 
 def delay(slots: int, count: str = "diameter-1") -> int:
-    """Number of slots for which agents wait, and exploit, while a protocol that takes `slots` slots runs.
+    """Number of slots that agents spend waiting (and exploiting) during a protocol of `slots` slots.
 
     The paper has both: the first exchange takes place in the last slot of exploration ("diameter-1": the counter of
     Algorithm 2 starts at 0; line 4 of Algorithm 4; regret in Theorems 3 and 4), or in a slot of its own ("diameter":
@@ -319,7 +319,7 @@ class RoundTraffic:
     Args:
         graphs: one graph, whose agents share all means (GIS), or the components of a hybrid, each with a sink agent
             (SAC).
-        hybrid: whether they are the latter.
+        hybrid: whether the graphs are components of a hybrid.
         num_agents: M.
         count: how the delay is counted, see `delay`.
 

@@ -2,8 +2,8 @@
 
 Description
     `M` agents face the same `K` Bernoulli arms for `T` slots, and each of them pulls one arm in each slot. Agents share
-    what they have learned as means: an upload sends, over the channel `means`, an agent's mean reward of every arm
-    since its last upload (of the arms that any agent has pulled since the last round). All uploads of an agent are
+    what they have learned as means: an upload sends, over the channel `means`, an agent's mean reward since its last
+    upload, for every arm that any agent has pulled since the last round. All uploads of an agent are
     combined into one mean per arm (equation 6 of Li & Song). A communication round averages these means over the agents
     that uploaded, and all agents learn the average.
 
@@ -46,18 +46,18 @@ Termination
 Info
     `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's
     own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts what passed the
-    private channel); of these, by kind, `upload`, `adv`, `req`, `data`, `sac`, and `neighbour`, which policies send
-    slot by slot, outside of rounds (their cost is not in the reward); `broadcast`, messages from the server; `rounds`;
-    `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's average was
-    last renewed.
+    private channel), and by kind `upload`, `adv`, `req`, `data`, `sac`, and `neighbour`, messages that policies
+    send slot by slot, outside of rounds (their cost is not in the reward); `broadcast`, messages from the server;
+    `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's
+    average was last renewed.
 
 Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n
-    rewards is sent with its sensitivity, 1/n. Each reward enters one mean only, so that at event level an agent spends
-    over a run what one message costs. This holds if who uploads and when, and the numbers of pulls between two uploads,
-    which are public, follow from what was received before, as in the paper's algorithms. Policies that declare it
-    (`Policy.public_schedule`) have finite totals; under all others totals are infinite. Link costs and rounds follow
-    from the uploads; the pulls of one slot and their rewards are shown to the agent alone. An upload after m missed
+    rewards is sent with its sensitivity, 1/n. Each reward enters one mean only, so at event level a whole run costs an
+    agent no more than one message. This holds if the public schedule (who uploads, when, and after how many pulls)
+    follows from what was received before, as in the paper's algorithms. Totals are finite under policies that declare
+    this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow
+    from the uploads; an agent's pulls and rewards of a slot are shown to that agent alone. An upload after m missed
     rounds is sent as m + 1 messages, each with noise of its own.
 
 Arguments
@@ -66,13 +66,13 @@ Arguments
     - qualities: "uniform" (drawn from [0, 1] at each reset, the same for all agents), "heterogeneous" (drawn for each
       agent), "grid" (the fixed instance of the paper's experiments, mu_k = (k + 0.5) / K), or the means themselves, [K]
       or [M, K], in [0, 1].
-    - shuffle: whether each run permutes the arms of a grid or of listed means, which otherwise stay in their order, so
-      that a learner could learn by heart which arm is best.
+    - shuffle: whether each run permutes the arms of a grid or of listed means. If not, a learner could learn by heart
+      which arm is best.
     - horizon: T, 1 to 2^24 slots.
     - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid. Agents are
       numbered component by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
     - server_link_cost, agent_link_cost: c1 and c2, >= 0.
-    - delay: "diameter-1", where the first exchange takes place in the slot of the upload; or "diameter".
+    - delay: "diameter-1" (the first exchange takes place in the slot of the upload) or "diameter".
     - weighting: of a hybrid's components, "agents" (by size) or "components" (the paper's unweighted mean).
 
 Deviations from the paper
@@ -88,10 +88,10 @@ Deviations from the paper
     broadcast is counted but costs nothing, as in the paper. Epochs limited to R rounds need the true smallest gap. The
     paper does not state T; the default is 10^5.
 
-    Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round of case 3
-    costs less than one of cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is not 'non-private'; the privacy term
+    Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round costs less in
+    case 3 than in cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is not 'non-private'; the privacy term
     of S(r) never binds at M = 50 and epsilon >= 0.1; Remark 2, Corollary 1, equation 22 and Table I (ring) contain
-    algebraic slips; R = 4 equals R = 5 (Figure 6) only if the smallest gap is larger than 100 uniform arms have.
+    algebraic slips; R = 4 equals R = 5 (Figure 6) only if the smallest gap is larger than that of 100 uniform arms.
 
 Registered configurations
     None in Gymnasium, whose environments have one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100,
@@ -177,7 +177,7 @@ class Params:
 
     @property
     def law(self) -> QualityLaw:
-        """Where the arms' means of a run come from."""
+        """The source of the arms' means of a run."""
         return model.law_of_means(self.qualities, self.num_agents, self.arms, self.shuffle)
 
     @property
@@ -214,7 +214,7 @@ class FederatedBandit(Replicas[State]):
         return RoundTraffic(p.components, p.hybrid, p.num_agents, p.delay)
 
     def practice_params(self) -> Params:
-        """A fixed instance is permuted: who learns the number of the best arm by heart gains nothing by it."""
+        """Permute a fixed instance, so that learning the number of the best arm by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -240,8 +240,8 @@ class FederatedBandit(Replicas[State]):
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, additive=True, **senders),)
 
     def public(self) -> dict[str, Any]:
-        """`delay`, the slots for which agents wait for a round's result; `neighbour_exchange`, by which agents on a
-        graph send vectors."""
+        """`delay`, the slots that agents wait for a round's result; `neighbour_exchange`, which sends vectors between
+        neighbours on a graph."""
         return {"delay": self.traffic.delay, "neighbour_exchange": self.neighbour_exchange}
 
     def constants(self) -> Constants:
@@ -295,7 +295,7 @@ class FederatedBandit(Replicas[State]):
             return
         mean, share = self.column("mean"), self.column("share")
         sensitivity = model.mean_sensitivity(share)
-        # At user level, a message costs as much as all its rewards: charge for the longest of these messages.
+        # At user level, a message costs as much as all its rewards: charge for the message with the most.
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
             received = self.channels["means"].send(mean, asks & (parts > part), sensitivity, events=events)

@@ -55,11 +55,11 @@ class Dataset:
 
 
 def practice_data(data: Dataset, seed: int = 0) -> Dataset:
-    """A data set to practise on, made of the held-out images alone, which belong to the server: it shows no client's
+    """A data set to practise on, made only of the held-out images. These belong to the server, so it shows no client's
     data.
 
-    Four fifths of the held-out images, drawn with replacement until they are as many as the training images, are
-    trained on; the rest is held out.
+    It trains on four fifths of the held-out images, drawn with replacement until there are as many as training images;
+    the rest is held out.
 
     Args:
         data: what the clients train on and are tested on.
@@ -103,7 +103,7 @@ def load_mnist(path: str | Path) -> Dataset:
 
     Raises:
         FileNotFoundError: nothing at `path`, or an IDX file is missing.
-        ValueError: a file in another format than its name says, truncated, or with arrays of other shapes.
+        ValueError: a file is truncated, not in the format of its name, or has arrays of wrong shapes.
     """
     path = Path(path)
     if path.is_dir():
@@ -190,8 +190,8 @@ def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: n
     classes.
 
     A client draws its samples one by one from the remaining ones, with probabilities proportional to `q_c / p_c` for
-    class c. Independent exponential clocks with these rates ring in the same order. With q = p it is exactly the
-    uniform split.
+    class c. Independent exponential clocks with these rates ring in an order of the same law. With q = p it is exactly
+    the uniform split.
     """
     _, labels = np.unique(labels, return_inverse=True)
     proportions = np.bincount(labels) / len(labels)

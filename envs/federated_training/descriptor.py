@@ -22,7 +22,7 @@ def samples_of_class(population: Any, kind: int) -> Array:
 
 
 def without_data(params: Params) -> Params:
-    """Sessions in which nothing is to be learned: a sample a client, of one pixel and two classes."""
+    """Sessions with nothing to learn: one sample per client, of one pixel and two classes."""
     from taciturn.envs.federated_training.datasets import Dataset
 
     labels = np.arange(params["num_clients"]) % 2
@@ -67,6 +67,6 @@ WORLDS = (
         ),
         private_data="taciturn.envs.federated_training.descriptor:samples_of_class",
         blank="taciturn.envs.federated_training.descriptor:without_data",
-        trials=5,  # the attacked agent trains a model in each
+        trials=5,  # each trial trains a model
     ),
 )

@@ -35,16 +35,16 @@ Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
     updates of a round are sent when it closes, or when the session ends. Sensitivity: 2 `clip_norm` in the Euclidean
     norm; without clipping it is unbounded, and no mechanism is allowed. How long a client takes does not depend on its
-    data, and the server's decisions depend on what it received and on held-out data, so who sends, how many, and when a
-    round ends tell nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and
-    adjacent clients have equally many. A learner practises on held-out images (`practice_data`), and never on the
-    clients'. Totals are of one run: runs on the same data add up.
+    data, and the server's decisions depend on what it received and on held-out data, so the senders, their number and
+    the end of a round tell nothing more. Numbers of samples are public: with weighting "samples" the server uses them,
+    and adjacent clients have equally many. A learner practises on held-out images (`practice_data`), never on the
+    clients'. Totals are per run: those of several runs on the same data add up.
 
 Arguments
     Those of round stopping, and:
 
-    - reward: the R(k) that planning policies such as `OptimalStopping` assume, and the default price of time with them;
-      the world itself does not use it otherwise. The default was fitted to the curve measured with the other defaults
+    - reward: the R(k) that planning policies such as `OptimalStopping` assume. The world itself uses it only for the
+      default price of time. The default was fitted to the curve measured with the other defaults
       (`FederatedTraining.reward_curve`).
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
@@ -173,7 +173,7 @@ class FederatedTraining(RoundStopping):
             )
 
     def practice_params(self) -> Params:
-        """Learners practise on held-out images: what they learned from the clients' would be in no ledger."""
+        """Learners practise on held-out images: no ledger would count what they learned from the clients'."""
         return replace(self.params, data=practice_data(self.data))
 
     def arrays(self) -> dict[str, Array]:
@@ -229,7 +229,7 @@ class FederatedTraining(RoundStopping):
         return True
 
     def between(self, live: Bools) -> None:
-        """Train and aggregate in the rounds that close; a round earns what the held-out loss has fallen."""
+        """Train and aggregate in the rounds that close; a round earns the decrease of the held-out loss."""
         gain = self.column("gain")
         gain[live] = 0.0
         who = live & self.column("closes") & (self.column("received") > 0)
@@ -244,7 +244,7 @@ class FederatedTraining(RoundStopping):
         gain[who] = before - loss[who]
 
     def ended(self, where: Bools) -> None:
-        """Updates that arrived before the end of the session cut their round off were sent nevertheless."""
+        """Send the updates that arrived in a round that the end of the session cut off."""
         cut = where & (self.column("received") > 0)
         if cut.any():
             self.upload(cut)

@@ -1,4 +1,4 @@
-"""Agents without memory that weigh options by the replies for them: how they choose, and many ticks of such agents at
+"""Agents without memory that weigh options by the replies for them: how they choose, and how many ticks are played at
 once."""
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class GossipRule(Fast):
     set.
 
     Args:
-        weights: float64[n + 1], >= 0: the weight, at [c], of an option whose bit is set in c of n replies.
+        weights: float64[n + 1], >= 0; weights[c] is the weight of an option whose bit is set in c of n replies.
         threshold: an agent pulls nothing if its own option has at least this share of the total weight.
         explore: probability in [0, 1] that an agent without preference pulls a uniformly random option.
         adopts: whether the agent adopts the option that it pulled on signal 0, and on signal 1.
@@ -65,7 +65,7 @@ def option_to_pull(
     return np.where(tries, anything, option) if explore else option
 
 
-# The same for one agent, as `taciturn.envs.core.replicas.Replicas` says, and the noise of the replies that it hears.
+# The same for one agent, for `taciturn.envs.core.replicas.Replicas`, and the noise of the replies that it hears.
 
 
 class Behaviour(NamedTuple):
@@ -124,7 +124,7 @@ def reply_noise(law: tuple[float, float], sums: ReplySums | None) -> ReplyNoise:
 
 
 def drawn_from(row: int, first: Any, stay: Any, alias: Any, drawn: float) -> int:
-    """A number by a row of an alias table and a uniform number (`AliasTable.draw`)."""
+    """Draw from a row of an alias table with a uniform number (`AliasTable.draw`)."""
     place = drawn * stay.shape[1]
     cell = int(place)
     return int(first[row] + (cell if place - cell < stay[row, cell] else alias[row, cell]))

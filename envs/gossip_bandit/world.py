@@ -13,8 +13,8 @@ Paper
 
 Agents
     `agent_0` to `agent_{N-1}`. One acts at a time: the agent whose clock ticks next, uniform among all. In the array
-    form a replica has one row, which belongs to another agent at every step, so a learner that follows a row
-    (`RowsVecEnv`) sees the trajectory of the team.
+    form a replica has one row, which belongs to another agent at every step, so a learner on that row (`RowsVecEnv`)
+    sees the trajectory of the team.
 
 Observation
     Box float32, all fields in [0, 1]: `counts` [K], the number of received replies in which the bit of each option is
@@ -36,22 +36,22 @@ Termination
 
 Info
     `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every
-    debiased count is at most 0; `consensus`, `departure`: the option, if this tick made all agents prefer it, or ended
-    that (-1: no); `popularity` [K], shares of the agents (hidden from them); `epsilon_per_requester`, the largest
-    privacy loss of one agent to a single requester; `regret`: the sum over pulls so far of (best quality - quality). In
-    the PettingZoo forms `acting`: whether the agent ticks next.
+    debiased count is at most 0; `consensus`, `departure`: the option that all agents prefer since this tick, or no
+    longer do (-1: none); `popularity` [K], shares of the agents (hidden from them); `epsilon_per_requester`, the
+    largest privacy loss of one agent to a single requester; `regret`: the sum over pulls so far of (best quality -
+    quality). In the PettingZoo forms `acting`: whether the agent ticks next.
 
 Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including
     the one that ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and
-    `Memoized`, with which agents repeat an answer until their preference changes, and which has a finite total only
-    under a budget smaller than two answers.
+    `Memoized`, with which agents repeat an answer until their preference changes. Its total is finite only under a
+    budget smaller than two answers.
 
-    In the paper's form, "silent", agents without preference do not reply. Who replies, and how many do, then reveals
-    who has one, so totals are infinite, unless all agents begin with a preference, which they can change but not lose.
+    In the paper's form, "silent", agents without preference do not reply. The replies then reveal who has a preference,
+    so totals are infinite, unless all agents begin with one: they can change but not lose it.
     With "zeros" all reply. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ
-    in two, so epsilon of a message is still an upper bound. Who ticks, when, and whom it asks depends on no preference,
-    and an agent receives nothing but its own reward and the replies to it. `info` is for evaluation and shows hidden
+    in two, so epsilon of a message is still an upper bound. The ticks, and whom an agent asks, depend on no preference,
+    and an agent receives only its own reward and the replies to it. `info` is for evaluation and shows hidden
     truth (`popularity`, `consensus`).
 
 Arguments
@@ -59,14 +59,14 @@ Arguments
     - qualities: phi of equation 1: "uniform" (drawn from [0, 1] at each reset, independently), "chen2021" (the paper's,
       for K = 2, 4 or 8, best first), or K >= 2 numbers in [0, 1].
     - num_options: K >= 2; None: the number of listed qualities, otherwise 4.
-    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a
-      learner could learn by heart which option is best.
+    - shuffle: whether each run permutes listed or named qualities. If not, a learner could learn by heart which option
+      is best.
     - rate: ticks of one agent's clock per unit of time, > 0.
     - horizon: length of a run in units of time, > 0; `options={"horizon": x}` at reset replaces it.
     - asks: "all" or "one" (one uniformly random agent, which may be the requester).
     - initial_preferences: "even" (agent i prefers option i mod K), "random", "none", or the N options (K: none).
-    - without_preference: what agents without a preference reply: nothing ("silent", the paper's form) or, like everyone
-      else, a message, which names no option ("zeros").
+    - without_preference: the reply of agents without a preference: none ("silent", the paper's form) or a message that
+      names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
 
@@ -313,7 +313,7 @@ def tick(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, para
 
 
 def act(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any) -> None:
-    """The next tick, unless it would come after the end of the run, and the request of the one after it."""
+    """Play the next tick, unless it comes after the end of the run, and make the request of the tick after it."""
     state.all_zero, state.pulled, state.agrees, state.departs = False, False, False, False
     if state.comes:
         tick(state, arrays, option, on_zero, on_one, params, rng)
@@ -331,7 +331,7 @@ def flat_plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> N
 
 
 def ends(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """(terminated, truncated): whether nobody's clock ticks again."""
+    """(terminated, truncated): whether no clock ticks again."""
     return False, not state.comes
 
 
@@ -345,7 +345,7 @@ class ManyTicks(NamedTuple):
 
 
 def play(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Play on to a time with agents that follow a rule; the replies to the first of them have been heard."""
+    """Play on to a time with agents that follow a rule; the first agent to act has already heard its replies."""
     rule, world = params.rule, params.world
     while state.comes and state.due <= params.until:
         agent = arrays.ticker[0]
@@ -399,8 +399,8 @@ def one_hot(preference: Array, num_options: int) -> Array:
 
 
 def add_replies(bits: Array, delivered: Bools) -> tuple[Ints, Ints]:
-    """The replies to a request as its agent hears them: number with each bit set, N H, [B, K] [Chen 6], and number
-    received, [B]."""
+    """The replies that the asking agent hears: number with each bit set, N H, [B, K] [Chen 6], and number received,
+    [B]."""
     return bits.sum(1, dtype=np.int64), delivered.sum(1)
 
 
@@ -435,7 +435,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return (Role("agent", p.num_agents, layout, preferences.plan_space(p.num_options, p.flat_actions)),)
 
     def public(self) -> dict[str, Any]:
-        """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
+        """`reply_scale`, the divisor of `counts` and `received` in observations, and `reply_law`, (p, q)."""
         return {"reply_scale": self.params.num_agents, "reply_law": self.reply_law}
 
     @property
@@ -520,7 +520,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return bool(np.all(self.done | everyone | self.zeros | (self.params.asks == "one")))
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play on to `until` with agents that follow a `GossipRule`, with the sums of all replies to a request drawn at
+        """Play on to `until` with agents that follow a `GossipRule`, drawing the sums of all replies to a request at
         once."""
         channel, p, law = self.channels["preference"], self.params, self.reply_law
         until, live, rule = min(until, p.horizon), ~self.done, forms["agent"]
@@ -548,7 +548,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return basic_cost(self.channels["preference"].config.mechanism, replies)
 
     def agreed_on_best(self, state: State) -> Bools:
-        """Whether the first consensus was on such an option, bool[B]."""
+        """Whether the first consensus was on a best option, bool[B]."""
         on_best = np.take_along_axis(best_options(state.qualities), np.maximum(state.agreed_on, 0)[:, None], 1)[:, 0]
         return np.asarray(on_best & (state.agreed_on >= 0))
 
@@ -592,9 +592,9 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer the best option, or one of several; `wrong_option`: whether more agents
-        prefer another one; `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on
-        such an option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
+        `best`: share of the agents that prefer a best option; `wrong_option`: whether more agents prefer another one;
+        `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on a best option;
+        `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
         `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks;
         `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent
         most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.

@@ -16,8 +16,8 @@ from taciturn.validation import Array
 class Recommender(ByHand):
     """Providers on a star that show items to users, and may ask for their neighbours' statistics.
 
-    Regret is against the best item that a provider has, and to find it takes most of the time; `tells_regret` may be
-    False.
+    Regret is against the best item that a provider has. Finding that item takes most of the time, so `tells_regret` may
+    be False.
     """
 
     clusters, cells = 8, 4

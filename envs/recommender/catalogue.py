@@ -16,7 +16,7 @@ class Catalogue:
 
     Attributes:
         items: their features, float64[K, 5] in [0, 1].
-        contexts: of the users that come, float64[n, d] in [0, 1], 1 <= d <= 9; each is as likely as the others.
+        contexts: of the users that come, float64[n, d] in [0, 1], 1 <= d <= 9; all equally likely.
         source: what the data are, for titles.
 
     Raises:
@@ -39,23 +39,23 @@ class Catalogue:
 
     @property
     def title(self) -> str:
-        """What mean rewards are, for whoever looks at results."""
+        """Where mean rewards come from, in words, for readers of results."""
         return f"items and contexts of {self.source}"
 
     def __call__(self, contexts: Floats, items: Floats) -> Floats:
-        """Mean rewards, see `taciturn.envs.recommender.rewards.means`; a log alone has none."""
+        """Mean rewards, see `taciturn.envs.recommender.rewards.means`; a log without a simulator has none."""
         raise ValueError(f"family must have mean rewards to be played, and {self.source} is only a log")
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How well a simulator predicts what it was not fitted to.
+    """How well a simulator predicts held-out ratings.
 
     Attributes:
         rows: number of held-out ratings.
         users: of these.
         error: mean squared error of its mean rewards, in units of reward squared.
-        mean_error: the same of the predictor that knows only the mean of the train split.
+        mean_error: the same for predicting the mean of the train split.
         low, high: 95% interval of `mean_error - error`, with users as clusters.
     """
 
@@ -90,7 +90,7 @@ class Simulator(Catalogue):
 
     Attributes:
         weights: float64[1 + HARMONICS d, 1 + HARMONICS 5].
-        held_out: its error on ratings that it was not fitted to.
+        held_out: its error on held-out ratings.
     """
 
     weights: Floats = field(repr=False)

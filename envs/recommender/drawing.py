@@ -22,18 +22,18 @@ def describe(world: Any, replica: int = 0) -> str:
 
 
 def _origin(world: Any) -> str:
-    """What mean rewards were fitted to, so that nobody takes them for those of the users in the data."""
+    """What mean rewards were fitted to, so that nobody mistakes them for those of real users."""
     family = world.params.family
     return f"  {family.title}" if isinstance(family, Catalogue) else ""
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """What an agent knows, as far as pictures show it.
+    """The part of an agent's knowledge that pictures show.
 
     Attributes:
-        leaves: the clusters of items that it tells apart, int[L, 2]: the places of the first item and of the one after
-            the last, in the order of the codes of all items.
+        leaves: the clusters of items that it tells apart, int[L, 2]: the places of the first item and of the item after
+            the last, with items in the order of their codes.
         means: of their feedbacks in the cell of the context, float64[L], NaN without any.
         cells: of its partition of the contexts, float64[C, 2, d]: their lower and upper corners.
     """
@@ -46,9 +46,9 @@ class Sketch:
 def draw(world: Any, axes: Any, replica: int = 0) -> None:
     """Draw the last round of the first agent: its items and what it knows of them, and where the context lies.
 
-    Left, its items in the order of the tree, by which clusters lie together: their mean rewards in the context, which
-    are hidden, and over each cluster that it tells apart the mean of the feedbacks in the cell of the context. Right,
-    the cells of contexts, in their first two dimensions.
+    Left: its items in the order of the tree, so that clusters lie together, with their mean rewards in the context,
+    which are hidden, and, over each cluster that it tells apart, the mean of the feedbacks in the context's cell.
+    Right: the cells of contexts, in their first two dimensions.
     """
     s, origin = world.state, _origin(world)
     regret = f"round {s.time[replica]}: regret {world.measure('regret')[replica]:.3f}; agent 0"

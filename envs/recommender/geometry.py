@@ -1,7 +1,7 @@
 """The public geometry of a recommender: the binary tree of item clusters, and the cells of the context space.
 
 An item cluster (h, i), i = 1 ... 2^h, is a box. Its children (h + 1, 2i - 1) and (h + 1, 2i) halve it in dimension h
-mod d at the midpoint, so that all agents mean the same by its name. An item's clusters are the leading bits of its
+mod d at the midpoint, so that its name means the same to all agents. An item's clusters are the leading bits of its
 code, and items sorted by code lie together.
 """
 
@@ -32,12 +32,12 @@ def grid(contexts: Array) -> Ints:
 
 
 def deepest_level(dims: int, bisect: bool) -> int:
-    """The level at which cells are split no further."""
+    """The level from which cells are not split further."""
     return min(CONTEXT_BITS * dims, MOST_CODE_BITS) if bisect else min(CONTEXT_BITS, MOST_CODE_BITS // dims)
 
 
 def cell_digits(steps: Ints, level: Array, bisect: bool) -> Ints:
-    """Which sub-cell of their cell of `level` int64[...] the contexts `steps` [..., d] lie in, int64[...].
+    """The sub-cell, within their cell of `level` int64[...], of the contexts `steps` [..., d], int64[...].
 
     A cell is halved in every dimension, or, if `bisect`, in dimension level mod d.
     """

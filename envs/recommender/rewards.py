@@ -20,7 +20,8 @@ Instance = dict[str, Array]
 
 
 def draw_instance(family: Any, num_envs: int, context_dim: int, rng: np.random.Generator) -> Instance:
-    """What a family leaves to chance, for all B replicas, whatever the family, so that families share their luck.
+    """All random parts of a reward function, for B replicas. They are drawn alike for every family, so that families
+    share their luck.
 
     `weights` [B, 5]: a permutation of (1, .8, .6, .4, .2); `directions` [B, bumps, 5, d] of unit length; `phases` [B,
     bumps, 5] in [0, 2]; `matrix` [B, 5, d + 1], whose absolute values add up to 1.
@@ -61,8 +62,7 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
     """The mean rewards mu of items [..., B, N, 5] in contexts [..., B, N, d], float64[..., B, N].
 
     - peak: .05 + .9 max(0, 1 - |w (x - g(c))| / .65) with Euclidean length.
-    - bumps: the same with the highest of four such bumps, three of which are lower and narrower and have a g of their
-      own.
+    - bumps: the same with the highest of four such bumps; three of them are lower and narrower and have their own g.
     - linear: .5 + .45 (2x - 1) M (1, 2c - 1), linear in the context and in the item.
     - a callable: its value at (contexts, items).
 
@@ -88,13 +88,13 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
 
 @dataclass(frozen=True)
 class Ahead:
-    """What is computed once to find best items: the items as they enter a matrix product with contexts, and who has
-    which.
+    """Computed once, for finding best items: the items in the form in which a matrix product with contexts takes them,
+    and which agent has which.
 
     Attributes:
         items: [B, K, 5].
-        columns: [B, 6, K]: the items, of a peak or bumps weighted, and half their squared length, 0 for the linear
-            family.
+        columns: [B, 6, K]: the items (weighted, for a peak or bumps), and half their squared length (0 for the linear
+            family).
         active: bool[B, N, K], the items that an agent has.
     """
 
@@ -111,7 +111,7 @@ class Ahead:
         return cls(items, columns, active)
 
     def largest(self, rows: Floats) -> Ints:
-        """The item that each agent has with the largest product with its row [..., B, N, 5], less the last column;
+        """For each row [..., B, N, 5], the agent's item with the largest product with it, less the last column;
         int64[..., B, N]."""
         if rows.ndim > 3:
             if rows.size >= COMPILE_FROM and find_spec("numba") is not None:
@@ -135,7 +135,7 @@ class Ahead:
         return best
 
     def _by_loop(self, rows: Floats) -> Ints:
-        """Of each row of a block, [T, B, N, 5], compiled."""
+        """The same for the rows of a block, [T, B, N, 5], compiled."""
         size, agents, _ = self.active.shape
         best = np.empty(rows.shape[:-1], np.int64)
         for agent in range(size * agents):
@@ -150,10 +150,10 @@ class Ahead:
         return best
 
 
-# Scores of items that are computed at a time: they stay in the cache, and take no room for all agents.
+# Number of scores computed at a time: few enough for the cache, and without room for all agents.
 FEW_SCORES = 2**15
 FAR = 1e300  # below all scores
-# Numbers in a block from which compiling a loop, about a second, is worth while.
+# From so many numbers in a block on, compiling a loop (about a second) pays.
 COMPILE_FROM = 500_000
 
 
@@ -167,7 +167,7 @@ def compiled() -> Any:
 
 
 def _search(rows: Floats, columns: Floats, own: Ints, best: Ints) -> None:
-    """For rows [T, 5] of one agent, which of its items `own` [M] has the largest product with `columns` [6, M]."""
+    """For rows [T, 5] of one agent, the one of its items `own` [M] with the largest product with `columns` [6, M]."""
     score = np.empty(len(own))
     for t in range(len(rows)):
         for m in range(len(own)):
@@ -192,7 +192,7 @@ def best_items(family: Any, contexts: Floats, ahead: Ahead, instance: Instance) 
     """The item with the highest mean reward in each context [..., B, N, d], among those that its agent has, int64[...,
     B, N].
 
-    The nearest item to g is the one with the largest (wx)(wg) - |wx|^2 / 2.
+    The nearest item to g maximises (wx)(wg) - |wx|^2 / 2.
     """
     if callable(family):
         many = means(family, contexts[..., None, :], ahead.items[:, None], instance)

@@ -1,5 +1,5 @@
-"""The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and knows what
-that costs."""
+"""The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and charges for
+it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ CHANNELS = ("statistics", "counts")
 Entered = Iterable[tuple[Array, Array, Array]]
 """Records that are new in an answer: their replicas, the agents that made them, and their rounds."""
 Reader = tuple[str, int]
-"""By which channel answers come, and to whom: `HONEST`, the agents that get true ones, or the number of an agent that
-gets lies, whose streams have noise of their own."""
+"""The channel and the reader of answers: `HONEST`, all agents that get true answers, or the number of an agent that
+gets lies, under noise of its own."""
 HONEST = -1
 
 
@@ -25,18 +25,18 @@ HONEST = -1
 class Request:
     """What agents ask the third party for: sums and numbers of rewards in K streams each.
 
-    A stream is what an agent asks about again and again: the rewards of a set of agents in one cell of contexts and one
-    cluster of items.
+    A stream is asked about again and again: the rewards of a set of agents in one cell of contexts and one cluster of
+    items.
 
     Attributes:
         asked: the agents that ask, bool[B, N].
         sums, counts: the sum and the number of rewards in each stream, [B, N, K].
         streams: the name of each stream, uint64[B, N, K]; equal names mean the same stream.
-        messages: from the agents that really ask, bool[B, N], the number of messages that each agent sends for their
+        messages: maps the agents that really ask, bool[B, N], to the number of messages that each agent sends for their
             answers, int64[B, N].
         merged: the number of agents whose records enter each agent's streams, int64[N].
-        entered: from the agents that really ask, bool[B, N], and a `Reader`, the records that are in their streams but
-            were in none of that reader's earlier answers; called only for what is charged.
+        entered: maps the agents that really ask, bool[B, N], and a `Reader` to the records in their streams that are
+            new to that reader; called only if answers are charged.
     """
 
     asked: Bools
@@ -57,14 +57,14 @@ class ThirdParty:
     """Answers requests over the channels `statistics` (sums) and `counts` of a population, and charges what they
     reveal.
 
-    The sums of a stream are released by the binary mechanism (`TreeAggregation`), whose noise follows from its address,
-    so that nothing is stored and an answer that is asked again is the same. As long as counts are released as they are,
-    the values of a stream are its rewards, in the order of their arrival; if the channel `counts` has a mechanism, they
-    are the sums of rounds.
+    The sums of a stream are released by the binary mechanism (`TreeAggregation`), whose noise is a function of its
+    address, so nothing is stored and a repeated question gets the same answer. If counts are released without noise,
+    the values of a stream are its rewards in the order of arrival; if the channel `counts` has a mechanism, they are
+    the sums of rounds.
 
-    A record costs epsilon for each stream in which it was released. On each of the two channels, a charge is made
-    whenever the costliest record of an agent enters one more. Byzantine agents get false answers under noise of their
-    own, since an honest agent that asked for the same stream could otherwise subtract it.
+    A record costs epsilon for each stream in which it was released. On each of the two channels, an agent is charged
+    whenever its costliest record enters one more stream. Byzantine agents get false answers under noise of their own,
+    since an honest agent that asked for the same stream could otherwise cancel the noise.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -131,12 +131,12 @@ class ThirdParty:
 
 
 class Releases:
-    """What has been released of each record on one channel.
+    """How often each record has been released on one channel.
 
     Attributes:
         key: uint64[B], of the noise of its streams.
-        streams: int32[B, N, rounds], in how many streams each record was released.
-        most: int64[B, N], of these the largest number of each agent.
+        streams: int32[B, N, rounds], the number of streams in which each record was released.
+        most: int64[B, N], the largest of these numbers for each agent.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -164,11 +164,11 @@ class Releases:
 
 
 class Released:
-    """In how many streams (agent that asks, cell, cluster) each agent's feedbacks of a cell and a cluster have been
-    released.
+    """The number of streams (asking agent, cell, cluster) in which each agent's feedbacks of a cell and a cluster have
+    been released.
 
-    Counts only grow, so that no table of pairs of agents is needed: it is enough to know since which answer an agent
-    has had some of a cell and a cluster, and which was the last answer of every agent for that cell.
+    Counts only grow, so no table of pairs of agents is needed: it is enough to know from which answer on an agent had
+    feedbacks of a cell and a cluster, and every agent's last answer for that cell.
     """
 
     def __init__(self, num_envs: int, num_agents: int, cells: int, clusters: int) -> None:

@@ -1,10 +1,9 @@
-"""How much do service providers gain if they tell one another what was liked, and what does it cost their users'
-privacy?
+"""How much do service providers gain from telling one another what users liked, and what does it cost in privacy?
 
 Description
     `W` service providers (agents) on a graph each serve one user a round. A context arrives, the agent shows an item of
-    its own repository, and the user likes it or not: a feedback of 0 or 1. All agents share a catalogue of items with
-    public features, of which each has a part. They can ask a trusted third party for the sums and numbers of their
+    its own repository, and the user likes it or not: a feedback of 0 or 1. Each agent has a part of one catalogue of
+    items with public features. Agents can ask a trusted third party for the sums and numbers of their
     neighbours' feedbacks, by context and item.
 
 Paper
@@ -17,9 +16,9 @@ Agents
 
 Observation
     Box float32: `context` [d], of the user to be served; `time`, rounds played so far; `answered`, 1 if the agent asked
-    in its last action and got an answer; and this answer, for contexts like this one: for each of the 2^D clusters of
-    items of depth D the `counts` of the neighbours' feedbacks and their `means` (0 without any). Like are contexts in
-    the same cell, of which there are at most four: the first two dimensions of the context are halved.
+    in its last action and got an answer; and this answer: for each of the 2^D clusters of items of depth D, the
+    `counts` of the neighbours' feedbacks in the context's cell and their `means` (0 without any). There are at most
+    four cells, which halve the first two dimensions of the context.
 
 Action
     Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the
@@ -35,40 +34,40 @@ Termination
     Never; truncated after `horizon` rounds.
 
 Info
-    Of each agent: `mu`, the mean reward of what it showed; `regret` of this round, against the best item that it has
-    now; `cluster` and `cell`, of the item (at depth D) and of the context; `shared`, whether it got statistics of its
-    neighbours before it acted; `records`, the number of feedbacks that it could know of then.
+    For each agent: `mu`, the mean reward of the item shown; `regret` of this round, against the best item that it has
+    now; `cluster` of the item (at depth D) and `cell` of the context; `shared`, whether it got statistics of its
+    neighbours before it acted; `records`, the number of feedbacks that it could then know of.
 
 Privacy channels
     All are about an event, the visit of one user.
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
-      has sent one message. It takes `TreeAggregation`, whose noise is added once by the third party, and is a function
-      of the agent that asks, the cell, the cluster and the block of feedbacks: a repeated question gets the same
-      answer. A feedback costs epsilon for each stream (agent that asks, cell, cluster) in which it was released, and
-      the ledger charges an agent for the costliest of its feedbacks, exactly; where a policy asks about sums over
-      agents that include the one that asks, its own feedbacks are released too. What liars are told has noise, and
-      costs, of its own. Only the value of a feedback is hidden, as long as counts are released as they are. Contexts
+      has sent one message. It takes `TreeAggregation`: the third party adds noise once, as a function of the asking
+      agent, the cell, the cluster and the block of feedbacks, so a repeated question gets the same answer. A feedback
+      costs epsilon for each stream (asking agent, cell, cluster) in which it was released, and the ledger charges an
+      agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
+      feedbacks, these are released too. Answers to liars have noise, and costs, of their own. As long as counts are
+      released without noise, only the value of a feedback is hidden. Contexts
       are public: a question says which cell it is about.
-    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise, and then
-      the ledger says that nothing is hidden (inf). `TreeAggregation` there hides that a user came at all; sums and
+    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise; the
+      ledger then says that nothing is hidden (inf). With `TreeAggregation` even a user's visit is hidden; sums and
       counts are then streams of rounds.
-    - `selection` (scores, public): what an agent shows tells something of its user's context. `Exponential` there
-      selects among the scores that a policy passes through `select`. Whatever is shown past it is charged as infinite
-      where a mechanism is installed.
+    - `selection` (scores, public): the item shown tells something of the user's context. `Exponential` selects by the
+      scores that a policy passes through `select`. Where it is installed, items shown without `select` are charged as
+      infinite.
 
-    An agent of the paper's algorithms asks if its own results are bad, which reveals that they are: totals of
-    `statistics` and `counts` are infinite, at event level too, unless a policy declares that its schedule is public
-    (`Policy.public_schedule`), such as that of agents that always ask, or never.
+    An agent of the paper's algorithms asks if its own results are bad, which reveals that they are. So totals of
+    `statistics` and `counts` are infinite, at event level too, unless a policy declares a public schedule
+    (`Policy.public_schedule`), such as asking always or never.
 
 Arguments
     - num_agents: W >= 1.
     - graph: who are neighbours: "none", or anything that `taciturn.envs.core.graph.Graph.of` reads, connected or not.
     - context_dim: d, 1 to 9; None: 2, or that of `family`.
     - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with
-      values in [0, 1]; see `taciturn.envs.recommender.rewards`. Whatever is random about it is drawn at each reset. Or
-      a simulator fitted to ratings (`taciturn.logged.fit_ratings`), which brings its own catalogue, and contexts of
-      users that visits are drawn from; learners practise in `peak` worlds of the same size then.
+      values in [0, 1]; see `taciturn.envs.recommender.rewards`. Its random parts are drawn at each reset. Or a
+      simulator fitted to ratings (`taciturn.logged.fit_ratings`), with its own catalogue and the users' contexts to
+      draw from; learners then practise in `peak` worlds of the same size.
     - num_items: size of the catalogue, K; None: 4,000, or that of `family`.
     - repository: number of items of an agent, drawn from the catalogue; None: half of it.
     - homogeneous: whether all agents have the same items.
@@ -82,9 +81,9 @@ Deviations from the paper
     The paper's data, 100 million photos, is replaced by a synthetic catalogue: items in [0, 1]^5 in 12 Gaussian
     clusters (standard deviation 0.1) with 30% uniform ones, contexts in [0, 1]^d in 8 clusters (0.08) with 25% uniform
     ones, both clipped. Mean rewards are Lipschitz, as in Assumption 1. The children of (h, i) are (h + 1, 2i - 1) and
-    (h + 1, 2i); one of the paper's says 2i + 1. Regret is against the best item that the agent has in its repository,
-    not against the best of all. A record costs a user epsilon once for every region in which it is released, and not
-    once in all, as Theorem 2 says: regions are refined, and the history recounted.
+    (h + 1, 2i); one of the paper's says 2i + 1. Regret is against the best item in the agent's repository, not against
+    the best of all. Theorem 2 says that a record costs a user epsilon once; here it costs epsilon for every region in
+    which it is released, since regions are refined and the history is recounted.
 
 Registered configurations
     `taciturn/Recommender-v0` (PettingZoo): 8 agents on a star, contexts of 2 dimensions, the family `peak`, 20,000
@@ -119,8 +118,8 @@ ACTIONS = ("item", "cluster", "point")
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
 MOST_DIMS = 9
 IMPOSSIBLE = -1e9  # the score of what cannot be selected
-OWN_NAMES = np.uint64(1 << 63)  # of streams; those that policies ask for by `consult` have smaller names
-BLOCK_NUMBERS, FEW_NUMBERS = 2**21, 2**16  # drawn at a time, of contexts and for repositories
+OWN_NAMES = np.uint64(1 << 63)  # offset of names of streams; those that policies ask for by `consult` are smaller
+BLOCK_NUMBERS, FEW_NUMBERS = 2**21, 2**16  # numbers drawn at a time, for contexts and repositories
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +180,7 @@ class Params:
         return Graph.of(self.graph, self.num_agents)
 
     def available(self, time: Ints) -> Ints:
-        """How many items of its repository an agent has in round `time`, of its shape; at least one."""
+        """The number of items that an agent has in round `time`, of its shape; at least one."""
         late = np.zeros(time.shape)
         for start, fraction in self.growth:
             late = late + np.where(time < start, fraction, 0.0)
@@ -189,8 +188,8 @@ class Params:
 
 
 def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
-    """The pairs (round, fraction) in the order of their rounds; ValueError if they are no such pairs, or add up to 1 or
-    more."""
+    """The pairs (round, fraction) in the order of their rounds; ValueError if they are not such pairs, or the fractions
+    add up to 1 or more."""
     wanted = "growth must be pairs (round >= 1, fraction > 0) whose fractions add up to less than 1"
     try:
         pairs = [(start, fraction) for start, fraction in growth]
@@ -231,7 +230,7 @@ class State:
     reward: Floats  # [B]: sums over agents and rounds
     expected_reward: Floats  # [B]
     regret: Floats  # [B]
-    shared: Ints  # [B]: agent-rounds in which an answer was at hand
+    shared: Ints  # [B]: agent-rounds with an answer
     time: Ints  # [B]
 
 
@@ -329,8 +328,8 @@ class Recommender(Population[State]):
             )
 
     def public(self) -> dict[str, Any]:
-        """`catalogue`; `consult` and `select`, by which policies ask the third party for statistics of their own
-        choice, and select by scores; `draw_with`, by which they say what pictures show of what they know."""
+        """`catalogue`; `consult`, to ask the third party for statistics of one's choice; `select`, to select by scores;
+        `draw_with`, to say what pictures show of an agent's knowledge."""
         return {
             "catalogue": self.catalogue,
             "consult": self.consult,
@@ -346,13 +345,12 @@ class Recommender(Population[State]):
         return replace(self.params, family="peak") if callable(self.params.family) else self.params
 
     def draw_with(self, sketch: Callable[[int, int, Floats], drawing.Sketch] | None) -> None:
-        """Draw, until the next run, what `sketch` says that an agent knows: a function of the replica, the agent and
-        its context [d]."""
+        """Until the next run, draw the knowledge that `sketch` returns for a replica, an agent and its context [d]."""
         self._sketch = sketch
 
     def sketch(self, replica: int, agent: int, context: Floats) -> drawing.Sketch:
-        """What an agent knows, to be drawn: what the policy says, or else its own feedbacks by cluster in the cell of
-        the context."""
+        """The knowledge of an agent to draw: as the policy says, else its own feedbacks by cluster in the context's
+        cell."""
         if self._sketch is not None:
             return self._sketch(replica, agent, context)
         s, codes, cell = self.state, np.sort(self.state.codes[replica]), self.cell_of(context)
@@ -364,7 +362,7 @@ class Recommender(Population[State]):
         sides = np.where(np.arange(len(context)) < 2, 0.5, 1.0)
         return drawing.Sketch(np.stack([edges[:-1], edges[1:]], 1), means, np.stack([low, low + sides], 1))
 
-    # What is drawn.
+    # Random draws.
 
     def initial(self) -> State:
         p, size, rng = self.params, self.num_envs, self.stream("catalogue")
@@ -411,8 +409,7 @@ class Recommender(Population[State]):
         )
 
     def draw_repositories(self) -> tuple[Array, Bools]:
-        """`State.rank` and `State.active` at the start, drawn for a few agents at a time, whose numbers alone take
-        room."""
+        """`State.rank` and `State.active` at the start, drawn for a few agents at a time to save memory."""
         p, rng = self.params, self.stream("repositories")
         k, drawn = p.num_items, 1 if p.homogeneous else p.num_agents
         rows = self.num_envs * drawn
@@ -435,8 +432,7 @@ class Recommender(Population[State]):
         return of_all(rank), of_all(active)
 
     def begin_run(self, fresh: Bools) -> None:
-        """Forget what was told in the replicas `fresh` bool[B]. A copy of this population may have been told something
-        else."""
+        """Forget what was told in the replicas `fresh` bool[B]; copies of this population forget nothing."""
         if fresh.all():
             shape = (self.num_envs, self.params.num_agents)
             self.third_party = ThirdParty(*shape)
@@ -448,7 +444,7 @@ class Recommender(Population[State]):
         self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
 
     def draw_contexts(self, centres: Floats, rounds: int) -> Floats:
-        """The contexts of the next users, [rounds, B, W, d], from streams of their own."""
+        """The contexts of the next users, [rounds, B, W, d], from their own streams."""
         p, size = self.params, (rounds, self.num_envs, self.params.num_agents)
         which = self.stream("contexts").random(size)
         if isinstance(p.family, Catalogue):
@@ -460,15 +456,15 @@ class Recommender(Population[State]):
         return np.swapaxes(_clipped_clusters(shape, centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, *by_replica), 0, 1)
 
     def show_context(self, contexts: Floats, time: int) -> None:
-        """Show these contexts [B, W, d] instead of those that were drawn, after `time` rounds: the users in a log."""
+        """After `time` rounds, show these contexts [B, W, d], of users in a log, instead of the drawn ones."""
         self._state = updated(self.state, contexts=contexts, time=np.full(self.num_envs, time))
 
     def instance(self, state: State) -> dict[str, Floats]:
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
 
     def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> tuple[Floats, Floats]:
-        """mu of items [..., B, W] (their numbers in the catalogue) in contexts [..., B, W, d], and of the best that the
-        agents have."""
+        """mu of items [..., B, W] (numbers in the catalogue) in contexts [..., B, W, d], and mu of the agents' best
+        items."""
         best = self.best_at_hand(contexts, state)
         features = state.items[np.arange(self.num_envs)[:, None], np.concatenate([items, best], -1)]
         both = means(self.params.family, np.concatenate([contexts, contexts], -2), features, self.instance(state))
@@ -482,7 +478,7 @@ class Recommender(Population[State]):
             self._ahead = (state.active, Ahead.of(family, state.items, state.active, instance))
         return best_items(family, contexts, self._ahead[1], instance)
 
-    # What agents do.
+    # Actions.
 
     def cluster_of(self, codes: Ints) -> Ints:
         return codes >> (DEPTH - self.params.cluster_depth)
@@ -546,7 +542,7 @@ class Recommender(Population[State]):
         return new, {"agent": likes.astype(np.float64)}, nobody, new.time >= self.params.horizon, info
 
     def moved_on(self, state: State, contexts: Floats) -> State:
-        """The state in which the next users have come, and items whose time it is have arrived."""
+        """The state after the next users, and the items due this round, have arrived."""
         self._consulted = np.zeros_like(self._consulted)
         before, now = self.params.available(state.time - 1), self.params.available(state.time)
         if (before == now).all():
@@ -554,7 +550,7 @@ class Recommender(Population[State]):
         return updated(state, contexts=contexts, active=state.rank < now[:, None, None])
 
     def show(self, cluster: Ints) -> None:
-        """Everyone sees what is shown: what agents did not select through the channel passes it as it is."""
+        """Everyone sees what is shown: items that were not selected through the channel are exposed."""
         channel = self.channels["selection"]
         bare = ~self._selected & channel.live[:, None]
         self._selected = np.zeros_like(self._selected)
@@ -581,7 +577,7 @@ class Recommender(Population[State]):
             return network.neighbour_sums(who.astype(np.int64))
 
         def entered(who: Bools, reader: Reader) -> Ints:
-            # An agent's streams are its own here, so that nobody else gets lies about them.
+            # Here an agent's streams are its own, so nobody else gets lies about them.
             return self._released[reader[0]].entered(who, cell, state.own_counts > 0, network)
 
         request = Request(asks, told[0], told[1], names, messages, network.degrees, entered)
@@ -603,7 +599,7 @@ class Recommender(Population[State]):
 
         Args:
             scores: float64[B, W, K].
-            possible: which options there are, bool[B, W, K]; publicly known.
+            possible: the options to select from, bool[B, W, K]; public.
             sensitivity: how far a user's visit can change a score, an array that broadcasts against [B, W, 1].
 
         Returns:
@@ -611,7 +607,7 @@ class Recommender(Population[State]):
         """
         channel = self.channels["selection"]
         option, arrived = channel.send(np.where(possible, scores, IMPOSSIBLE), None, sensitivity)
-        if option.ndim == scores.ndim:  # without noise the scores come through as they are
+        if option.ndim == scores.ndim:  # without noise the scores arrive unchanged
             option = option.argmax(-1)
         self._selected |= channel.live[:, None]
         return np.where(arrived, option, -1)
@@ -630,7 +626,7 @@ class Recommender(Population[State]):
         )
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play several rounds with agents that follow a `RoundPlan`; the same bits as steps, but for rounding in the
+        """Play several rounds with agents that follow a `RoundPlan`; the same bits as steps, except for rounding in the
         metrics."""
         p, state, form = self.params, self.state, forms["agent"]
         last, time = int(min(until, float(p.horizon))), int(state.time[0])
@@ -649,8 +645,8 @@ class Recommender(Population[State]):
         self.truncated = self.truncated | (state.time >= p.horizon)
 
     def play_block(self, state: State, form: RoundPlan, contexts: Floats, luck: Floats, then: Floats) -> State:
-        """Play rounds with these contexts [T, B, W, d] and uniform numbers [T, B, W], by which users like what they
-        see."""
+        """Play rounds with these contexts [T, B, W, d]; the uniform numbers [T, B, W] decide who likes the item
+        shown."""
         rounds, replica = len(contexts), np.arange(self.num_envs)[:, None]
         family, instance = self.params.family, self.instance(state)
         item, likes, shared, messages = form.play(
@@ -679,7 +675,7 @@ class Recommender(Population[State]):
         )
         return self.moved_on(new, then)
 
-    # What is seen.
+    # Observations and metrics.
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         time = np.broadcast_to(state.time[:, None].astype(np.float64), state.answered.shape)
@@ -692,7 +688,7 @@ class Recommender(Population[State]):
         )
 
     def _clusters_at_hand(self, state: State) -> Bools:
-        """The clusters of which agents have items, bool[B, W, clusters]."""
+        """The clusters in which agents have items, bool[B, W, clusters]."""
         at_hand = np.zeros((*state.answered.shape, self.clusters), np.bool_)
         b, w, k = np.nonzero(state.active)
         at_hand[b, w, self.cluster_of(state.codes)[b, k]] = True
@@ -728,7 +724,7 @@ class Recommender(Population[State]):
 
 
 def _squared_distances(points: Array, items: Floats) -> Floats:
-    """Of points [B, W, 5] to items [B, K, 5], [B, W, K], up to a number that is the same for all items."""
+    """Squared distances of points [B, W, 5] to items [B, K, 5], [B, W, K], up to a constant for each point."""
     product = points.astype(np.float64) @ np.swapaxes(items, 1, 2)
     return np.asarray((items**2).sum(-1)[:, None] - 2 * product)
 

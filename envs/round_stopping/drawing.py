@@ -22,8 +22,7 @@ def describe(population: Any, replica: int = 0) -> str:
 
 
 def draw(population: Any, axes: Any, replica: int = 0) -> None:
-    """Draw a replica: bars of the clients, by what they do, and of the time that has passed; and what k updates
-    earn."""
+    """Draw a replica: bars of the clients' activities and of the time passed, and the reward curve R(k)."""
     s, p, i = population.state, population.params, replica
     received, queued = int(s.received[i]), int(s.queued[i])
     axes.set_axis_off()

@@ -84,8 +84,8 @@ def binomial_rows(sizes: Ints, probability: float, width: int) -> Floats:
 
 
 def some_finish(computing: Ints, probability: float) -> Floats:
-    """1 - (1-p)^u, the probability that at least one of u `computing` clients finishes in a slot; accurate for tiny p
-    too."""
+    """1 - (1-p)^u, the probability that at least one of u `computing` clients finishes in a slot; accurate even for
+    tiny p."""
     if probability == 1.0:
         return (computing > 0).astype(np.float64)
     return -np.expm1(computing * np.log1p(-probability))
@@ -143,7 +143,7 @@ def evaluate(wait: Any, **model: Any) -> Evaluation:
         ahead[:, 2] += 1.0
         stops = np.flatnonzero(~table[k, : clients + 1 - k])
         system[stops], system[stops, stops], ahead[stops] = 0.0, 1.0, (m.rewards[k], k, 0.0)
-        # solve_triangular starts threads even for equations so small, and waits for them milliseconds where cores are
+        # solve_triangular starts threads even for such small systems, and waits milliseconds for them where cores are
         # busy.
         beyond = dtrsm(1.0, system.T, ahead, lower=1, trans_a=1)
     reward, updates, slots = (float(x) for x in beyond[0])

@@ -25,10 +25,10 @@ Action
 
 Reward
     `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a
-    session is charged, so that this is the return of `rate` minus lambda times the horizon, whatever the server does:
-    the best policy is the same. The price is for learners that discount by the step. A broadcast, however long, is one
-    step, so that without a price they stop at once; at a price near the best rate, no round is worth much more than the
-    time that it takes, and the discount matters little. `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) -
+    session is charged, so the return is that of `rate` minus lambda times the horizon, whatever the server does, and
+    the best policy is the same. The price helps learners that discount by the step: a broadcast, however long, is one
+    step, so without a price they stop at once. At a price near the best rate, no round is worth much more than its
+    time, and the discount matters little. `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) -
     lambda (n tau + t0) when the one round closes, else 0.
 
 Termination
@@ -57,8 +57,8 @@ Arguments
 
 Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`
-    corrects. The paper leaves the order of events within a slot open; with the order above, E[N_1] = 1/(1 - (1-p)^M) +
-    1/mu. The paper's objective is a long-run rate; an episode here is a training session of given length, so that no
+    corrects. The paper does not state the order of events within a slot; with the order above,
+    E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper's objective is a long-run rate; an episode here is a training session of given length, so that no
     policy needs to know lambda (the price of `differential` changes no policy's rank).
     Pareto times have no slots, so the server acts at events; which of several queued clients uploads next does not
     matter.
@@ -113,7 +113,7 @@ class Params(Model):
         super().__post_init__()
         number("horizon", self.horizon, above=0)
         number("horizon / slot_time", self.horizon / self.slot_time, at_least=1e-30, at_most=1e30)
-        # Beyond, rounds without a slot would not move the clock, and a session would never end.
+        # Beyond this limit, a round without slots would not move the clock, and a session would never end.
         number("horizon / broadcast_time", self.horizon / self.broadcast_time, at_most=1e15)
         choice("objective", self.objective, ("differential", "rate", "lagrangian"))
         if self.objective == "lagrangian" or (self.objective == "differential" and self.lambda_ is not None):
@@ -178,7 +178,7 @@ class Constants(NamedTuple):
     computing: tuple[float, float]
 
 
-# One session, as `taciturn.envs.core.compiled.Replicas` says. `UPLOADS` and `COMPUTING` are its sources of random
+# One session, as `taciturn.envs.core.replicas.Replicas` says. `UPLOADS` and `COMPUTING` are its sources of random
 # numbers.
 
 
@@ -221,10 +221,10 @@ def event(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def new_round(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Nothing is received yet, and every client computes."""
+    """Begin a round: nothing is received yet, and every client computes."""
     state.received, state.queued, state.slots, state.upload = 0, 0, 0.0, math.inf
     if params.pareto:
-        # Pareto times in ascending order, by those of uniform numbers in descending order (Bentley & Saxe 1980).
+        # Pareto times in ascending order, from uniform numbers drawn in descending order (Bentley & Saxe 1980).
         (shape, scale), largest = params.computing, 1.0
         for client in range(params.num_clients):
             largest *= (1.0 - uniform(rng, COMPUTING)) ** (1.0 / (params.num_clients - client))
@@ -253,7 +253,7 @@ def wait(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def decide(state: Any, stops: bool, params: Any) -> None:
-    """Whether the round ends, and closes within the session; and what it earns then."""
+    """Whether the round ends and closes within the session, and its reward."""
     state.complete = state.received == params.num_clients
     state.ends = stops or state.complete
     state.closes = state.ends and (not params.session or state.clock + params.broadcast_time <= limit(params))

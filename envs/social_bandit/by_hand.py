@@ -10,7 +10,7 @@ from taciturn.validation import Array
 
 
 class SocialBandit(ByHand):
-    """Agents that spread copies of their preferences to random ones, and adopt by common signals."""
+    """Agents that spread copies of their preferences to random agents, and adopt options by common signals."""
 
     def __init__(self, num_agents: int, horizon: int = 500, num_options: int = 5, copies: int = 50) -> None:
         super().__init__(num_agents, horizon)

@@ -1,4 +1,4 @@
-"""Dissemination of messages: copies of each message end at agents of a graph, who add up the bits that they receive.
+"""Dissemination of messages: copies of each message end at agents of a graph, which add up the bits that they receive.
 
 The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `spread_walks`, `spread_queued`), uniformly,
 which is the limit of long walks (`spread_uniform`), or through the normal approximation of the uniform law
@@ -46,7 +46,7 @@ class Spread(NamedTuple):
 
 
 def distinct(vectors: Bools, tokens: Ints) -> tuple[Bools, Ints]:
-    """The distinct rows of `vectors` [A, K], and the sum of the `tokens` [A] of each."""
+    """The distinct rows of `vectors` [A, K], and the total `tokens` [A] of each."""
     packed = np.packbits(vectors, axis=1)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
     padded[:, : packed.shape[1]] = packed
@@ -61,8 +61,8 @@ def distinct(vectors: Bools, tokens: Ints) -> tuple[Bools, Ints]:
 def throw(balls: int, bins: int, rng: np.random.Generator) -> Ints:
     """Throw `balls` uniformly and independently into `bins`: the number in each, [bins].
 
-    Independent Poisson counts have this law given their sum, so it suffices to draw slightly too few and throw the rest
-    one by one.
+    Given their sum, independent Poisson counts have this law, so the function draws slightly too few and throws the
+    rest one by one.
     """
     if balls < 4 * bins:
         return np.bincount(rng.integers(0, bins, balls), minlength=bins)
@@ -95,7 +95,7 @@ def spread_uniform(vectors: Bools, tokens: Ints, num_agents: int, rng: np.random
         for start in range(0, len(patterns), 64):
             part = slice(start, start + 64)
             thrown = np.stack([throw(int(n), num_agents, rng) for n in tokens[part]], axis=1)
-            # Sums below 2^53 are exact in float64, whose products are fast.
+            # Sums below 2^53 are exact in float64, and its matrix products are fast.
             counts += (thrown.astype(np.float64) @ patterns[part].astype(np.float64)).astype(np.int64)
             received += thrown.sum(1)
         return counts, received
@@ -308,7 +308,7 @@ def walker() -> Callable[..., int]:
 def spread_walks(
     vectors: Array, origins: Array, copies: int, graph: Graph, length: int, rng: np.random.Generator
 ) -> Spread:
-    """Let `copies` copies of the bits [A, K] of each of the agents `origins` [A] walk `length` steps."""
+    """Let each agent in `origins` [A] send `copies` copies of its bits [A, K] on walks of `length` steps."""
     n, tokens = graph.num_nodes, np.full(len(vectors), copies)
     if graph.is_complete:
         return _spread_complete(vectors, origins, copies, n, length, rng)

@@ -76,8 +76,8 @@ def options_to_try(world: Any, preference: Ints, holders: Ints, rule: SocialRule
     """Stages 1 to 3 of one society: the options that its agents try, [N] (K: none), given their preferences [N] and D_j
     [K].
 
-    Without noise, an agent's option is that of a random copy that it received and that names one, which `pick_tokens`
-    draws exactly for all agents at once.
+    Without noise, an agent tries the option of a random received copy that names one; `pick_tokens` draws these exactly
+    for all agents at once.
     """
     p, channel, options = world.params, world.channels["preference"], world.num_options
     if rule.p == 1 and rule.q == 0 and world.noiseless:

@@ -3,8 +3,8 @@
 Description
     `N` agents on a graph choose among `K` options in rounds. At the start of a round, every agent with a preference
     perturbs its one-hot vector once and sends `T` copies of it on random walks of `L` steps. Agent i receives the `V_i`
-    copies whose walks end with it; their bits sum to `B_ij`. It then names an option and a plan for it. The signal of
-    the option is drawn, and according to the plan the agent adopts the option or is left without a preference.
+    copies whose walks end with it; their bits sum to `B_ij`. It then names an option and a plan for it. The option's
+    signal is drawn, and by the plan the agent adopts the option or is left without a preference.
 
 Paper
     Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks": the four stages of
@@ -20,8 +20,8 @@ Observation
     and if it is 0.
 
 Action
-    MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it if its signal is 0, and whether if it
-    is 1. An agent that does not adopt its option has no preference. With `flat_actions`, Discrete(4 (K + 1)): 4 option
+    MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it on signal 0, and whether on signal 1.
+    An agent that does not adopt its option has no preference. With `flat_actions`, Discrete(4 (K + 1)): 4 option
     + 2 (adopt on 0) + (adopt on 1).
 
 Reward
@@ -36,28 +36,28 @@ Info
     (used by the last dissemination).
 
 Privacy channels
-    `preference` (one_hot, to neighbours): before each round, one message of every agent that holds an option, or one
+    `preference` (one_hot, to neighbours): before each round, every agent that holds an option sends one message, or one
     per copy under `per_token`. All copies of a message carry the same bits and cost nothing more. A message lost on the
     channel is lost with all its copies. Nothing bounds the total privacy loss: every round in which an agent sends
     costs it epsilon once more.
 
     In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides which option an
-    agent holds, but who speaks, and how many copies arrive, reveals who adopted an option, so totals are infinite. With
+    agent holds, but the senders and the number of copies reveal who adopted one, so totals are infinite. With
     "zeros" all agents send in all rounds. A vector of zeros differs from a one-hot vector in one bit, where two one-hot
-    vectors differ in two, so epsilon of a message is still an upper bound. Observations, and rewards but for an agent's
-    own, then depend on nothing of an agent but what it sent. `info` is for evaluation and shows hidden truth
+    vectors differ in two, so epsilon of a message is still an upper bound. Other agents' observations and rewards then
+    depend on an agent only through what it sent. `info` is for evaluation and shows hidden truth
     (`adopters`, `regret`).
 
 Arguments
     - num_agents: N >= 3.
     - graph: anything that `taciturn.envs.core.graph.Graph.of` reads; connected and not bipartite, so that long walks
       forget their origin.
-    - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (the means
-      of K ordered uniform draws, K/(K+1) down to 1/(K+1), with which the reproduction replaces the paper's draws, which
-      it does not tell), or K >= 2 probabilities.
+    - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (K/(K+1)
+      down to 1/(K+1), the means of K ordered uniform draws, in place of the paper's own draws, which it does not
+      state), or K >= 2 probabilities.
     - num_options: K >= 2; None: the number of listed qualities, otherwise 5.
-    - shuffle: whether each run permutes listed or named qualities, which otherwise stay in their order, so that a
-      learner could learn by heart which option is best.
+    - shuffle: whether each run permutes listed or named qualities. If not, a learner could learn by heart which option
+      is best.
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
     - walk_length: L >= 1.
     - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the
@@ -71,8 +71,8 @@ Arguments
     - exact_below: "aggregated" draws single copies if an agent expects at most this many.
     - signals: "shared" (one Phi_j for all agents) or "per_agent".
     - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).
-    - without_preference: what agents without a preference send before a round: nothing ("silent", the paper's form) or,
-      like everyone else, a message, which names no option ("zeros").
+    - without_preference: what agents without a preference send before a round: nothing ("silent", the paper's form) or
+      a message that names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
 
@@ -276,7 +276,7 @@ class SocialBandit(SocialPopulation[State]):
         return self.params.num_options
 
     def public(self) -> dict[str, Any]:
-        """`reply_scale`, by which `counts` and `received` are divided in observations, and `reply_law`, (p, q)."""
+        """`reply_scale`, the divisor of `counts` and `received` in observations, and `reply_law`, (p, q)."""
         return {"reply_scale": 1, "reply_law": self.reply_law}
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
@@ -371,7 +371,7 @@ class SocialBandit(SocialPopulation[State]):
         return dissemination.mobility(self.params.network)
 
     def draw_signals(self, eta: Floats) -> tuple[Floats, Callable[[Ints], Bools]]:
-        """Draw Phi, [B, K], by the qualities [B, K]; return it with a function from options [B, N] to their signals (0
+        """Draw Phi, [B, K], by the qualities [B, K]; return it with a function that maps options [B, N] to signals (0
         for K, none)."""
         p, size, rng = self.params, self.num_envs, self.stream("signals")
         none = np.zeros((size, 1), np.bool_)
@@ -393,7 +393,7 @@ class SocialBandit(SocialPopulation[State]):
         return {"regret": 0.0, "signals": np.zeros(self.num_options), "adopters": 0.0, "hops": 0.0, "slots": 0}
 
     def inform(self, state: State) -> dict[str, Any]:
-        """The info of a round after which the state is `state`."""
+        """The info of the round that led to `state`."""
         return {
             "regret": regret(state.total_reward, state.time, state.qualities),
             "signals": state.signals,
@@ -432,7 +432,7 @@ class SocialBandit(SocialPopulation[State]):
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         """Play several rounds, without computing observations, with agents that follow a `SocialRule`.
 
-        The first round is played by `act`, because its copies have been drawn already.
+        `act` plays the first round, since its copies are already drawn.
         """
         (policy,), (rule,), channel, live = policies.values(), forms.values(), self.channels["preference"], ~self.done
         until, first = min(until, float(self.params.horizon)), int(self.state.time[live][0])

@@ -1,7 +1,7 @@
 """Indices, radii and schedules of classic bandit algorithms, one formula per function, for arrays [..., K] of arms.
 
-`counts` are pulls, and `means` are sample means in [0, 1]; their value for an arm that was never pulled does not
-matter, and the arm's index is infinite. `t` counts the pulls or slots so far, a number or an array that broadcasts with
+`counts` are pulls, and `means` are sample means in [0, 1]. An arm that was never pulled has an infinite index, whatever
+its mean. `t` counts the pulls or slots so far, a number or an array that broadcasts with
 the arms; values below 2 count as 2. M is the number of `agents`, and `sigma` the sub-Gaussian parameter of a reward.
 Logarithms are natural.
 """

@@ -47,7 +47,7 @@ class ArmPolicy(Policy):
         return EpochPlan(self.plan)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """As `act`, in full precision: the arms of one slot, and no uploads."""
+        """Like `act`, in full precision: the arms of one slot, and no uploads."""
         return self.choose(knowledge.counts, knowledge.means), np.zeros(room.shape, np.bool_)
 
     def choose(self, counts: Array, means: Floats) -> Ints:
@@ -64,7 +64,7 @@ class UCB1(ArmPolicy):
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
         self._row = np.arange(shape[0] * shape[1]).reshape(shape[:2]) * shape[2]
-        self._time = np.full(shape[0], -2)  # of the last plan, which pulled `_pulled`
+        self._time = np.full(shape[0], -2)  # of the last plan; it pulled `_pulled`
         self._pulled = self._row
         self._means = self._narrow = self._index = np.zeros(shape)
 
@@ -72,8 +72,8 @@ class UCB1(ArmPolicy):
         return ucb1_index(counts, means, counts.sum(-1, keepdims=True)).argmax(-1)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """As `choose`, bit for bit, but means and 1 / sqrt(n) are cached, and updated only for the arms that were
-        pulled last."""
+        """The same as `choose`, bit for bit, with means and 1 / sqrt(n) cached and updated only for the arms last
+        pulled."""
         time, counts, sums = knowledge.time[:, 0], knowledge.counts, knowledge.sums
         if (time == self._time + 1).all():
             n = counts.reshape(-1)[self._pulled]
@@ -143,7 +143,7 @@ class ThompsonSampling(ArmPolicy):
 
 
 class SuccessiveElimination(ArmPolicy):
-    """Round-robin over active arms, eliminating those two radii below the best (Even-Dar, Mannor & Mansour 2006,
+    """Round-robin over active arms; arms two radii below the best are eliminated (Even-Dar, Mannor & Mansour 2006,
     Algorithm 3).
 
     Args:
@@ -213,7 +213,7 @@ class DPSuccessiveElimination(ArmPolicy):
         return pulled.argmin(-1)
 
     def next_epoch(self, which: tuple[Array, ...], counts: Array, means: Array) -> None:
-        """The agents `which` eliminate arms by the epoch that ends, if there is one, and begin the next."""
+        """For the agents `which`, eliminate arms by the epoch that ends, if there is one, and begin the next."""
         n, epoch, active = counts[which], self._epoch[which], self._active[which]
         beta = 1 / self._horizon if self.beta is None else self.beta
         sums = np.rint(n * means[which])

@@ -15,7 +15,7 @@ class CentralisedOracle(ArmPolicy):
     """KL-UCB on the pooled pulls of all agents, available at once and at no cost: an upper bound on the gain from
     communication.
 
-    All agents pull the same arm, except that they divide arms that nobody has pulled among themselves. No channel
+    All agents pull the same arm; arms that nobody has pulled are divided among them first. No channel
     carries the samples.
     """
 
@@ -144,8 +144,8 @@ class Consensus(ArmPolicy):
     """Base of algorithms in which neighbours on a graph exchange estimates in every slot.
 
     Their messages are sent over the channel `means`, where faults apply, and the world counts them as `neighbour`.
-    Since they mix the sums of many agents, the channel's accounting for means of an agent's own rewards does not hold
-    for them: a mechanism is refused.
+    They mix the sums of many agents, but the channel accounts for means of an agent's own rewards, so a mechanism is
+    refused.
 
     Attributes:
         memories: the names of the arrays [B, ...] that are zero at the start of a run.
@@ -308,8 +308,8 @@ class GossipUCB(Consensus):
     """Gossip_UCB (Zhu, Zhu, Liu & Liu 2021): in each slot, two neighbours average their estimates of the means over
     agents.
 
-    An agent that is more than M pulls of some arm behind the largest count of that arm it knows of pulls such an arm,
-    chosen at random; otherwise it pulls the arm with the highest index. In each slot one edge, drawn uniformly,
+    If some arms are more than M pulls behind the largest count that the agent knows of, it pulls one of them at random;
+    otherwise it pulls the arm with the highest index. In each slot one edge, drawn uniformly,
     averages; counts are sent over all edges.
     """
 

@@ -87,7 +87,7 @@ class OutputAgreement(Platform):
     """Pay an amount for each report that equals that of a random peer (von Ahn & Dabbish 2004).
 
     Args:
-        amount: paid for agreement; None: the amount at which everyone at the target is an equilibrium, which depends on
+        amount: paid for agreement; None: the amount that makes everyone at the target an equilibrium, which depends on
             theta.
         target: e; None: the world's target.
     """
@@ -114,8 +114,8 @@ class OutputAgreement(Platform):
 class PeerTruthSerum(OutputAgreement):
     """Output agreement, divided by the report's share so far (Jurca & Faltings 2011; Radanovic, Faltings & Jurca 2016).
 
-    In the long run, past reports have the law of present ones. The expected payment is then the same for every report
-    on average over theta, and larger for reports that are rarer than was believed.
+    In the long run, past reports have the law of present ones. On average over theta, the expected payment is then the
+    same for every report, and it is larger for reports that are rarer than believed.
 
     Args:
         amount: as for `OutputAgreement`, for the uniform reference of the first campaign.
@@ -161,11 +161,10 @@ class FreeRider(Individuals):
 class _Learner(ExactIndividuals):
     """Base of the learners: each knows the law of all others' reports so far, and computes expected payments exactly.
 
-    That law is computed from everybody's belief and budget, which nobody is told: these individuals are a model, and
-    share a mind.
+    That law needs everybody's belief and budget, which nobody is told: these individuals are a model, and share a mind.
 
-    Others are taken to report independently with one law, that of a report chosen at random under the mean belief of
-    the replica. This is exact for individuals who share a belief and a cost, and otherwise an approximation for large
+    The others' reports are assumed independent with one law, that of a randomly chosen report under the replica's mean
+    belief. This is exact for individuals who share a belief and a cost, and otherwise an approximation for large
     N.
     """
 
@@ -183,8 +182,8 @@ class _Learner(ExactIndividuals):
 
 
 class FictitiousPlay(_Learner):
-    """Best response to the mean law of the others' reports in all campaigns so far; in the first one, to everyone at
-    the target."""
+    """Best response to the mean law of the others' reports in all campaigns so far; in the first campaign, to everyone
+    at the target."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         view, belief = self._view, self.beliefs(seen)
@@ -203,8 +202,8 @@ class Hedge(_Learner):
 
     Args:
         num_budgets: K, evenly spaced from 0 to twice the world's target.
-        rate: weights are e^(rate * sum of payoffs), each divided by the range of its campaign's; None: sqrt(8 log K /
-            t) at campaign t.
+        rate: weights are e^(rate * sum of payoffs), each payoff divided by the range in its campaign; None: sqrt(8 log
+            K / t) at campaign t.
     """
 
     def __init__(self, num_budgets: int = 21, rate: float | None = None) -> None:
@@ -248,12 +247,12 @@ class Mixture(Policy):
 
     @property
     def needs_truth(self) -> bool:  # type: ignore[override]
-        """True if any of the parts needs it."""
+        """True if any part needs the truth."""
         return any(policy.needs_truth for policy, _ in self.parts)
 
     @property
     def pools(self) -> bool:  # type: ignore[override]
-        """True if any of the parts does."""
+        """True if any part pools."""
         return any(policy.pools for policy, _ in self.parts)
 
     def begin(self, view: PublicView) -> None:

@@ -12,8 +12,7 @@ from taciturn.validation import Bools, Floats
 
 
 class _FixedClusters(ClusterPolicy):
-    """Base of policies whose clusters of items are fixed: the largest is halved until there are as many as asked
-    for."""
+    """Base of policies with fixed clusters of items, made by halving the largest until there are enough."""
 
     clusters: int
     fast = ClusterPolicy.fast
@@ -43,15 +42,15 @@ class DSC(_FixedClusters):
     """Distributed learning on a static grid of contexts (Tekin & van der Schaar 2013): UCB over fixed clusters, with
     all neighbours.
 
-    All agents ask in every round. Its grid decides how it does, so that it is to be swept before it is ranked.
+    All agents ask in every round. Results depend strongly on the grid, so sweep `level` before ranking this policy.
 
     Args:
-        level: the contexts' dimensions are halved so many times.
+        level: how many times each dimension of the contexts is halved.
         clusters: number of clusters of items.
         xi: > 0; the index is mean + sqrt(xi ln n / (8 Q)), UCB1 for 16.
 
     Deviations from the paper: a UCB index in place of its phases of training, exploration and exploitation. A cell of
-    the grid is cut as soon as somebody arrives in it, once a round.
+    the grid is split as soon as somebody arrives in it, one level per round.
     """
 
     threshold = math.inf
@@ -82,8 +81,7 @@ class ACR(_FixedClusters):
         power: > 0.
         bisect: whether cells are halved in one dimension at a time.
 
-    Deviations from the paper: its clusters are built from single items upwards, here by halving the largest; and its
-    thresholds have no ln n.
+    Deviations from the paper: the paper builds clusters from single items upwards, and its thresholds have no ln n.
     """
 
     threshold = -math.inf

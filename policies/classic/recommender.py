@@ -16,7 +16,7 @@ KINDS = ("shared", "disjoint", "hybrid")
 
 
 class OracleItem(ItemPolicy):
-    """The item with the highest mean reward among those at hand, which nobody knows: regret 0."""
+    """The item at hand with the highest mean reward, which is hidden truth: regret 0."""
 
     needs_truth = True
     fast = ItemPolicy.fast
@@ -67,7 +67,7 @@ class ItemUCB1(ItemPolicy):
 class DUCB(ItemUCB1):
     """UCB1 on single items with the records of the neighbours (Buccapatnam, Eryilmaz & Shroff 2013), blind to contexts.
 
-    All agents ask for them in every round, without noise: a mechanism on `statistics` or `counts` is refused.
+    All agents ask for these records in every round, without noise: a mechanism on `statistics` or `counts` is refused.
 
     Args:
         width: as for `ItemUCB1`.
@@ -123,7 +123,7 @@ def features(contexts: Floats, items: Floats) -> Floats:
 
 
 def linear_forecast(context: Floats, columns: Floats, beta: Floats, inverse: Floats) -> tuple[Floats, Floats]:
-    """z beta and z' A^-1 z for the `features` z of items in one context [d], without making them; float64[n] each.
+    """z beta and z' A^-1 z for the `features` z of items in one context [d], without computing z; float64[n] each.
 
     The columns [6, n] are (1, 2x - 1) of the items x.
     """
@@ -135,8 +135,8 @@ def linear_forecast(context: Floats, columns: Floats, beta: Floats, inverse: Flo
 
 
 class _TreeSearch(ItemPolicy):
-    """Base of the policies that search one tree of items for each agent, blind to contexts; they show a random item of
-    its last cluster."""
+    """Base of the policies that search a tree of items for each agent, blind to contexts, and show a random item of the
+    last cluster on the path."""
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
         """The tree of an agent whose items have these codes, in increasing order."""
@@ -151,7 +151,7 @@ class _TreeSearch(ItemPolicy):
             self._trees[agent] = None
 
     def arrive(self) -> None:
-        """Items have arrived: the search begins anew in the trees of those who got some."""
+        """Items have arrived: restart the search of the agents that got some."""
         codes = self._view.catalogue()[1]
         for agent, have in enumerate(self._have.reshape(-1, self._shape[2])):
             own = np.flatnonzero(have)
@@ -183,7 +183,7 @@ class HOO(_TreeSearch):
 
     Args:
         nu: in [1e-6, 1e6], diameter of the item space in units of reward.
-        rho: in [0.01, 1), by which diameters shrink from level to level.
+        rho: in [0.01, 1), the factor between the diameters of one level and the next.
     """
 
     def __init__(self, nu: float = 1.0, rho: float = 0.85) -> None:
@@ -225,10 +225,10 @@ class LinUCB(ItemPolicy):
     own.
 
     Args:
-        kind: "disjoint" (a model of each item, linear in (1, 2c - 1); Algorithm 1), "hybrid" (such models and one that
-            all items share, linear in `features`; Algorithm 2), or "shared" (the latter alone).
+        kind: "disjoint" (a model for each item, linear in (1, 2c - 1); Algorithm 1), "shared" (one model for all items,
+            linear in `features`), or "hybrid" (the sum of both; Algorithm 2).
         alpha: > 0, weight of the confidence width.
-        ridge: in [1e-9, 1e9], what is added to the diagonals; 1 in the paper.
+        ridge: in [1e-9, 1e9], added to the diagonals; 1 in the paper.
     """
 
     def __init__(self, kind: str = "hybrid", alpha: float = 0.3, ridge: float = 1.0) -> None:
@@ -299,7 +299,7 @@ class LinUCB(ItemPolicy):
                 self._shared_b[b, w] += like * z
                 continue
             if self.kind == "hybrid":
-                # A_0 gains z z' + B' A^-1 B before minus after, of the item shown.
+                # A_0 gains z z' plus the decrease of B' A^-1 B of the item shown.
                 inverse, cross = self._inverse[b, w, item], self._cross[b, w, item]
                 a0 = np.linalg.inv(self._shared_inverse[b, w])
                 a0 += cross.T @ inverse @ cross
@@ -326,16 +326,17 @@ class GaussLinUCB(ItemPolicy):
     Sheffet 2018).
 
     Each agent on its own regresses on `features`. All sums of (z, y)(z, y)' over the blocks of the binary mechanism get
-    a symmetric Gaussian matrix, and the diagonal is shifted so that the sum stays positive definite (section 4.2). What
-    users are shown is then private towards all other users. The policy adds this noise itself: nothing is sent over a
-    channel, and the ledger does not record it.
+    a symmetric Gaussian matrix, and the diagonal is shifted so that the sum stays positive definite (section 4.2). The
+    items shown to a user are then private towards all other users. The policy adds this noise itself: nothing is sent
+    over a channel, and the ledger does not record it.
 
     Args:
         epsilon: > 0, of the whole run.
         delta: in (0, 1); None: 1 / horizon.
         alpha: > 0, weight of the confidence width.
-        failure: in (0, 1), the probability with which the shifted noise may not be positive definite.
-        shift: share of the paper's shift of the diagonal, in (0, 1]; less weakens its proof of regret but not privacy.
+        failure: in (0, 1), the probability that the shifted noise is not positive definite.
+        shift: share of the paper's shift of the diagonal, in (0, 1]; a smaller one weakens the regret bound but not
+            privacy.
     """
 
     def __init__(
@@ -405,9 +406,10 @@ class ContextualZooming(ItemPolicy):
     """Contextual zooming (Slivkins 2011, 2014): balls in the product of contexts and items, finer where rewards are
     high.
 
-    Each agent on its own. A ball of radius r belongs to the points that no smaller ball covers. Among the balls to
-    which some own item belongs in the present context, the one with the highest index is chosen, and a random such item
-    is shown; if the ball's confidence radius is at most r, a ball of half its radius is opened around the point.
+    Each agent on its own. A ball of radius r belongs to the points that no smaller ball covers. Among the balls that
+    contain one of the agent's items in the present context, the policy chooses the one with the highest index and shows
+    a random such item; if the ball's confidence radius is at most r, it opens a ball of half the radius around the
+    point.
 
     Args:
         width: > 0; the confidence radius is width sqrt(ln T / (1 + n)), 4 in the paper.
@@ -452,7 +454,7 @@ class ContextualZooming(ItemPolicy):
                 near = np.flatnonzero(self.scale * np.abs(centres[:, : self._dims] - contexts[b, w]).max(-1) <= radius)
                 index = self.indices(b, w, near)
                 smallest = near[np.argsort(radius[near], kind="stable")]
-                # The first ball covers everything, so that some ball always has an item.
+                # The first ball covers everything, so some ball always contains an item.
                 for ball in near[np.argsort(-index, kind="stable")]:
                     inside = np.flatnonzero(self._covers[b, w, ball] & self._have[b, w])
                     for smaller in smallest[: np.flatnonzero(smallest == ball)[0]]:
@@ -475,7 +477,7 @@ class ContextualZooming(ItemPolicy):
             ball, n = self._chosen[b, w], self._balls[b, w]
             point = np.concatenate([contexts[b, w], self._items[b, items[b, w]]])
             if self.scale * np.abs(self._centres[b, w, ball] - point).max() > self._radius[b, w, ball]:
-                continue  # somebody else acted for the agent
+                continue  # another policy acted for the agent
             self._counts[b, w, ball] += 1
             self._sums[b, w, ball] += likes[b, w]
             if self.confidence(self._counts[b, w, ball]) <= self._radius[b, w, ball] and n < self.most:

@@ -59,8 +59,8 @@ class OneStepLookAhead(StoppingRule):
     round would stop at once.)
 
     Args:
-        lambda_: the price of a unit of time; None: the rate that the rule itself attains, found by iteration from the
-            rate of stopping at once for as long as the rate grows.
+        lambda_: the price of a unit of time; None: the rate of the rule itself, found by iteration: from the rate of
+            stopping at once, until the rate no longer grows.
     """
 
     def __init__(self, lambda_: float | None = None) -> None:

@@ -43,8 +43,8 @@ class WinStay(SocialPolicy):
     """Win-stay, lose-shift (Robbins 1952, Bulletin of the American Mathematical Society 58), with the messages as a
     second opinion.
 
-    Pull one's own option, or without one that of the largest unbiased share, ties broken at random. Keep it if its
-    signal is 1. If that is 0, keep one's own if no share is larger than its share, and otherwise hold no option.
+    Pull one's own option, or without one the option of the largest unbiased share, ties broken at random. Keep it if
+    its signal is 1. If its signal is 0, keep one's own option if no share is larger, and otherwise hold no option.
     """
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -78,7 +78,7 @@ class Isolated(SocialPolicy):
     """Base of the single-agent bandits: each agent ignores all messages, counts its own pulls and signals, and adopts
     what it pulls.
 
-    These agents have a memory, unlike those that the worlds are made for. They read signals from the reward, which
+    These agents have a memory, unlike the agents in the papers. They read signals from the reward, which
     belongs to the option held at the start of the round in `social_bandit_v0` and to the option pulled in
     `gossip_bandit_v0`.
     """
@@ -140,15 +140,15 @@ class IsolatedEpsilonGreedy(Isolated):
 
 
 class GosInE(IsolatedUCB):
-    """UCB1 on a small set of options per agent, the worse of which are replaced by recommendations.
+    """UCB1 on a small set of options per agent, in which recommendations replace the worse options.
 
     After Chawla, Sankararaman, Ganesh & Shakkottai 2020, "The gossiping insert-eliminate algorithm for multi-agent
     bandits". Agent i permanently owns the options i, i + N, ... (at least one), and has two more. Phase j ends at round
-    ceil((1 + j)^(1 + growth)). Then a recommendation replaces the one of the two that was pulled less in the phase,
-    unless the agent has the recommended option already.
+    ceil((1 + j)^(1 + growth)). Then a recommendation replaces whichever of these two was pulled less in the phase,
+    unless the agent already has that option.
 
     The paper's agents ask one neighbour for its most pulled option. Here they draw an option from the unbiased shares
-    of the messages they received, so the noise of the channel affects the recommendation. All agents must share their
+    of the messages they received, so the noise of the channel affects the recommendation. All agents must have the same
     rounds, so the policy acts in `social_bandit_v0` only.
 
     Args:

@@ -1,5 +1,4 @@
-"""What a pickle holds, read without running anything that it names, and Stable-Baselines3's files, which hold such
-pickles."""
+"""Reading pickles without running anything that they name, and Stable-Baselines3's files, which contain pickles."""
 
 import base64
 import importlib
@@ -18,12 +17,12 @@ import numpy as np
 
 from taciturn.envs.core import Array
 
-# Where the classes lie of which policies of Stable-Baselines3 and sb3-contrib are made.
+# The modules with the classes that policies of Stable-Baselines3 and sb3-contrib are made of.
 OWN = re.compile(
     r"(stable_baselines3|sb3_contrib)\.(\w+\.)*(policies|torch_layers|rmsprop_tf_like)|torch\.nn\.modules\.activation|torch\.optim\.\w+"
 )
 MOST_UNPACKED = 100
-"""How many times larger than the file its parts may be."""
+"""The most that parts of a file may exceed the file in size, as a factor."""
 
 
 class Foreign(Exception):  # noqa: N818 - it names what was found
@@ -31,7 +30,7 @@ class Foreign(Exception):  # noqa: N818 - it names what was found
 
 
 class Parts:
-    """Stands for an object that a pickle describes: its class has the name of the real one, and nothing of that is
+    """Stands for an object that a pickle describes. Its class has the name of the real class, whose code is never
     called."""
 
     args: tuple[Any, ...] = ()
@@ -57,12 +56,12 @@ def inert(content: bytes) -> Any:
 
 
 def read_policy(file: Path) -> Any:
-    """The policy that a model of Stable-Baselines3 or sb3-contrib was saved with, made anew from public parts; nothing
+    """The policy of a saved model of Stable-Baselines3 or sb3-contrib, rebuilt from these libraries' classes; nothing
     in the file runs.
 
     Raises:
-        Foreign: it has a class that is not of these libraries.
-        Exception: it is no such file.
+        Foreign: the file names a class of neither library.
+        Exception: the file is not such a model.
     """
     import torch
 
@@ -77,7 +76,7 @@ def read_policy(file: Path) -> Any:
     kind, observation, action, known = (value(unpacked(data[name])) for name in names)
     if not isinstance(kind, type):
         raise Foreign(f"a policy class that is none of Stable-Baselines3: {kind!r}")
-    # Before anything of that size is made.
+    # Checked before anything of that size is made.
     largest = max((size for one in weights.values() for size in one.shape), default=0)
     if any(size > max(largest, 1) for size in sizes([known, *observation.shape, getattr(action, "n", 0)])):
         raise ValueError("its layers are larger than its weights")
@@ -94,7 +93,7 @@ def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any,
 
 
 def read_normalizer(file: Path) -> Callable[[Array], Array]:
-    """What the statistics in a file of `VecNormalize.save` do with observations. Raises ValueError if it holds none."""
+    """The transformation of observations in a file of `VecNormalize.save`. Raises ValueError if there is none."""
     try:
         found = inert(file.read_bytes()).state
         moments, clip, epsilon = found["obs_rms"].state, float(found["clip_obs"]), float(found["epsilon"])
@@ -119,8 +118,8 @@ def unpacked(entry: Any) -> Any:
 
 
 def value(found: Any) -> Any:
-    """What `Parts` stand for, where it is a class of these libraries, a space, or numbers; raises Foreign for anything
-    else."""
+    """The object that `Parts` stand for: of a class of these libraries, a space, or numbers; raises Foreign for
+    anything else."""
     if isinstance(found, dict):
         return {name: value(one) for name, one in found.items()}
     if isinstance(found, list | tuple):

@@ -50,8 +50,8 @@ class Scores(RowFunction):
 
 
 class Network(Scores):
-    """A plain network, from observations float32[R, D] to actions or scores of them (`Scores`), or to a tuple that
-    begins with these."""
+    """A plain network, from observations float32[R, D] to actions or scores (`Scores`), or to a tuple that begins with
+    them."""
 
     def __init__(self, network: Any) -> None:
         super().__init__(evaluated(network))
@@ -75,12 +75,12 @@ def evaluated(network: Any) -> Any:
 
 
 class Actor(Scores):
-    """An actor of TensorDict, from the key "observation" to "action", both of them also within a group of agents, as
+    """An actor of TensorDict, from the key "observation" to "action"; both may be in a group of agents, as in
     ("agents", "action").
 
-    It acts without exploration. One that has a group is shown all agents of a replica at once, [B, N, D], and needs as
-    many as it was made for; with a key "action_mask" it gets the masks. Memory, as that of a recurrent network, is not
-    kept between steps.
+    It acts without exploration. With a group it sees all agents of a replica at once, [B, N, D], and needs as many as
+    it was made for; with a key "action_mask" it gets the masks. Memory, such as a recurrent network's, is not kept
+    between steps.
     """
 
     def __init__(self, actor: Any) -> None:
@@ -131,8 +131,8 @@ class Module(RowPolicy):
 
     Args:
         module: the RLModule.
-        normalized: whether it gives actions in a Box as numbers between -1 and 1, which are then scaled to the Box:
-            RLlib's `normalize_actions`, true by default.
+        normalized: whether its actions in a Box are numbers between -1 and 1, to be scaled to the Box: RLlib's
+            `normalize_actions`, true by default.
     """
 
     def __init__(self, module: Any, *, normalized: bool = True) -> None:

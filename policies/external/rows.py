@@ -1,4 +1,4 @@
-"""Agents that know one thing only, an observation and what to do then: each agent of each replica is a row."""
+"""Agents that only map observations to actions: each agent of each replica is a row."""
 
 import inspect
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from taciturn.validation import shown
 
 
 class RowPolicy(Policy):
-    """Base of the policies that take all rows for separate environments, as a network does that all agents share.
+    """Base of the policies that treat rows as separate environments, as a network does that all agents share.
 
     Args:
-        spaces: the observation and the action space that the agent was made for; None if it does not say.
+        spaces: the observation and the action space that the agent was made for; None if unknown.
 
     Raises:
-        ValueError: at reset, where these are not the spaces of the role that is to be played.
+        ValueError: at reset, if the role to be played has other spaces.
     """
 
     def __init__(self, spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None = None) -> None:
@@ -40,11 +40,11 @@ class RowPolicy(Policy):
         self._acting, self._agents = partial(view.acting, self.role), role.num_agents
 
     def places(self) -> Array | None:
-        """Where each row's agent is among all agents of all replicas, int64[R]; None if the rows are all of them, in
-        order.
+        """The position of each row's agent among all agents of all replicas, int64[R]; None if the rows are all of
+        them, in order.
 
-        Where agents act one at a time, as in the gossip bandit, a row is not always the same agent's, and its memory
-        must follow it.
+        Where agents act one at a time, as in the gossip bandit, a row is not always the same agent's, so memories must
+        follow the agents.
         """
         acting = self._acting()
         return None if acting is None else (np.arange(len(acting))[:, None] * self._agents + acting).ravel()
@@ -64,16 +64,16 @@ class RowPolicy(Policy):
 
 
 def alike(ours: gymnasium.Space[Any], theirs: gymnasium.Space[Any]) -> bool:
-    """Whether an agent made for one space can act in the other: the bounds of observations may differ, their number may
-    not."""
+    """Whether an agent made for one space can act in the other: observations may differ in their bounds but not in
+    their size."""
     if isinstance(ours, gymnasium.spaces.Box) and isinstance(theirs, gymnasium.spaces.Box):
         return bool(ours.shape == theirs.shape)
     return bool(ours == theirs)
 
 
 class RowFunction(RowPolicy):
-    """A function from observations [R, D] to actions [R, ...]; one with two required arguments gets the masks [R, n] or
-    None as well."""
+    """A function from observations [R, D] to actions [R, ...]; if it requires two arguments, the second is the masks
+    [R, n] or None."""
 
     def __init__(
         self, function: Callable[..., Any], spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None = None
@@ -107,10 +107,11 @@ class Predictor(RowPolicy):
     dimensions.
 
     Args:
-        model: its `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or less.
-        deterministic: whether it is asked for its best action instead of a random one.
-        normalize: a function of the observations that comes first; None: the statistics with which the model was
-            trained, if it has any.
+        model: has `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or with
+            fewer arguments.
+        deterministic: whether to ask for its best action instead of a random one.
+        normalize: a function applied to observations first; None: the statistics that the model was trained with, if it
+            has any.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Predictor(RowPolicy):
         return np.asarray(found)
 
     def _keep(self, state: Any, places: Array | None) -> None:
-        """Remember the state of the agents whose rows they were."""
+        """Store the new state of the agents of these rows."""
         if places is None or state is None:
             self._state = state
             return
@@ -162,8 +163,7 @@ class Predictor(RowPolicy):
 
 
 def rows_of(state: Array) -> Array:
-    """A view of an array of a recurrent model's state in which rows come first, [R, ...]; the same function leads
-    back."""
+    """A view of a recurrent model's state array with rows first, [R, ...]; the function is its own inverse."""
     return np.swapaxes(state, 0, 1) if state.ndim > 2 else state
 
 
@@ -175,7 +175,7 @@ def each(function: Callable[..., Any], *states: Any) -> Any:
 
 
 def required(function: Callable[..., Any]) -> list[str]:
-    """The names of a function's positional arguments that have no default; none if it does not tell them."""
+    """The names of a function's required positional arguments; empty if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

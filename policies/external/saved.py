@@ -1,4 +1,4 @@
-"""Agents that learning libraries have saved. What could run code as it is loaded must be trusted
+"""Agents saved by learning libraries. Files that could run code when loaded must be trusted
 (`taciturn.policies.trust`)."""
 
 from collections.abc import Callable, Iterator
@@ -23,9 +23,9 @@ STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 def load_sb3(
     path: str | Path, *, deterministic: bool = True, normalize: str | Path | None = None, trust: bool = False
 ) -> Predictor:
-    """A model that an algorithm of Stable-Baselines3 or sb3-contrib has saved; which one does not matter.
+    """A model saved by any algorithm of Stable-Baselines3 or sb3-contrib.
 
-    Nothing in the file runs, unless it has classes of its author's own and is trusted.
+    Nothing in the file runs, unless it names other classes and is trusted.
 
     Args:
         path: the file, `model.zip`.
@@ -36,8 +36,7 @@ def load_sb3(
 
     Raises:
         ImportError: stable-baselines3 is not installed.
-        ValueError: there is no such file, it holds no model, or one with classes of its author's own that is not
-            trusted.
+        ValueError: there is no such file, it holds no model, or it names other classes and is not trusted.
     """
     try:
         import stable_baselines3  # noqa: F401
@@ -65,7 +64,7 @@ def load_sb3(
 
 
 def with_own_classes(file: Path) -> Any:
-    """The policy of a model that is trusted: code in the file may run."""
+    """The policy of a trusted model: code in the file may run."""
     from stable_baselines3.common.save_util import load_from_zip_file
 
     data: Any
@@ -92,7 +91,7 @@ def load_onnx(path: str | Path) -> RowFunction:
 
     Raises:
         ImportError: onnxruntime is not installed.
-        ValueError: there is no such file, or it is no network of this form.
+        ValueError: there is no such file, or it is not a network of this form.
     """
     try:
         from onnxruntime import InferenceSession, SessionOptions
@@ -100,7 +99,7 @@ def load_onnx(path: str | Path) -> RowFunction:
         raise ImportError("an ONNX file needs onnxruntime: run pip install onnxruntime") from error
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what is wrong is said by the exception
+    options.log_severity_level = 4  # the exception says what is wrong
     file = existing(path, "an ONNX file")
 
     @contextmanager
@@ -135,7 +134,7 @@ def load_rllib(
         path: the folder that `algorithm.save_to_path` or `module.save_to_path` wrote.
         module: which RLModule of the algorithm; None: the only one.
         normalized: see `Module`; None: as the algorithm was configured, or true.
-        trust: whether code in its pickles may run, without which nothing is loaded.
+        trust: whether code in its pickles may run; if not, nothing is loaded.
 
     Raises:
         ImportError: ray is not installed.
@@ -164,7 +163,7 @@ def load_rllib(
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """How an algorithm of RLlib was configured; ValueError if what its RLModules see are not a world's observations."""
+    """The configuration of an algorithm of RLlib; ValueError if its RLModules do not see plain observations."""
     import pickle
 
     with (folder / "class_and_ctor_args.pkl").open("rb") as opened:
@@ -201,7 +200,7 @@ def load_torchrl(path: str | Path, *, trust: bool = False) -> RowPolicy:
 
 
 def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) -> Policy:
-    """What `taciturn train` has written to a folder: a model of Stable-Baselines3, or a learner of this package.
+    """The agent that `taciturn train` wrote to a folder: a model of Stable-Baselines3, or a learner of this package.
 
     Raises:
         ValueError: the folder holds no finished training, or a learner that was trained elsewhere and is not trusted.
@@ -219,7 +218,7 @@ def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) 
 
 
 def existing(path: str | Path, what: str) -> Path:
-    """A path that exists; ValueError if it does not."""
+    """The path; ValueError if it does not exist."""
     found = Path(path).expanduser()
     if not found.exists():
         raise ValueError(f"policy must name {what}, and there is none at {str(path)!r}")

@@ -1,4 +1,4 @@
-"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, in which nobody
+"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, where nobody
 shares a mind."""
 
 from copy import deepcopy
@@ -16,11 +16,11 @@ class Separate(Policy):
 
     A copy sees a world of one replica in which it is its role's only agent: observations [1, 1, D], rewards [1, 1], and
     a public view with `num_envs` 1. Its action may be a plain number, or an array of the action space's shape.
-    Functions of the view by which agents of all replicas exchange messages at once are not there. A learner is trained
-    once; its copies share what it has learned, and nothing more.
+    The view lacks functions that exchange messages of all replicas' agents at once. A learner is trained once; its
+    copies share the training and nothing more.
 
     Args:
-        agent: a policy, or whatever has its methods; copied by `copy.deepcopy` at every reset.
+        agent: a policy, or any object with its methods; copied by `copy.deepcopy` at every reset.
     """
 
     def __init__(self, agent: Any) -> None:
@@ -31,12 +31,12 @@ class Separate(Policy):
 
     @property
     def needs_truth(self) -> bool:  # type: ignore[override]
-        """Whether the agent does."""
+        """Whether the agent needs the truth."""
         return bool(getattr(self.agent, "needs_truth", False))
 
     @property
     def pools(self) -> bool:  # type: ignore[override]
-        """Whether the agent says so of itself."""
+        """Whether the agent declares a public schedule."""
         return bool(getattr(self.agent, "pools", False))
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:

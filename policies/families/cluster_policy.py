@@ -20,12 +20,11 @@ class ClusterPolicy(Policy):
     of the context.
 
     Attributes:
-        threshold: an agent asks the third party if its own mean in the cell and leaf that it used last is smaller.
+        threshold: an agent asks the third party if its own mean, in the cell and leaf that it used last, is below this.
         xi: weight of the confidence width.
         bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
-        compile_from: number of agent-rounds in a block from which the loop is compiled; only the time that it takes
-            depends on it.
+        compile_from: number of agent-rounds in a block from which on the loop is compiled; it affects speed only.
     """
 
     threshold: float
@@ -59,7 +58,7 @@ class ClusterPolicy(Policy):
         self._codes = view.catalogue()[1]
         self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, self.bisect, p.horizon)
         self._model_of = (np.arange(view.num_envs)[:, None] * len(self._owners) + self._follows).ravel()
-        self._mean = np.zeros(len(self._tree.owner_actor))  # of the owners' own feedbacks where they acted last
+        self._mean = np.zeros(len(self._tree.owner_actor))  # of the owners' feedbacks where they last acted
         self._over = np.zeros(view.num_envs, np.bool_)
         self._knows_items = np.zeros(view.num_envs, np.bool_)
         self.set_rules(p.context_dim)
@@ -74,10 +73,10 @@ class ClusterPolicy(Policy):
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
-        """Whether all agents ask in every round, or none ever does, and so none because of what its users liked.
+        """Whether all agents ask in every round, or none ever does, so that asking does not depend on feedbacks.
 
-        What an agent shows, and so which streams its records enter, must follow from answers too. An agent that misses
-        one, because of a fault, goes on with its own feedbacks.
+        The items shown decide which streams records enter, so they must follow from answers too. An agent that misses
+        an answer, because of a fault, goes on with its own feedbacks.
         """
         return self.threshold <= 0 or self.always_answered
 
@@ -87,12 +86,12 @@ class ClusterPolicy(Policy):
         return self.threshold > 1 and not self._faulty
 
     def form_groups(self) -> None:
-        """Set who keeps a model of its closed neighbourhood's records, int64[G], and which model each agent follows,
-        int64[W]."""
+        """Set the agents that keep a model of their closed neighbourhood's records, int64[G], and the model that each
+        agent follows, int64[W]."""
         self._owners = self._follows = np.arange(self._shape[1])
 
     def prepare(self, fresh: Bools) -> None:
-        """Change what a run begins with, in the replicas `fresh` bool[B]."""
+        """Change the start of a run, in the replicas `fresh` bool[B]."""
 
     def sketch(self, replica: int, agent: int, context: Floats) -> Sketch:
         """The leaves and cells of the model that an agent uses, and the means in the cell of a context [d], for
@@ -139,7 +138,7 @@ class ClusterPolicy(Policy):
         return np.asarray(tree.order[actor // agents, place])
 
     def look_around(self, time: Array, have: Bools | None) -> None:
-        """Begin anew where a new run has begun, and learn which items there are."""
+        """Start afresh in replicas with a new run, and learn which items there are."""
         tree, codes = self._tree, self._view.catalogue()[1]
         fresh = (time == 0) & ((tree.time > 0) | (codes is not self._codes))
         if fresh.any():
@@ -173,7 +172,8 @@ class ClusterPolicy(Policy):
         return sums, counts
 
     def ask(self, asks: Bools) -> tuple[Floats, Floats, Bools]:
-        """The sums and counts [A, leaves] that agents know after some, bool[A], have asked; and who got an answer."""
+        """The sums and counts [A, leaves] that agents know after some of them, bool[A], have asked; and which got an
+        answer."""
         tree, (size, agents) = self._tree, self._shape
         asked = asks.reshape(size, agents)
         exact = self._rows_of(tree.sums, tree.counts)
@@ -191,7 +191,7 @@ class ClusterPolicy(Policy):
             )
             told, counted, answered = self._consult(request)
             sums, counts = (x.reshape(size * agents, width)[:, : exact[0].shape[1]] for x in (told, counted))
-            # Noise can make a count small or negative: then the leaf passes for unvisited.
+            # Noise can make a count small or negative: then the leaf counts as unvisited.
             counts = np.where(counts >= 1, counts, 0)
             sums = np.clip(sums, 0, counts)
         asks = answered.reshape(-1)
@@ -201,8 +201,8 @@ class ClusterPolicy(Policy):
         return np.where(asks[:, None], sums, own_sums), np.where(asks[:, None], counts, own_counts), asks
 
     def messages(self, answers: Array) -> Ints:
-        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about a
-        group it is in."""
+        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about
+        its group."""
         tree, actors = self._tree, len(self._model_of)
         by_model = np.bincount(self._model_of, answers.ravel(), len(tree.owner_actor))
         told = np.bincount(tree.pair_actor, by_model[tree.pair_model], actors).reshape(self._shape)
@@ -296,7 +296,7 @@ class ClusterPolicy(Policy):
     compiles = True  # whether the compiled loop plays it
 
     def rules(self, rounds: int) -> Rules:
-        """What the compiled loop must know, for the coming rounds."""
+        """The arguments of the compiled loop for the coming rounds."""
         log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
         return Rules(
             model_of=self._model_of,

@@ -1,4 +1,4 @@
-"""Many rounds of T-PriDO in one loop, compiled with numba: the same bits as `ClusterTree` and the policy give round by
+"""Many rounds of T-PriDO in one loop, compiled with numba: bit-identical to `ClusterTree` and the policy, round by
 round."""
 
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from taciturn.envs.recommender.rewards import BUMPS, FLOOR, SPAN
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Array
 
-# Number of agent-rounds from which compiling the loop, about 10 s, is worth while.
+# From so many agent-rounds on, compiling the loop (about 10 s) pays.
 COMPILE_FROM = 100_000
 FAMILIES = {"peak": 1, "bumps": len(BUMPS), "linear": 0}  # number of bumps
 
@@ -84,7 +84,7 @@ class Rules(NamedTuple):
 
 
 class Shop(NamedTuple):
-    """Whom the replicas serve with what, and how much it is liked; see `taciturn.envs.recommender.rewards`."""
+    """Contexts, items and mean rewards of the replicas; see `taciturn.envs.recommender.rewards`."""
 
     contexts: Array
     uniform: Array

@@ -1,9 +1,8 @@
 """The statistics of T-PriDO: trees of item clusters and cells of contexts that are refined as records come in.
 
-A model is what one agent keeps: the leaves of its tree of item clusters, the leaves of its partition of the context
-space, and for every pair (cell, leaf) the sum and number of the feedbacks of its group, its own among them, and of its
-own. All models, of all replicas, share flat arrays. Statistics are whole numbers, so that they equal what counting the
-raw history afresh would give.
+A model belongs to one agent: the leaves of its tree of item clusters, the leaves of its partition of the context space,
+and for every pair (cell, leaf) the sum and number of feedbacks, of its group (itself included) and of itself alone. All
+models, of all replicas, share flat arrays. Statistics are whole numbers, so they equal a recount of the raw history.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0
 
 
 def _name(*parts: Array) -> Array:
-    """63 bits that name a stream by its model, cell and leaf, uint64 of the shape to which the parts broadcast."""
+    """63 bits that name a stream by its model, cell and leaf, uint64 of the broadcast shape of the parts."""
     h: Any = np.uint64(0)
     for part in parts:
         h = (h ^ part.astype(np.uint64)) + MIX[0]
@@ -36,9 +35,9 @@ class ClusterTree:
     Args:
         codes: of the items, [B, K].
         dims: dimensions of contexts, d.
-        groups: [G, W], a SciPy CSR array whose row g has an entry for each agent whose records enter model g, in
-            increasing order.
-        owners: int[G], the agent that keeps each model, and whose own statistics it holds.
+        groups: [G, W], a SciPy CSR array; row g has an entry for each agent whose records enter model g, in increasing
+            order.
+        owners: int[G], the agent that keeps each model.
         bisect: whether cells are halved in one dimension at a time.
         longest: rounds of a run.
 
@@ -48,7 +47,7 @@ class ClusterTree:
         num_leaves: int64[J].
         leaf_of: int32[J, K], the leaf of each item, by its place.
         place: int64[B, K], of each item; `order` int64[B, K], the items by place.
-        node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has a row of
+        node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has either a row of
             statistics or kids.
         node_low: int64[nodes, d], its lower corner.
         kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
@@ -81,7 +80,7 @@ class ClusterTree:
         self.pair_actor = (replica * agents + groups.indices).ravel()
         self.pair_from = np.concatenate([[0], np.cumsum(np.tile(members, size))])
         self.owner_actor = (replica * agents + owners).ravel()
-        # Which of the pairs are of an owner and its own model, in the order of the models.
+        # The pairs of an owner and its own model, in the order of the models.
         self.own_pairs = np.flatnonzero(self.pair_actor == self.owner_actor[self.pair_model])
         self.own = np.zeros((a, 0), np.int32)
         self.below = np.zeros((a, items + 1), np.int32)
@@ -122,7 +121,7 @@ class ClusterTree:
         self.leaf_of[model, :middle], self.leaf_of[model, middle:] = 0, 1
 
     def have(self, active: Bools) -> None:
-        """Learn which items the agents have, bool[B, W, K]."""
+        """Note which items the agents have, bool[B, W, K]."""
         size, agents, items = active.shape
         by_place = np.take_along_axis(active, self.order[:, None], 2).reshape(-1, items)
         np.cumsum(by_place, axis=1, out=self.below[:, 1:])
@@ -135,7 +134,7 @@ class ClusterTree:
         """The actors whose records enter a model."""
         return self.pair_actor[self.pair_from[model] : self.pair_from[model + 1]]
 
-    # Where a record belongs.
+    # Finding a record's cell and leaf.
 
     def digits(self, steps: Ints) -> Ints:
         """The sub-cells on the way to contexts [..., d], for all levels that are in use, [..., levels]."""
@@ -170,11 +169,11 @@ class ClusterTree:
         """Add a round of records: contexts [A, d], items by place [A] and feedbacks [A], in the replicas `live`
         bool[B].
 
-        Actors that are not `real`, bool[A], have shown nothing, or their replica is not live: they have no record in
-        this round.
+        Actors that are not `real`, bool[A], have no record in this round: they showed nothing, or their replica is not
+        live.
 
         Returns:
-            The cells int64[J] and the leaves int64[J] of the owners' own records; without meaning where there is none.
+            The cells int64[J] and the leaves int64[J] of the owners' own records; arbitrary where there is no record.
         """
         at = np.repeat(self.time, self.num_agents)
         self.make_log_room(int(at.max()) + 1)
@@ -220,8 +219,7 @@ class ClusterTree:
     # Refinement.
 
     def split(self, model: int, node: int) -> None:
-        """Split a cell into sub-cells, and count its records again; there are sub-cells only where there are
-        records."""
+        """Split a cell into sub-cells, but only where there are records, and recount them."""
         row, level, when = (
             int(self.node_row[node]),
             int(self.node_level[node]),
@@ -269,8 +267,8 @@ class ClusterTree:
         return [CONTEXT_BITS - (level + self.dims - 1 - i) // self.dims for i in range(self.dims)]
 
     def expand(self, model: int, leaf: int) -> None:
-        """Replace a leaf by its two children, and count its records again. The left child takes its place, the right
-        one a new one."""
+        """Replace a leaf by its two children, and recount its records. The left child takes the leaf's place, the right
+        child a new one."""
         new = int(self.num_leaves[model])
         if new == self.leaf_lo.shape[1]:
             self.widen()
@@ -322,7 +320,7 @@ class ClusterTree:
                 left.append((low + (bits << shifts), level + 1, int(kids[digit])))
         return np.array(found) / 2.0**CONTEXT_BITS
 
-    # What answers reveal.
+    # Accounting of answers.
 
     def streams(self, models: Ints, rows: Ints, width: int) -> Array:
         """The names of the streams of rows of models, uint64[n, width]."""
@@ -334,7 +332,7 @@ class ClusterTree:
         """The records that answers about these rows release to `reader` for the first time in their streams: replicas,
         agents and rounds.
 
-        They then count as released. The owner's own records are among them: it knows them, but others who read its
+        They then count as released. The owner's own records are included: it knows them, but other readers of its
         answers do not.
         """
         until = self.released.setdefault(reader, np.zeros(self.counts.shape, np.int32))
@@ -355,7 +353,7 @@ class ClusterTree:
                 yield replica, agent, rounds[here]
             until[row, :width] = when
 
-    # Room.
+    # Memory.
 
     def _sub_cell(self, model: int, node: int, digit: int) -> int:
         """The sub-cell of a cell that was split, made if there is none."""
@@ -425,7 +423,7 @@ class ClusterTree:
                 setattr(self, name, new)
 
     def restart(self, fresh: Bools, codes: Ints) -> None:
-        """Begin anew in the replicas `fresh` bool[B], with the catalogue whose items have these codes [B, K]."""
+        """Start afresh in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
         for replica in np.flatnonzero(fresh):
             self.time[replica] = 0
             self.order[replica] = codes[replica].argsort(kind="stable")
@@ -434,7 +432,7 @@ class ClusterTree:
             for model in range(replica * self.num_models, (replica + 1) * self.num_models):
                 for row in np.flatnonzero(self.row_model[: self.num_rows] == model):
                     self._free(int(row))
-                # The cells below the root stay behind, unreachable.
+                # The old cells below the root stay in memory, unreachable.
                 self.node_kids[model], self.node_row[model] = -1, self._new_row(model, 1)
                 self._plant(model)
 

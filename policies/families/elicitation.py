@@ -32,7 +32,7 @@ class Platform(Policy):
             )
         self._view, self._theta, self._reporting = view, np.zeros((0, 0)), view.reporting
         self._layout, self._desired = view.roles[self.role].layout, np.zeros(0)
-        # The assumption of a platform that does not know theta.
+        # A platform that does not know theta assumes this.
         self._unknown = np.full((view.num_envs, view.params.num_values), 1 / view.params.num_values)
         self.check(view)
 
@@ -57,7 +57,7 @@ class Platform(Policy):
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         theta = self._view.truth.state.theta if self.needs_truth else self._unknown
         low, high = self._view.params.targets
-        # In full precision, unless it differs from run to run and is only observed.
+        # In full precision, unless the target differs between runs and is read from observations.
         desired = (
             np.full(len(obs), low) if low == high else self._layout.unpack(obs)["desired"][:, 0].astype(np.float64)
         )
@@ -88,7 +88,7 @@ class Individuals(Policy):
         self._layout = view.roles[self.role].layout
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        """The same observation gets the same answer, which is computed once."""
+        """Equal observations get equal answers, so compute each once."""
         if not np.array_equal(obs, self._observed):
             self._answer = self.answer(self._layout.unpack(obs))[..., None].astype(np.float32)
             self._observed = obs.copy()
@@ -113,8 +113,8 @@ class Individuals(Policy):
         return seen["cost"].astype(np.float64) / self._view.cost.c
 
     def best(self, seen: dict[str, Array], belief: Floats, prizes: Floats) -> tuple[Floats, Floats]:
-        """The budgets [B, N] with the largest payoffs for prizes [B, n, x], and the answer: these, or -1 where they
-        lose."""
+        """The budgets [B, N] with the largest payoffs for prizes [B, n, x], and the answer: these budgets, or -1 where
+        the payoff is negative."""
         view, factor, bound = self._view, self.cost_factors(seen), self._view.params.max_epsilon
         budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=bound, reporting=view.reporting)
         return budget, np.where(payoff >= 0, budget, -1.0)
@@ -136,7 +136,7 @@ class ExactIndividuals(Individuals):
         fields = np.stack([seen["target"], seen["scale"], self.rules(seen), seen.get("value", nothing)], -1)
         reference = seen.get("reference", np.zeros(seen["belief"].shape))
         cases = np.concatenate([fields[:, :rows], reference[:, :rows], laws], -1).reshape(-1, 4 + 2 * laws.shape[-1])
-        # Equal cases are solved once.
+        # Solve equal cases once.
         cases, inverse = np.unique(cases, axis=0, return_inverse=True)
         prizes = []
         for (target, scale, rule, value), rest in zip(cases[:, :4].tolist(), cases[:, 4:], strict=True):

@@ -9,20 +9,20 @@ from taciturn.validation import Ints
 
 
 class OptimisticTree:
-    """A tree of item clusters with optimistic values, of which a path of highest values is followed.
+    """A tree of item clusters with optimistic values; the search follows the highest values from the root.
 
     Args:
         codes: of the agent's items, in increasing order, int64[M]; see `taciturn.envs.recommender.geometry`.
         nu: > 0, diameter of the whole space in units of reward.
-        rho: in (0, 1), by which diameters shrink from level to level.
+        rho: in (0, 1), the factor between the diameters of one level and the next.
         rounds: T, for HOO; None for HCT.
         c: > 0, weight of HCT's confidence width.
         delta: in (0, 1), of HCT.
 
     The truncated HOO (Bubeck, Munos, Stoltz & Szepesvari 2011) counts a reward in all clusters on the path and expands
     every leaf that it reaches, to a depth of (ln T / 2 - ln(1 / nu)) / ln(1 / rho). HCT (Azar, Lazaric & Brunskill
-    2014, HCT-iid) counts it in the last one, passes through a cluster that has been tried often enough for its size,
-    and expands it then. Of equal values the right child's wins. Clusters without items are never entered, and clusters
+    2014, HCT-iid) counts it only in the last cluster, and passes through and expands a cluster once it has been tried
+    often enough for its size. Ties go to the right child. Clusters without items are never entered, and clusters
     of one item not expanded.
     """
 
@@ -55,7 +55,7 @@ class OptimisticTree:
             self.value.append(math.inf if high > low else -math.inf)
 
     def confidence(self, least: float) -> float:
-        """ln(1 / delta~) of HCT, at the present power of two."""
+        """ln(1 / delta~) of HCT, at the current power of two."""
         power = 2.0 ** math.ceil(math.log2(self.time))
         return -math.log(min(least, self.c1 * self.delta / power))
 
@@ -72,7 +72,7 @@ class OptimisticTree:
         return path
 
     def enough(self, node: int, log: float) -> float:
-        """tau: how often HCT tries a node before it goes on to its children."""
+        """tau: how often HCT tries a node before moving on to its children."""
         depth = self.depth[node]
         return math.ceil(self.c**2 * log * self.rho ** (-2 * depth) / self.nu**2) if depth else 0
 

@@ -36,11 +36,11 @@ class ItemPolicy(Policy):
         raise NotImplementedError
 
     def choose(self, contexts: Floats) -> Ints:
-        """Items int64[B, W] for contexts [B, W, d], of those at hand."""
+        """Items at hand, int64[B, W], for contexts [B, W, d]."""
         raise NotImplementedError
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
-        """Learn from feedbacks [B, W] on items that were shown; where not `real`, bool[B, W], nothing was."""
+        """Learn from feedbacks [B, W] on the items shown; where `real`, bool[B, W], is false, nothing was shown."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         time = obs[:, 0, self._layout.slices["time"].start].astype(np.int64)

@@ -24,7 +24,7 @@ class StoppingRule(Policy):
         return np.where(self.waits(*self.seen(obs)), WAIT, STOP)
 
     def seen(self, obs: Array) -> tuple[Ints, Ints, Array]:
-        """What an observation says of the round: k, beta and the slots."""
+        """The round in an observation: k, beta and the slots."""
         fields = self._layout.unpack(obs)
         return fields["received"].astype(np.int64), fields["queued"].astype(np.int64), fields["slots"]
 

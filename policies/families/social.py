@@ -41,7 +41,7 @@ def sample(weights: Array, rng: np.random.Generator) -> tuple[Ints, Bools]:
     """Draw an option with probability proportional to `weights` [..., K] [Tao 8].
 
     Returns:
-        The options, [...], and whether any weight was positive, [...]; the option means nothing where none was.
+        The options, [...], and whether any weight was positive, [...]; if none was, the option means nothing.
     """
     edges = np.empty((weights.shape[-1], *weights.shape[:-1]))
     total = np.zeros(weights.shape[:-1])
@@ -67,7 +67,7 @@ class SocialPolicy(Policy):
         self.prepare(view)
 
     def prepare(self, view: PublicView) -> None:
-        """Read whatever else of the view a subclass needs, and clear what it remembers of an earlier run."""
+        """Read what else a subclass needs of the view, and clear its memory of earlier runs."""
 
     def heard(self, obs: Array) -> Heard:
         """Decode observations [B, rows, D]."""
@@ -80,7 +80,7 @@ class SocialPolicy(Policy):
         return join_plan(option, on_zero, on_one, self._flat)
 
     def agents(self) -> Ints:
-        """The agents whose observations the rows are, [B, rows]."""
+        """The agents that the rows belong to, [B, rows]."""
         acting = self._view.acting(self.role)
         return np.broadcast_to(np.arange(self._shape[1]), self._shape) if acting is None else acting
 
@@ -105,8 +105,7 @@ class Proportional(SocialPolicy):
         return self.plan(option, *self._adopts)
 
     def gossip_rule(self, view: PublicView) -> GossipRule | None:
-        """The fast form in `gossip_bandit_v0`, where every agent asked replies: the weight of each count that can
-        occur."""
+        """The fast form in `gossip_bandit_v0` if every agent asked replies: the weight of each count that can occur."""
         if not issubclass(view.world, GossipBandit):
             return None
         replies = view.params.num_agents if view.params.asks == "all" else 1

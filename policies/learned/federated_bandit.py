@@ -88,7 +88,7 @@ class LearnedElimination(BanditPPO):
     Args:
         steps: training steps (epochs of the world), counted over replicas.
         num_envs: number of parallel replicas.
-        arguments: of PPO, in place of those in `policies/learned/settings/arm_elimination.yml`.
+        arguments: of PPO; they replace those in `policies/learned/settings/arm_elimination.yml`.
         seed: of all randomness in training.
     """
 
@@ -127,15 +127,15 @@ class LearnedPulls(BanditPPO):
     """Pulls and uploads, slot by slot, learned by PPO with one network for all agents and all arms.
 
     Every arm gets a score from the agent's own mean and pulls and from the last broadcast; the softmax of the scores is
-    the probability of pulling it. Agents may upload only in every `every`-th slot, the same for all: uploads are worth
-    little if agents make them at different times, as they would at the beginning of training. Once trained, it acts in
-    worlds with any number of arms and agents.
+    the probability of pulling it. Agents may upload only in every `every`-th slot, the same for all: uploads at
+    different times are worth little, and early in training agents would upload at different times. Once trained, it
+    acts in worlds with any number of arms and agents.
 
     Args:
         steps: training steps (slots), counted over agents and replicas.
         num_envs: number of parallel replicas.
         every: slots between two decisions on uploads.
-        arguments: of MaskablePPO, in place of those in `policies/learned/settings/federated_bandit.yml`.
+        arguments: of MaskablePPO; they replace those in `policies/learned/settings/federated_bandit.yml`.
         seed: of all randomness in training.
     """
 

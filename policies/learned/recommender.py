@@ -13,7 +13,7 @@ from taciturn.policies.learned.training import learning, library_seed, one_threa
 from taciturn.policies.learned.tuning import tuned
 from taciturn.validation import Bools, Floats, Ints, missing_extra
 
-WORLDS_FOR = 25  # steps of training for which the same practice worlds serve
+WORLDS_FOR = 25  # training steps on the same practice worlds
 
 
 class NeuralBandit(ItemPolicy, Learner):
@@ -21,26 +21,26 @@ class NeuralBandit(ItemPolicy, Learner):
 
     The network maps a context and an item to features phi, and the mean reward is taken to be w'phi. Each agent on its
     own learns w online, from its own feedbacks, by Bayesian linear regression, draws one w from the posterior in every
-    round, and shows the item with the highest w'phi ("neural linear", Riquelme et al.). Beforehand phi and the prior of
-    w are trained by gradient steps, so that after any number of random feedbacks in a practice world of its own the
-    posterior predicts the world's other feedbacks well (Harrison et al.). The instance of the run is not known in
-    practice, and the network stays as it is during a run.
+    round, and shows the item with the highest w'phi ("neural linear", Riquelme et al.). Beforehand, phi and the prior
+    of w are trained by gradient steps, so that after any number of random feedbacks in a practice world the posterior
+    predicts the other feedbacks well (Harrison et al.). Practice worlds do not show the instance of the run, and the
+    network does not change during a run.
 
     Args:
         steps: gradient steps of training, each on a fresh part of `num_envs` practice worlds; 0: the network stays as
-            it was drawn, and whatever is learned is learned online.
+            drawn, and all learning is online.
         hidden, features: units of the two hidden layers; the second gives phi.
         learning_rate: of Adam, falling linearly to 0.
         num_envs: practice worlds at a time, each with one agent.
         rounds: random rounds played in each of them.
-        explore: >= 0, by which the standard deviation of the posterior is multiplied; 0: the item with the highest
-            expected reward.
+        explore: >= 0, a factor on the posterior's standard deviation; 0: show the item with the highest expected
+            reward.
         seed: of all randomness in training.
 
     Arguments left out take their values from `policies/learned/settings/recommender.yml`. `history` holds the mean
     squared error of predictions, in units of reward squared, averaged over the gradient steps on the same practice
-    worlds. If a mechanism stands on `selection`, scores are clipped to [0, 1], which is their stated sensitivity, and
-    passed through it. It asks no neighbours.
+    worlds. If a mechanism stands on `selection`, scores are clipped to [0, 1], so their sensitivity is 1, and passed
+    through it. The policy asks no neighbours.
 
     Source:
         Riquelme, Tucker and Snoek (2018), Deep Bayesian bandits showdown; Harrison, Sharma and Pavone (2018),
@@ -176,13 +176,13 @@ class NeuralBandit(ItemPolicy, Learner):
             self._precision, self._weighted = np.zeros((*shape, len(prior))), np.zeros(shape)
         self._precision[fresh], self._weighted[fresh] = np.diag(precision), precision * prior
         items = torch.as_tensor(2 * self._items - 1, dtype=torch.float32)
-        # What the first layer makes of the items is the same in every round.
+        # The items' part of the first layer is the same in every round.
         self._of_items = items @ p["weight0"][-ITEM_DIMS:] + p["bias0"]
 
     @one_thread()
     def phi(self, contexts: Floats, of_items: Any) -> Floats:
-        """Features [..., n, m] of items, of which `of_items` [..., n, hidden] is the part of the first layer, in
-        contexts [..., d]."""
+        """Features [..., n, m] of items in contexts [..., d]; `of_items` [..., n, hidden] is the items' part of the
+        first layer."""
         import torch
 
         p = self._learned
@@ -208,7 +208,7 @@ class NeuralBandit(ItemPolicy, Learner):
         if not self._noisy_selection:
             return self.best(score)
         chosen = self._view.select(np.clip(score, 0, 1), self._have, np.ones((1, 1, 1)))
-        # A selection that was lost leaves an item at random.
+        # If the selection was lost, show a random item.
         return np.where(chosen >= 0, chosen, self.best(np.zeros(self._shape)))
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
@@ -219,7 +219,7 @@ class NeuralBandit(ItemPolicy, Learner):
 
 
 def _surprise(p: dict[str, Any], x: Any, y: Any, known: int) -> tuple[Any, float]:
-    """How badly the posterior after the first `known` of the records x [B, n, d + 5], y [B, n] predicts the others.
+    """The loss of the posterior after the first `known` of the records x [B, n, d + 5], y [B, n] on the others.
 
     Returns:
         The mean of -ln p(y) (without its constant), with its gradient, and the mean squared error.

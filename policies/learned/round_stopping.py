@@ -44,11 +44,11 @@ class PaidPerSlot(RoundStopping):
 
 
 class LearnedStopping(ModelLearner):
-    """A rule learned by PPO or DQN from play alone, without knowledge of the model.
+    """A rule learned by PPO or DQN from play alone, without the model.
 
     It maximises the long-run rate as Jiang 2020 does. The reward of a round is R(k) - lambda (n tau + t0); after each
     stage of training lambda becomes the best rate attained so far (Dinkelbach's iteration, of which Algorithm 2 is the
-    bisection form), and the rule of the best stage is kept. The rate of a stage is measured in sessions of their own.
+    bisection form), and the rule of the best stage is kept. The rate of a stage is measured in separate sessions.
 
     Args:
         algorithm: "PPO" or "DQN".
@@ -58,9 +58,9 @@ class LearnedStopping(ModelLearner):
         rows: replicas played at once.
         arguments: of the algorithm in Stable-Baselines3.
 
-    Steps, rows and arguments that are left out are those in `policies/learned/settings/round_stopping.yml`.
+    Steps, rows and arguments default to those in `policies/learned/settings/round_stopping.yml`.
 
-    It is trained at its first reset, on the stopping problem of the world in which it acts, and not again. `history`
+    It is trained once, at its first reset, on the stopping problem of its world. `history`
     holds the rate after each stage.
     """
 
@@ -109,7 +109,8 @@ class LearnedStopping(ModelLearner):
         for stage in range(self.stages):
             priced = replace(base, objective="lagrangian", lambda_=price)
             world = PaidPerSlot(priced, num_rows)
-            # The first rows take their seed from the learner; a later stage would begin with the same sessions.
+            # Rows take their first seed from the learner; without a new one, a later stage would begin with the same
+            # sessions.
             world.purpose = f"training, stage {stage}"
             rows = RowsVecEnv(world, seed=self.seed)
             if stage == 0:
@@ -176,7 +177,7 @@ class TabularQ(StoppingRule, Learner):
         epsilon: probability of a random action in them.
         seed: of all randomness in training.
 
-    It is trained at its first reset, on the stopping problem of the world in which it acts, and not again.
+    It is trained once, at its first reset, on the stopping problem of its world.
     """
 
     def __init__(self, sessions: int = 30, *, epsilon: float = 0.02, seed: int = 0) -> None:
@@ -241,7 +242,7 @@ class TabularQ(StoppingRule, Learner):
         closed = reward != 0
         time = np.where(action == WAIT, self._slot, 0.0) + np.where(closed, self._broadcast, 0.0)
         greedy = live & (action == np.where(self.waits(k, beta, k), WAIT, STOP))
-        # Forget old rewards, which were earned by a worse rule.
+        # Forget old rewards, which a worse rule earned.
         self._earned = 0.9995 * self._earned + float(reward[greedy].sum())
         self._spent = 0.9995 * self._spent + float(time[greedy].sum())
         rate = self._earned / self._spent

@@ -56,8 +56,8 @@ class PPOLearner(ModelLearner):
 
 
 class SharedPPO(PPOLearner):
-    """One network for all agents, trained in practice worlds with the parameters and privacy of the world that it is to
-    act in.
+    """One network for all agents, trained in practice worlds with the parameters and privacy of the world it will act
+    in.
 
     The rows of a rollout are the agents of all replicas (`taciturn.wrappers.sb3.RowsVecEnv`). If one agent acts at a
     time, a row is the sequence of all agents' turns in a replica, so training maximises the return of the team.
@@ -77,7 +77,7 @@ class SharedPPO(PPOLearner):
         deterministic: take the most likely action; otherwise draw from the learned distribution.
 
     Arguments left out take their values from the world's file in `policies/learned/settings`, or else from `DEFAULTS`.
-    The network trains when the policy is first reset, and is then kept. `history` holds the mean reward per step of
+    The network is trained once, at the first reset. `history` holds the mean reward per step of
     each rollout. In `social_bandit_v0` the reward in training is that of `ImmediateReward`.
 
     Source:

@@ -23,16 +23,16 @@ class SocialQ(SocialPolicy, Learner):
     Args:
         steps: environment steps of training, counted over rows.
         bins: number of bins of a share.
-        gamma: discount factor of a row's next step, in [0, 1); at 0 a decision is valued by the preference that it
-            results in.
+        gamma: discount factor of a row's next step, in [0, 1); at 0 a decision is valued by the preference right after
+            it.
         epsilon: probability of a uniformly random action, in training and in play; without exploration, populations
             stay with the option that leads first.
         num_envs: number of replicas in training.
         seed: seed of all randomness in training.
 
-    It trains when it is first reset, under the parameters and privacy of the world that it is to act in (with at most
-    100 agents); the table is then kept. The reward in training depends on the preference after each step:
-    `reward="preference"` in `gossip_bandit_v0`, `ImmediateReward` in `social_bandit_v0`.
+    It is trained once, at its first reset, under the parameters and privacy of its world (with at most 100 agents). The
+    reward in training depends on the preference after each step: `reward="preference"` in `gossip_bandit_v0`,
+    `ImmediateReward` in `social_bandit_v0`.
 
     Source:
         Watkins 1989, Learning from delayed rewards.
@@ -63,7 +63,7 @@ class SocialQ(SocialPolicy, Learner):
         if self._values is None:
             rng = self.rng
             self.fit(view)
-            self.rng = rng  # that of the run, not of the training
+            self.rng = rng  # the run's mechanism, not that of training
             self.begin(view)
 
     def fit(self, view: PublicView) -> None:

@@ -20,7 +20,7 @@ from taciturn.wrappers.sb3 import RowsVecEnv
 class TeamRows(RowsVecEnv):
     """Rows that observe features and receive the mean reward of their replica.
 
-    The end of a run is a termination for them, not a truncation, since they observe the time left.
+    For these rows the end of a run is a termination, not a truncation, since they observe the time left.
 
     Args:
         population, seed: as in `RowsVecEnv`.

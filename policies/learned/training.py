@@ -24,8 +24,8 @@ class Ranking:
         space: of the actions; None: plans.
 
     An action is a plan whose first number is the option, or, if flat, 4 option + (0 to 3); option K, none, stays K. If
-    there are 2 K actions, they are the options and then the options with a request. Actions of other spaces are not by
-    option, and stay as they are.
+    there are 2 K actions, they are the options and then the options with a request. Actions of other spaces do not name
+    options, and stay unchanged.
     """
 
     def __init__(self, layout: Layout, fields: tuple[str, ...], space: Any = None) -> None:
@@ -63,7 +63,7 @@ class Ranking:
         return np.concatenate([np.take_along_axis(self._order, action[:, :1], 1), action[:, 1:]], 1)
 
     def mask(self, mask: Array) -> Array:
-        """The mask [rows, n] of actions by rank, from that of the world's actions, in the order of the last
+        """The mask [rows, n] of actions by rank, from the mask of the world's actions, in the order of the last
         observation."""
         if self._requests:
             ranked = np.take_along_axis(mask.reshape(len(mask), 2, -1), self._order[:, None, :-1], 2)
@@ -78,8 +78,8 @@ class ImmediateReward(SocialBandit):
     """The social bandit with a reward at the end of the round: a fresh signal of the option that the agent now holds.
 
     Agents without an option receive the mean reward of those with one. The reward thus evaluates a decision at once,
-    and its mean over agents has expectation Q . eta, as in equation 1 of Tao et al. With the world's own reward, for
-    holding an option, agents learn to adopt whatever they try, and popularity then carries no information.
+    and its mean over agents has expectation Q . eta, as in equation 1 of Tao et al. Under the world's own reward, which
+    pays for holding an option, agents learn to adopt whatever they try, and popularity then carries no information.
     """
 
     def transition(self, state: State, actions: dict[str, Array]) -> Any:
@@ -132,8 +132,7 @@ def fit(model: Any, steps: int, **arguments: Any) -> None:
 
 @contextmanager
 def learning(name: str, weights: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
-    """Turn what PyTorch raises as the numbers of a learner grow without bound, or weights that do, into a
-    ValueError."""
+    """Raise ValueError if a learner diverges: instead of PyTorch's errors, or if weights are not finite."""
     import torch
 
     told = f"{name} cannot learn with these settings (is its learning rate too large?)"
@@ -146,7 +145,7 @@ def learning(name: str, weights: Callable[[], Mapping[str, Any]]) -> Iterator[No
 
 
 class ModelLearner(Learner):
-    """Base of the learners with a model of Stable-Baselines3, of which only the network is saved."""
+    """Base of the learners with a model of Stable-Baselines3; only its network is saved."""
 
     _model: Any = None
 
@@ -155,7 +154,7 @@ class ModelLearner(Learner):
 
 
 class Network:
-    """What is left of a model when its training is over."""
+    """The part of a model that is kept after training."""
 
     def __init__(self, policy: Any) -> None:
         self.policy, self.observation_space, self.action_space = policy, policy.observation_space, policy.action_space
@@ -181,8 +180,7 @@ def library_seed(seed: int) -> int:
 
 
 def update_table(values: Floats, visits: Floats, where: tuple[Ints, ...], targets: Floats) -> None:
-    """Move each value met at `where` by its mean distance from the `targets`, at a rate that falls with its number of
-    visits."""
+    """Move each value at `where` towards the mean of its `targets`, at a rate that falls with its number of visits."""
     cells = np.ravel_multi_index(where, values.shape).ravel()
     flat, seen = values.reshape(-1), visits.reshape(-1)
     count = np.bincount(cells, minlength=flat.size)

@@ -21,11 +21,11 @@ def tuned(world: str, algorithm: str) -> dict[str, Any]:
 def settings_in(file: Path) -> dict[str, dict[str, Any]]:
     """`{algorithm: settings}` of a file.
 
-    Each of its entries is called after an algorithm and has `settings`, which are parameters by name, and `found`, free
-    text under the keys `command`, `seeds` and `budget` that says how they were found.
+    Each entry is named after an algorithm. It has `settings`, parameters by name, and `found`, which tells in free text
+    how they were found, under the keys `command`, `seeds` and `budget`.
 
     Raises:
-        ValueError: the file is not of this form; the message names it and the key.
+        ValueError: the file is not of this form; the message names the file and the key.
         ImportError: pyyaml is not installed.
     """
     try:

@@ -89,7 +89,7 @@ class EpochElimination(Policy):
 
     @property
     def needs_truth(self) -> bool:  # type: ignore[override]
-        """True for limited rounds without a given `gap`: the paper then assumes the smallest gap to be known."""
+        """True for limited rounds without a given `gap`: the paper then assumes that the smallest gap is known."""
         return self.rounds is not None and self.gap is None
 
     def fast(self, view: PublicView) -> EpochPlan:
@@ -169,7 +169,7 @@ class EpochElimination(Policy):
         return drawn
 
     def _follow(self, knowledge: Any) -> None:
-        """React to what has happened: the start of a run, or the result of an epoch."""
+        """React to the start of a run, or to the result of an epoch."""
         fresh = np.broadcast_to(knowledge.time[:, :1] == 0, self._time.shape)
         if fresh.any():
             self._restart(fresh)
@@ -218,8 +218,8 @@ class EpochElimination(Policy):
         self._played[which] = 0
 
     def _choose(self, waiting: Bools, knowledge: Any) -> None:
-        """Choose, once per round, the arm to play while it is under way: each agent's own best active arm, ties broken
-        at random."""
+        """Choose, once per round, the arm to play during the round: each agent's own best active arm, ties broken at
+        random."""
         new = waiting & (self._played == self._pulls * self._active.sum(-1))
         if new.any():
             own = np.where(self._active, knowledge.private, -np.inf)

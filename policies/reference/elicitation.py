@@ -73,8 +73,8 @@ class TargetQuality(Individuals):
 
 
 class BestResponse(Individuals):
-    """Best response of an individual certain of its belief: it expects the platform's estimate to equal it, whatever it
-    reports.
+    """Best response of an individual that is certain of its belief: it expects the platform's estimate to equal the
+    belief, whatever it reports.
 
     Under `wintall` the winner is then certain, and the payment is that of equation 2.18 at the belief. Under rules that
     compare reports, peers are expected to choose the target budget.
@@ -93,7 +93,7 @@ class BestResponse(Individuals):
         return self.best(seen, belief, self.prizes(seen, belief))[1]
 
     def against_winners(self, seen: dict[str, Array]) -> tuple[Floats, Floats]:
-        """The budgets [B, N] with the largest payoffs, and these, if only reports of the value that is most probable
+        """The budgets [B, N] with the largest payoffs, and these payoffs, if only reports of the most probable value
         [B, N] are paid."""
         view, m = self._view, self._view.params.num_values
         if not np.array_equal(seen["belief"], self._belief):
@@ -125,7 +125,7 @@ class FiniteBestResponse(ExactIndividuals):
     """Exact best response among N individuals, if theta equals the belief and all others choose the target budget.
 
     Unlike `BestResponse` it takes into account that shares are random and that one's own report may change the winner.
-    Each distinct belief is solved for, in some milliseconds at N = 1,000, so it suits small populations, or those that
+    Each distinct belief takes some milliseconds at N = 1,000, so the policy suits small populations, or those that
     share a belief.
     """
 

@@ -46,7 +46,7 @@ def attainable(model: Model) -> float:
     with np.errstate(divide="ignore"):
         slots = 1.0 + harmonic / -np.log1p(-m.compute_probability) + k / m.upload_probability
     slots[0] = 0.0
-    # Too many slots give a lower bound on the rate only if the reward is not negative.
+    # Overestimating the slots bounds the rate from below only if the reward is not negative.
     sure = (m.rewards >= 0) | (k == 0)
     return float(np.max(m.rewards[sure] / (slots[sure] * m.slot_time + m.broadcast_time)))
 

@@ -12,7 +12,7 @@ def clipped_estimate(counts: Array, received: Array, p: float, q: float) -> Arra
     """Popularity estimate Ftilde, [..., K]: ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1) clipped to [0, 1]
     [Chen 7].
 
-    With p = 1 - q and q = 1 / (e^(epsilon/2) + 1), the value that is clipped is (H - q) / (p - q).
+    With p = 1 - q and q = 1 / (e^(epsilon/2) + 1), the value before clipping is (H - q) / (p - q).
     """
     return np.clip(unbiased(counts, received, p, q), 0.0, 1.0)
 
@@ -30,7 +30,7 @@ class PPCL(Proportional):
         alpha: the share from which an agent keeps its preference, in (0, 1]; None: the paper's 1 - 1/(2K).
 
     Deviations from the paper: equation 7 has a stray comma, so the estimate follows line 7 of Algorithm 1. H is an
-    average over the replies that arrive, which are N unless the channel has faults. If the estimate is 0 for all
+    average over the replies that arrive, N of them unless the channel has faults. If the estimate is 0 for all
     options, equation 8 would divide by 0; the agent then keeps its preference.
     """
 
@@ -52,8 +52,8 @@ class PPCL(Proportional):
 
 
 class CBL(Proportional):
-    """Pull what a random peer prefers and adopt it on signal 1; without a preference, pull a random option with
-    probability `tau`.
+    """Pull the option that a random peer prefers and adopt it on signal 1; without a preference, pull a random option
+    with probability `tau`.
 
     Args:
         tau: probability in (0, 1].

@@ -33,10 +33,10 @@ class PrivateSocialLearning(SocialPolicy):
         mu: probability of a uniformly random option instead of one drawn from the estimate, in [0, 1].
         delta: ln(beta / (1 - beta)), in place of beta.
         epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs.
-        empty: what an agent tries that received nothing or whose estimate is 0 for all options: "uniform" (a random
-            option) or "null" (none). The paper leaves this open.
-        pool: number of rounds whose copies an agent pools, >= 1. The paper's agents have no memory, which is 1; more
-            averages out noise.
+        empty: what an agent tries if it received nothing or its estimate is 0 for all options: "uniform" (a random
+            option) or "null" (none). The paper does not say.
+        pool: number of rounds whose copies an agent pools, >= 1. The paper's agents have no memory, so 1; more rounds
+            average out noise.
 
     The theorems assume `beta` in (1/2, e/(e+1)); any value above 1/2 is allowed here.
     """
@@ -110,8 +110,8 @@ class Replicator(PrivateSocialLearning):
     """Copy a random message, then adopt its option by the signal: Celis, Krafft & Vishnoi 2017, "A distributed learning
     dynamics in social groups".
 
-    An agent tries the option of a random message that it received, or with probability mu a random one. It adopts that
-    option with probability beta if its signal is 1, and alpha if it is 0. With alpha = 1 - beta and without noise this
+    An agent tries the option of a random received message, or with probability mu a random option. It adopts the option
+    with probability beta if its signal is 1, and alpha if its signal is 0. With alpha = 1 - beta and without noise this
     is `PrivateSocialLearning`; unlike that policy it does not correct for noise.
 
     Args:

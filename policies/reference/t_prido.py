@@ -26,13 +26,12 @@ def partition_rate(context_dim: int, optimal_dim: float = 0.0) -> float:
 
 
 def dominating_set(network: Graph) -> tuple[Ints, Ints]:
-    """A greedy dominating set, int64[G], and the member of it that each agent follows, int64[W], as its place in the
-    set.
+    """A greedy dominating set, int64[G], and the place in it of the member that each agent follows, int64[W].
 
-    The next member is the agent that dominates most of those who are not dominated yet, the first of them if there are
-    several. An agent follows the earliest member among its neighbours.
+    The next member is the first agent that dominates the most agents not yet dominated. An agent follows the earliest
+    member among its neighbours.
     """
-    gain = network.degrees + 1  # how many each agent would dominate of those who are not dominated yet
+    gain = network.degrees + 1  # how many agents not yet dominated each agent would dominate
     members: list[int] = []
     follows = np.full(network.num_nodes, -1)
     while gain.any():
@@ -54,11 +53,11 @@ class TPriDO(ClusterPolicy):
 
     In round n an agent looks up the cell of its context in its own partition. If its own mean in the cell and cluster
     that it used last is below the threshold NT, it asks the third party for sums and counts over the closed
-    neighbourhood, else it uses its own. The index of a leaf (h, i) of its tree is mu + sqrt(xi ln n / (8 Q)) + psi
+    neighbourhood; otherwise it uses its own. The index of a leaf (h, i) of its tree is mu + sqrt(xi ln n / (8 Q)) + psi
     gamma^h, and infinite without records. It shows a random own item of the leaf with the highest index. Then, with all
     records of the round, the cell of its context is split if it has had at least rate 2^(p l d) ln n visitors of the
-    agent (l: level of the cell), and the leaf is replaced by its children if Q, as the agent knew it when it acted, is
-    at least xi ln n / (8 psi^2 gamma^(2h)) and the leaf holds more than one of its items. History is recounted.
+    agent (l: level of the cell), and the leaf is replaced by its children if Q, as known when the agent acted, is at
+    least xi ln n / (8 psi^2 gamma^(2h)) and the leaf holds more than one of the agent's items. History is recounted.
 
     Args:
         threshold: NT.
@@ -66,23 +65,22 @@ class TPriDO(ClusterPolicy):
             paper's proofs need xi > 6, and it states no other value). The following four replace single values of it.
         xi: > 0, weight of the confidence width.
         psi: > 0, diameter of the whole item space in units of reward.
-        gamma: in (0, 1), by which diameters shrink from level to level.
+        gamma: in (0, 1), the factor between the diameters of one level and the next.
         rate: > 0, lambda, of the splits of cells.
         optimal_dim: d_0 of equation 2, in [0, 3).
         eta: >= 0; p is the root of equation 2 plus eta.
-        bisect: whether cells are halved in one dimension at a time, instead of in all at once. With 9 dimensions the
-            latter makes 512 cells of one, most of which never see enough records.
+        bisect: whether cells are halved in one dimension at a time, instead of in all at once. In 9 dimensions, halving
+            all at once makes 512 cells of one, and most never see enough records.
         biased: whether an agent that does not ask divides its own sum by the neighbourhood's count, as line 8 of
             Algorithm 1 does.
         epsilon: of the mechanisms that `simulate(privacy="paper")` installs, TreeAggregation on `statistics` and
             Exponential on `selection`; None: it installs none.
 
-    Deviations from the paper: Q_n counts the records before round n, for those that ask over the neighbourhood and for
-    the others over their own. An agent splits at most one cell and one leaf a round. In round 1, where ln n = 0, both
-    happen. Where a leaf holds no item of the agent it is passed over. With Exponential on `selection`, indices are
+    Deviations from the paper: Q_n counts the records before round n: the neighbourhood's for agents that ask, and their
+    own for the others. An agent splits at most one cell and one leaf a round; in round 1, where ln n = 0, it splits
+    both. Leaves without items of the agent are passed over. With Exponential on `selection`, indices are
     capped at 1 + sqrt(xi ln n / 8) + psi, which is also their stated sensitivity; without it the highest index is
-    chosen, and ties are broken at random. With `biased` the counts are used without being asked for, so that it is for
-    comparison only.
+    chosen, and ties are broken at random. `biased` uses counts that nobody asked for, so it is for comparison only.
     """
 
     def __init__(
@@ -131,21 +129,21 @@ class TPriDO(ClusterPolicy):
 
 
 class DTPriDO(TPriDO):
-    """T-PriDO of the agents in a dominating set of the graph, whom the others follow.
+    """T-PriDO by the agents of a dominating set of the graph; the other agents follow them.
 
     A follower asks the third party for the statistics of its dominator's model, of the dominator's closed
     neighbourhood, in the cell of its own context, and chooses among the dominator's clusters those that hold its own
     items. The dominating set is greedy.
 
     Args:
-        follow: what followers take over, the dominator's "model", or the very "leaf" that it chooses in the same round,
-            for a context that is not theirs.
+        follow: what followers take over: the dominator's "model", or the "leaf" that it chooses in the same round, for
+            its own context and not theirs.
         threshold, preset, xi, psi, gamma, rate, optimal_dim, eta, bisect, biased, epsilon: as for `TPriDO`.
 
-    Deviations from the paper: it lets followers "follow the dominator's selections", which serves users with what is
-    good for another user; that is `follow="leaf"`. A follower whose dominator's leaf holds none of its items shows any
-    item. Only the dominator's own visitors split cells. No message carries the dominator's partition of contexts and
-    items to its followers, who act in it: they share a mind.
+    Deviations from the paper: it lets followers "follow the dominator's selections", which gives users what suits
+    another user; that is `follow="leaf"`. A follower whose dominator's leaf holds none of its items shows any
+    item. Only the dominator's own visitors split cells. Followers use the dominator's partition of contexts and items,
+    which no message carries: they share a mind with it.
     """
 
     pools = True
@@ -158,7 +156,7 @@ class DTPriDO(TPriDO):
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
-        """As for `TPriDO`; but those who follow a model ask in every round, so that nobody's threshold keeps all
+        """As for `TPriDO`, except that followers of a model ask in every round, so no threshold keeps all agents
         silent."""
         return self.always_answered or (self.threshold <= 0 and self.follow == "leaf")
 

@@ -1,4 +1,4 @@
-"""Adjacent messages, with which mechanisms are audited, by themselves or on the channel of a world."""
+"""Adjacent messages for auditing mechanisms, by themselves or on the channel of a world."""
 
 import math
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Site:
 
     Attributes:
         env: a population.
-        policy: who acts in it, a policy or `{role: policy}`.
+        policy: the policy that acts in it, or `{role: policy}`.
         channel: the channel's name; None if there is only one.
         steps: turns of a run; None: until it ends.
     """

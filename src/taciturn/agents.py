@@ -1,5 +1,5 @@
-"""A policy from whatever acts: a policy, its name or class, a function, a learning library's model, or a file that it
-has saved."""
+"""A policy from anything that acts: a policy, its name or class, a function, a learning library's model, or a saved
+file."""
 
 import inspect
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ from taciturn.validation import UnknownParameter, choice, shown
 def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
     """A policy from `agent`, with `parameters` if it is a name or a class.
 
-    `module:Class` runs the module. Files run nothing as they are loaded, or are refused: a checkpoint of RLlib, an
-    actor of TorchRL, a model with classes of its author's own, and a learner that this user has not trained on this
-    machine can hold code, and need `trust`.
+    `module:Class` runs the module. Files that could run code when loaded are refused without `trust`: a checkpoint of
+    RLlib, an actor of TorchRL, a model with its author's own classes, and a learner that this user has not trained on
+    this machine.
 
-    What is written for one agent, as a class says with `one_agent = True`, is played as one copy for each agent of each
-    replica (`taciturn.policies.external.separate.Separate`), so that no two of them share a memory.
+    A class that says `one_agent = True` is written for one agent. Each agent of each replica then plays its own copy
+    (`taciturn.policies.external.separate.Separate`), so no two agents share a memory.
 
     Args:
         agent: one of
@@ -36,10 +36,10 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
             - anything with Stable-Baselines3's `predict`;
             - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
-            - `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`, what these libraries have
-              saved, or a folder of `taciturn train`.
-        trust: whether code in a file may run as it is loaded; so says the environment variable `TACITURN_TRUST=1` for
-            all files.
+            - a file saved by a library: `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`,
+              or a folder of `taciturn train`.
+        trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
+            for all files.
         separate: whether to play a copy for each agent, whatever the class says.
 
     Raises:
@@ -95,7 +95,7 @@ def bring_all(agents: Any) -> Any:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is that of a folder; what cannot be a path is none."""
+    """Whether a name is that of a folder; false for what cannot be a path."""
     try:
         return Path(name).is_dir()
     except (OSError, ValueError):

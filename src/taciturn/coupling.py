@@ -1,5 +1,4 @@
-"""Random numbers of which a row's depend on the other rows as little as possible, for playing a policy again
-(`taciturn.pooling`)."""
+"""Random numbers that depend as little as possible on other rows, for playing a policy again (`taciturn.pooling`)."""
 
 import random
 import sys
@@ -15,14 +14,14 @@ STEADY = frozenset({
     "logistic", "rayleigh", "weibull", "beta", "gamma", "standard_gamma", "binomial", "poisson", "choice",
     "permutation", "permuted", "shuffle",
 })  # fmt: skip
-"""Methods of a generator that draw as many numbers whatever their parameters are."""
+"""Methods of a generator that draw equally many numbers whatever their parameters are."""
 
 
 class Coupled(np.random.Generator):
-    """A generator whose numbers for one row depend on the other rows as little as possible, and which knows whether
-    they may.
+    """A generator whose numbers for one row depend as little as possible on other rows, and which records whether they
+    may depend on them.
 
-    Each call of a policy begins at a place of its own in the stream, and variates whose number of draws depends on a
+    Each call of a policy begins at its own place in the stream, and variates whose number of draws depends on a
     parameter are inverted from one uniform number each.
 
     Attributes:
@@ -141,7 +140,7 @@ def process_numbers() -> Any:
 
 
 def lend(policy: Any, rng: Coupled) -> None:
-    """Generators that a policy keeps of its own give way to that of the check."""
+    """Replace a policy's own generators by that of the check."""
     for name in _generators_of(policy):
         setattr(policy, name, rng)
 
@@ -152,7 +151,7 @@ def _generators_of(policy: Any) -> dict[str, np.random.Generator]:
 
 @contextmanager
 def numbers_kept(policy: Any) -> Iterator[None]:
-    """What is played after a check draws what it would have drawn without."""
+    """Restore the generators, so that later runs draw as without the check."""
     before, own = process_numbers(), _generators_of(policy)
     try:
         yield

@@ -1,9 +1,9 @@
 """Rounds of Flower that a stopping policy ends (extra `flower`).
 
 A server of Flower asks clients to train and waits for all their replies, or until a timeout. `StoppingStrategy` wraps
-any of Flower's strategies and asks a policy of `round_stopping_v0` after every slot whether to wait on. What has
-arrived when the policy stops is aggregated by the strategy, and the rest is dropped. The policy sees what that world
-shows, so that one that was trained there acts here.
+any of Flower's strategies and asks a policy of `round_stopping_v0` after every slot whether to wait on. When the policy
+stops, the strategy aggregates the updates that have arrived, and the rest are dropped. The policy observes the same as
+in that world, so a policy that was trained there can act here.
 """
 
 import math
@@ -28,17 +28,17 @@ TIME_KEY = "computing-time"
 
 
 class StoppingStrategy(Strategy):
-    """A strategy of Flower's message API whose training rounds are ended by a policy.
+    """A strategy of Flower's message API in which a policy ends the training rounds.
 
-    Two clocks can say what arrives in a slot:
+    There are two clocks for arrivals:
 
     - `"virtual"`: all clients are trained, and each reply says in its metrics, as `"computing-time"`, after how many
       seconds it was computed. From then on it queues for the shared channel, on which one queued update is uploaded per
       slot with the probability `upload_probability`, as in the world. Flower's simulation has no other way to make slow
       clients without waiting for them.
-    - `"real"`: a slot lasts `slot_time` seconds, and at its end the replies that have come are pulled. Nothing is ever
-      seen as queued, since a server of Flower hears of an update only when it is there; `upload_probability=1`
-      describes that best.
+    - `"real"`: a slot lasts `slot_time` seconds, and at its end the replies that have come are pulled. No update is
+      ever seen as queued, since a Flower server hears of updates only on arrival; `upload_probability=1` describes that
+      best.
 
     A run is a session of the world: it ends at its `horizon`, and a round that would end after it is dropped. Flower's
     rounds after that do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on either
@@ -46,7 +46,7 @@ class StoppingStrategy(Strategy):
 
     Args:
         strategy: the strategy that samples clients and aggregates, such as `FedAvg()`.
-        policy: who stops the rounds: anything that `taciturn.agents.bring` takes for `round_stopping_v0`.
+        policy: stops the rounds: anything that `taciturn.agents.bring` takes for `round_stopping_v0`.
         seed: of the uploads' luck on the virtual clock, and of the policy; the same as in `taciturn.simulate`.
         clock: "virtual" or "real".
         **parameters: those of `round_stopping_v0`, in seconds; `num_clients` is the number of clients that the strategy
@@ -60,8 +60,8 @@ class StoppingStrategy(Strategy):
             runs, another number of clients than `num_clients`, or a reply without a computing time >= 0 on the virtual
             clock.
 
-    On the real clock a client that is late goes on with the round that was stopped, since Flower cannot recall a
-    message, and begins the next one later. `start` must be called on this strategy: another wrapper around it would
+    On the real clock a late client finishes the stopped round before it begins the next, since Flower cannot recall a
+    message. `start` must be called on this strategy: another wrapper around it would
     wait for all replies again.
     """
 
@@ -86,7 +86,7 @@ class StoppingStrategy(Strategy):
         """Run a session; the arguments and the result are those of Flower's `Strategy.start`.
 
         Args:
-            num_rounds: at most so many rounds; None: as many as the horizon admits.
+            num_rounds: the largest number of rounds; None: as many as the horizon admits.
             timeout: seconds of real time for the replies of a round.
             evaluate_fn: called before the first round and after each round that was closed; `session.clock()` tells it
                 the time.
@@ -125,13 +125,13 @@ class StoppingStrategy(Strategy):
 
 
 class VirtualArrivals:
-    """The replies of a round, in the order in which they arrive by the times that they tell.
+    """The replies of a round, in the order of arrival by their stated times.
 
     Attributes:
         received: the replies that have been uploaded.
         queue: those that have been computed.
         failed: those that are errors.
-        slots: that have passed.
+        slots: slots that have passed.
     """
 
     def __init__(self, replies: Iterable[Any], params: Params) -> None:
@@ -188,7 +188,7 @@ class Session(RoundStopping):
     def said(self, state: Any, arrays: Any, actions: Array, params: Any, rng: Array) -> None:
         arrivals, before = self.arrivals, state.slots
         state.before = state.clock
-        # Drawn whether it is needed or not, as in the world, so that a seed has the same luck there and here.
+        # Always drawn, as in the world, so that a seed has the same luck here and there.
         uploads = actions[0] == WAIT and uniform(rng, UPLOADS) < params.upload_probability
         waits = actions[0] == WAIT and not arrivals.exhausted
         if waits:
@@ -216,8 +216,7 @@ class StoppedGrid:
         return getattr(self._grid, name)
 
     def send_and_receive(self, messages: Iterable[Any], *, timeout: float | None = None) -> list[Any]:
-        """The replies that a round is closed with, and its errors; none if it cannot be closed within the session, or
-        that is over."""
+        """The replies that close a round, and its errors; none if the session is over, or ends before the round."""
         session: Any = self._rollout.env
         messages = list(messages)
         trains = any(one.metadata.message_type.partition(".")[0] == MessageType.TRAIN for one in messages)
@@ -244,8 +243,8 @@ class StoppedGrid:
 
 
 def computing_slots(reply: Any, slot_time: float) -> float:
-    """The slots, at least 1, until a reply has been computed, by the seconds that it tells; ValueError if it does
-    not."""
+    """The slots, at least 1, until a reply has been computed, from the seconds in its metrics; ValueError without
+    them."""
     told = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
     seconds = number(f"{TIME_KEY!r} among the metrics of a reply", told[0] if told else None, at_least=0)
     # 0.07 / 0.01 is 7.000000000000001 in floating point, but 7 slots are meant.

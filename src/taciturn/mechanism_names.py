@@ -68,8 +68,8 @@ MECHANISM_PLUGINS = Plugins(
 
 
 def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
-    """`{name: class}` of the mechanisms that can be made from a name and numbers, with those of other packages that can
-    be used."""
+    """`{name: class}` of the mechanisms that can be made from a name and numbers, including usable ones of other
+    packages."""
     return own_mechanisms() | MECHANISM_PLUGINS.load_all()
 
 

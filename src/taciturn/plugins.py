@@ -13,21 +13,21 @@ from taciturn.validation import shown
 
 
 class PluginError(ValueError):
-    """What a package declares cannot be used; the message names the package and its entry point."""
+    """A package's declaration cannot be used; the message names the package and its entry point."""
 
 
 class PluginWarning(UserWarning):
-    """What `PluginError` says, where everything is listed and the rest can be used."""
+    """The warning in place of `PluginError` where everything is listed and the rest can be used."""
 
 
 class Plugins:
-    """What packages declare in one group of entry points. Nothing of theirs is imported before it is asked for.
+    """The declarations of packages in one group of entry points. Nothing is imported before it is asked for.
 
     Args:
         group: "taciturn.worlds", for instance.
         names: a regular expression that names in the group match.
         kind: what an object of the group is, for messages.
-        fits: whether an object, with the name under which it is declared or its `module:name`, is one.
+        fits: whether an object, given with its declared name or `module:name`, is of that kind.
         own: the names that are taken already.
     """
 
@@ -57,7 +57,7 @@ class Plugins:
         """The object that is declared under a name, or that `module:name` names; None if `name` is neither.
 
         Raises:
-            PluginError: it is declared, and cannot be imported or is of another kind.
+            PluginError: a declared object cannot be imported or is of another kind.
             ValueError: there is nothing at `module:name`, or it is of another kind.
         """
         if name in self.entries:

@@ -1,17 +1,17 @@
 """Do the agents that one policy plays share a mind? A check that needs nothing but the policy and two runs.
 
 What an agent does may depend on its own observations and rewards, on its own memory, on what a channel delivered to it,
-and on public numbers. The check records two runs, of other instances of a world. Then the policy plays the first again,
-without the world: in each replica at most one agent is shown what it saw, heard and earned there, and all others, and
-the whole of every other replica, what was seen, heard and earned in the second run. The random numbers are the same, so
-that whoever has a mind of its own does the same again.
+and on public numbers. The check records two runs, of other instances of a world. Then the policy plays the first run
+again, without the world: in each replica at most one agent gets its own observations, messages and rewards again;
+everyone else, in all replicas, gets those of the second run. The random numbers are the same, so an agent with a mind
+of its own does the same again.
 
-Columns of observations, masks and rewards that all agents of a replica have alike throughout both runs are public
+Columns of observations, masks and rewards that are equal for all agents of a replica throughout both runs are public
 numbers, and stay.
 
-Rows may share random numbers: then those of a row can change with the other rows, because one draws more often or a
-sampler rejects more. Where the same numbers were drawn in the same shapes, a difference comes from the rows. Where they
-were not, and where a policy draws from elsewhere, laws are compared instead: both feeds are played `SEEDS` times.
+If rows share random numbers, a row's numbers can change with the other rows, because one draws more often or a sampler
+rejects more. Where the same numbers were drawn in the same shapes, a difference comes from the rows. Otherwise, and
+where a policy draws from elsewhere, laws are compared: both feeds are played `SEEDS` times.
 """
 
 import pickle
@@ -27,7 +27,7 @@ from taciturn.envs.core import Array, Population, PublicView, Rollout
 from taciturn.envs.core.public import Passing
 
 ALARM = 1e-4
-"""The probability with which the comparison of laws finds a difference where there is none."""
+"""The false-alarm probability of the comparison of laws."""
 SEEDS, SOON = 32, 64
 FEWEST, MOST, ROWS = 4, 16, 2000
 CATEGORIES, SAID = 16, 32
@@ -37,20 +37,20 @@ Start = Callable[[Any, int], Rollout]
 
 
 def replicas_for(num_agents: int) -> int:
-    """The replicas of a run that is to be checked: as many as agents, so that each is tried, between 4 and 16."""
+    """The number of replicas of a checked run: as many as agents, so that each is tried, but between 4 and 16."""
     return max(FEWEST, min(num_agents, MOST, ROWS // num_agents))
 
 
 def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) -> str:
     """How agents were found to share a mind, in a sentence; empty if they were not.
 
-    Of a policy that declares it (`pools = True`) nothing is played. One that declares `needs_truth` cannot be checked:
-    it may know what others saw from the truth, and tables mark it anyway.
+    A policy that declares it (`pools = True`) is not played. One that declares `needs_truth` cannot be checked: it may
+    know others' observations from the truth, and tables mark it anyway.
 
     Args:
-        policy: what plays a role; a learner should have been trained.
-        start: makes a fresh run in which what it is given plays that role. Runs are played to their ends.
-        seed: of both runs and of all that policies draw.
+        policy: plays a role; a learner should have been trained.
+        start: makes a fresh run in which its argument plays that role. Runs are played to their ends.
+        seed: of both runs and of the policies' draws.
         declared: whether to believe `pools = True`.
     """
     if declared and getattr(policy, "pools", False):
@@ -76,7 +76,7 @@ def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) 
                         f"what one does in turn {turn} depends on what only others, or those of other runs, saw or "
                         "earned"
                     )
-            except Exception as error:  # whatever a policy from elsewhere raises
+            except Exception as error:  # policies from elsewhere may raise anything
                 return f"it cannot act when only the rows of other agents differ: {type(error).__name__}: {error}"
     return ""
 
@@ -94,7 +94,7 @@ class Tape:
             for all agents.
         heard: {(call, name): results of the world's functions of that name}.
         did: {call: the action [B, rows, ...] and what was said through the world's functions, [B, N, ...] each}.
-        left: the state in which it left the generators of the process, which tells how much it drew from them.
+        left: the final state of the process's generators, which shows how much the policy drew from them.
     """
 
     view: PublicView
@@ -175,8 +175,8 @@ def _recorded(policy: Any, start: Start, seed: int, draws: int) -> Tape:
 
 
 class Feed:
-    """What a policy is shown when it plays again: one agent's rows of the first tape in some replicas, and else those
-    of the second.
+    """What a policy is shown when it plays again: in some replicas one agent's rows of the first tape, and otherwise
+    rows of the second.
 
     Args:
         kept: the agent of each replica whose rows stay, int64[B]; -1: none.
@@ -201,8 +201,8 @@ class Feed:
         ]
 
     def _others_act(self) -> list[Array]:
-        """Whose rows they are where agents act in turns: in place of others, those who acted in the second run, but
-        never the kept one."""
+        """The agents of the rows where agents act in turns: others are replaced by those who acted in the second run,
+        but never by the kept one."""
         second = np.stack(self.second.acting)  # type: ignore[arg-type]
         self.source: list[tuple[Array, Array]] = []
         free = [np.argwhere(second[:, b] != agent) for b, agent in enumerate(self.kept)]
@@ -234,8 +234,8 @@ class Feed:
         return [np.where(stays, one[turn], other[min(turn, self.last)]) for turn in range(self.turns)]
 
     def earned(self, turn: int, action: Array, luck: np.random.Generator) -> tuple[Array, Array]:
-        """What agents did and earned: those that were kept as recorded, others `action`, and what that earned at some
-        time in their run."""
+        """What agents did and earned: kept agents as recorded; others `action`, with a reward that this action earned
+        at some time in their run."""
         if self._earned is None:
             self._earned = {}
             for did, reward in zip(self.second.action, self.second.reward, strict=True):
@@ -258,7 +258,7 @@ class Feed:
         return one, two
 
     def example(self, name: str) -> Any:
-        """What a function has once given, whatever that was."""
+        """Any recorded result of a function."""
         heard = {**self.first.heard, **self.second.heard}
         return next((results[0] for (_, one), results in heard.items() if one == name), None)
 
@@ -280,7 +280,7 @@ class Player:
         self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def play(self, turns: int | None = None) -> None:
-        """All turns; or so many, in which agents whose rows were replaced are told what they did and what that may
+        """Play all turns, or so many, in which agents with replaced rows are told their own actions and what these may
         earn."""
         feed, view = self.feed, self.feed.first.view
         functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
@@ -304,7 +304,7 @@ class Player:
         self.rng.at(call)
 
     def acting(self) -> Array | None:
-        """After the last turn nobody can tell who would have been next."""
+        """After the last turn, the next agent is unknown."""
         if self.call and self.call % 2 == 0:
             return self.feed.acting[min(self.turn + 1, self.feed.turns - 1)]
         return self.feed.acting[max(self.turn, 0)]
@@ -386,7 +386,7 @@ def _fitted(values: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _own(feed: Feed, call: int, values: Array, place: int) -> Array:
-    """Rows of the kept agents [agents, ...] in what was done in a call; actions come first and are by row, the rest by
+    """The kept agents' rows [agents, ...] of what was done in a call; actions come first and are by row, the rest by
     agent."""
     rows = feed.rows[(call - 1) // 2] if call % 2 and place == 0 else feed.own
     return values[rows]
@@ -404,7 +404,7 @@ def _first_difference(feed: Feed, before: Tape, now: Player) -> int:
 
 
 def _same(one: Array | None, two: Array | None) -> bool:
-    """Whether arrays are equal; what nobody said counts as zeros, as does what lies beyond the end of a table."""
+    """Whether arrays are equal; unsaid messages, and entries beyond the end of a table, count as zeros."""
     if one is None or two is None:
         return not np.any(one if two is None else two)
     if one.shape != two.shape:
@@ -414,14 +414,14 @@ def _same(one: Array | None, two: Array | None) -> bool:
 
 
 def _laws_differ(policy: Any, before: Feed, after: Feed, turn: int, seed: int) -> bool:
-    """Whether the kept agents' actions are shown to have another law, until some time after the `turn` in which they
+    """Whether the kept agents' actions are shown to have another law, up to some time after the `turn` in which they
     first differed.
 
     Each turn of each agent is a test of whether an action is as frequent in both samples (hypergeometric law), and so
-    is each agent's number of times that it took an action (Kolmogorov-Smirnov); together they find a difference with a
-    probability of at most half of `ALARM` where there is none. What agents earn whose rows were replaced depends on
-    what they do: it is what somebody earned by the same action in the run that the rows are from, so that whoever
-    learns from their rewards learns something.
+    is each agent's number of times that it took an action (Kolmogorov-Smirnov); together they raise a false alarm with
+    a probability of at most half of `ALARM`. The rewards of agents with replaced rows depend on their actions: each is
+    what somebody earned by the same action in the run of those rows, so that a policy that learns from their rewards
+    learns something.
     """
     from scipy import stats
 
@@ -433,7 +433,7 @@ def _laws_differ(policy: Any, before: Feed, after: Feed, turn: int, seed: int) -
             feed, _played(policy, feed, 1_000_000 + 2 * SEEDS * seed + place, max(2 * turn, SOON)).did
         )
     shared = [key for key in seen[0] if all(key in one for one in seen)]
-    # [samples, columns], and whose and what each column is.
+    # [samples, columns], and the agent and part of each column.
     tables, owners = [], []
     for key in shared:
         width = min(one[key].shape[1] for one in seen)

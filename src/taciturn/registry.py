@@ -32,11 +32,11 @@ LISTED = {
     "environment": "environments", "policy": "policies", "mechanism": "mechanisms", "task": "tasks", "study": "studies",
     "figure": "figures",
 }  # fmt: skip
-"""What `taciturn list` calls each kind of names."""
+"""The names of the kinds in `taciturn list`."""
 
 
 class Declared(Descriptor):
-    """A world that another package declares, or one named by import path, which is loaded when it is asked for."""
+    """A world that another package declares, or that is named by import path; it is loaded when it is asked for."""
 
     @property
     def id(self) -> str:
@@ -51,20 +51,20 @@ class Declared(Descriptor):
 def seat(
     world: str, num_envs: int = 1, *, others: Any = None, agent: int | str = 0, **parameters: Any
 ) -> Population[Any]:
-    """One agent's seat in a world of many agents with the same role; a policy plays all others. It is its Gymnasium
-    form.
+    """One agent's seat in a world of many agents with the same role, as Gymnasium's form of it; a policy plays all
+    others.
 
     Args:
         world: its name, such as "gossip_bandit_v0".
         num_envs: replicas.
-        others: who plays the others: a policy, or the name of one, such as "PPCL".
-        agent: whose seat it is: a number, or a name such as "agent_3".
+        others: the policy that plays the others, or its name, such as "PPCL".
+        agent: the agent of the seat: a number, or a name such as "agent_3".
         **parameters: those of the world.
 
     Raises:
-        ValueError: no policy is given, there is no such agent, or a parameter is out of range; or the policy remembers
-            what its agents did, there is more than one replica, and agents act one at a time, so that replicas have to
-            wait for one another.
+        ValueError: no policy is given, there is no such agent, or a parameter is out of range; or replicas would have
+            to wait for one another (several replicas of a world where agents act one at a time) and the policy
+            remembers its agents' actions.
     """
     from taciturn.policies.base import Policy
 
@@ -111,13 +111,13 @@ def entries() -> list[Descriptor]:
 
 
 def descriptors() -> list[Descriptor]:
-    """What is known of each world of this package, and of those of others that can be used."""
+    """The descriptors of this package's worlds, and of usable ones of other packages."""
     found = WORLD_PLUGINS.load_all()
     return [*WORLDS, *(one if isinstance(one, Descriptor) else Declared(name=name) for name, one in found.items())]
 
 
 def worlds() -> dict[str, World[Any, Any, ...]]:
-    """`{name: world}`: those of `WORLDS`, and those of other packages that can be used."""
+    """`{name: world}`: those of `WORLDS`, and usable ones of other packages."""
     return {one.name: one.world for one in descriptors()}
 
 
@@ -134,7 +134,7 @@ def make_world(name: str) -> World[Any, Any, ...]:
 
 
 def entry(name: str) -> Descriptor:
-    """What is known of a world of that name (see `make_world`)."""
+    """The descriptor of a world of that name (see `make_world`)."""
     known = entries()
     for one in known:
         short = one.id.removeprefix("taciturn/")
@@ -146,7 +146,7 @@ def entry(name: str) -> Descriptor:
 
 
 def _loaded(one: Descriptor) -> Descriptor:
-    """What its package says of a world, if it says anything."""
+    """The descriptor that a package gives its world, if any."""
     found = WORLD_PLUGINS.find(one.name) if isinstance(one, Declared) else one
     return found if isinstance(found, Descriptor) else one
 
@@ -162,12 +162,12 @@ def own_policies() -> dict[str, type[Any]]:
 
 
 def policies() -> dict[str, type[Any]]:
-    """`{name: class}` of the policies in `taciturn.policies`, and of those of other packages that can be used."""
+    """`{name: class}` of the policies in `taciturn.policies`, and of usable ones of other packages."""
     return own_policies() | POLICY_PLUGINS.load_all()
 
 
 def policy_class(name: str) -> type[Any] | None:
-    """The class of policies that a name or `module:Class` stands for; None if there is none, as for a saved agent."""
+    """The class of policies with that name or `module:Class`; None if there is none, as for a saved agent."""
     try:
         return own_policies().get(name) or POLICY_PLUGINS.find(name)
     except PluginError:
@@ -196,7 +196,7 @@ def make_policy(name: str, **parameters: Any) -> Any:
         raise ValueError(f"{name} cannot take {shown(parameters)}: {error}") from error
 
 
-# What the standard registries call: `world` is the name of an entry.
+# The standard registries call these functions; `world` is the name of an entry.
 
 
 def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
@@ -211,7 +211,7 @@ def vector_env(
     return VectorView(_gymnasium_form(entry(world), num_envs, parameters), autoreset_mode, render_mode)
 
 
-# By these, `gymnasium.make` knows what it can make of a mode, as `rgb_array_list` of `rgb_array`.
+# From these, `gymnasium.make` knows which modes it can derive, such as `rgb_array_list` from `rgb_array`.
 single_env.metadata = {"render_modes": list(RENDER_MODES)}  # type: ignore[attr-defined]
 vector_env.metadata = {"render_modes": ["ansi", "rgb_array"]}  # type: ignore[attr-defined]
 
@@ -227,8 +227,8 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 
 
 def one_agent(world: str, num_envs: int, parameters: Mapping[str, Any]) -> Population[Any]:
-    """A population of one role: the world's own, or what stands for it in Gymnasium if it has several or `others` are
-    named."""
+    """A population of one role: the world's own or, if it has several or `others` are named, that of its Gymnasium
+    form."""
     found = entry(world)
     if found.one_agent is None and "others" not in parameters:
         return found.world.population(num_envs, **parameters)

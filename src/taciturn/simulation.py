@@ -40,7 +40,7 @@ class Run:
             confidence: of each interval, in (0, 1): the mean plus and minus a quantile of Student's t times the
                 standard error.
 
-        Replicas in which a metric has no value (NaN) are left out; the table gives the number of the others. There is
+        Replicas where a metric has no value (NaN) are left out; the table gives the number of the rest. There is
         no interval for one replica, or for a metric that is infinite in any.
         """
         from scipy.special import stdtrit
@@ -86,19 +86,18 @@ def simulate(
 
     Args:
         env: a population, or a view of one.
-        policy: who acts: a policy, its name or class, a function of observations, a model with `predict` or a saved one
-            (`taciturn.agents.bring`); `{role: policy}` in a world of several roles.
+        policy: the agents' policy: a policy, its name or class, a function of observations, a model with `predict` or a
+            saved one (`taciturn.agents.bring`); `{role: policy}` in a world of several roles.
         seed: determines every random draw, including those of the policy.
-        until: a horizon, or increasing times to record at, the last of which is the horizon; None: the world's own
-            horizon.
+        until: a horizon, or increasing times to record at (the last is the horizon); None: the world's own horizon.
         record: names that `env.measure` knows, to be recorded at those times (without times, at the end).
         privacy: `{channel: mechanism}`, installed for this run only; "paper" for the mechanisms that the policy's paper
             prescribes.
-        fast: whether to play many events at once where the policy declares an exact law of them (`Policy.fast`); False
-            plays every step.
+        fast: whether to play many events at once if the policy declares their exact law (`Policy.fast`); False plays
+            every step.
 
     Returns:
-        A `Run`. A quantity recorded at time t has the value that it had when the replica's own clock showed t.
+        A `Run`. A quantity recorded at time t has its value when the replica's own clock showed t.
 
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.

@@ -23,7 +23,7 @@ def aligned(
     """Rows of texts as aligned columns.
 
     If they do not fit the window, intervals, `[low, high]`, go below their means, and then become half widths (±);
-    then texts are broken between words, and words only if that is not enough.
+    then texts are broken between words, and within words only if that is not enough.
 
     Args:
         rows: the texts of each row; a text in place of a row is a line of its own.
@@ -67,7 +67,7 @@ def _half_width(found: re.Match[str]) -> str:
 
 
 def _lines(row: Row, widths: Sequence[int], numbers: Collection[int], indent: str) -> Iterator[str]:
-    """A row as lines, as many as its longest text takes."""
+    """A row as lines: as many as its longest text needs."""
     broken = [
         [
             part

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class UnknownParameter(TypeError, ValueError):  # noqa: N818 - it names what went wrong
-    """Something was given a parameter that it does not have. Libraries that probe constructors look for a TypeError."""
+    """An unknown parameter was given. It is also a TypeError, since libraries that probe constructors look for one."""
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> UnknownParameter:
@@ -42,13 +42,13 @@ MOST_NAMES = 20
 
 
 def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
-    """Those of the `known` names that are the most like a name, if any are."""
+    """The `known` names that are most similar to a name, if any."""
     return difflib.get_close_matches(str(name)[:100], list(map(str, known)), n=most, cutoff=0.4)
 
 
 def some(known: Iterable[Any], wanted: object = "", more: str = "") -> str:
-    """The names, with commas; of many only the nearest to `wanted`, others up to `MOST_NAMES`, and how many there are
-    `more`."""
+    """The names, separated by commas; if there are many, the nearest to `wanted`, others up to `MOST_NAMES`, and the
+    number of `more`."""
     names = list(map(str, known))
     if len(names) <= MOST_NAMES:
         return ", ".join(names)
@@ -72,7 +72,7 @@ class NamesUnknown(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of the constructor, which `inspect` would not look for behind a metaclass's own `__call__`."""
+        """The constructor's signature, which `inspect` would not find behind a metaclass's own `__call__`."""
         if cls.__init__ is object.__init__:  # type: ignore[misc]
             return inspect.Signature()
         own = inspect.signature(cls.__init__)  # type: ignore[misc]
@@ -88,7 +88,7 @@ def shown(value: Any, length: int = 200) -> str:
         return f"an integer of {value.bit_length()} bits"
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an integer of too many digits, or an object whose repr fails
+    except Exception:  # an integer with too many digits, or an object whose repr fails
         text = f"a {type(value).__name__}"
     return text if len(text) <= length else f"{text[: length - 3]}..."
 

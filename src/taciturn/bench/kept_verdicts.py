@@ -1,4 +1,4 @@
-"""What became of the papers' claims in the full runs that this version keeps: counts for each paper, and the claims
+"""The verdicts on the papers' claims in the full runs that this version keeps: counts for each paper, and the claims
 that differ."""
 
 import json
@@ -28,7 +28,7 @@ def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:
 
 
 def kept() -> dict[str, Any]:
-    """What `summary` has written, by paper."""
+    """The content of `summary`'s file, by paper."""
     found: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
     return found
 

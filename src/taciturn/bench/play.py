@@ -14,7 +14,7 @@ from taciturn.registry import make_world, policy_class
 from taciturn.simulation import Run, simulate
 
 FRESH = 100
-"""The runs in which a trained policy is evaluated, unless its cell says `replicas`."""
+"""The number of runs that evaluate a trained policy, unless its cell gives `replicas`."""
 
 HOW_LEARNERS_ARE_JUDGED = (
     "Learners are trained 10 times, each training in streams of its own, and each trained policy is evaluated in "
@@ -55,7 +55,7 @@ def play(
 ) -> Result:
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
-    `also` computes further metrics from the whole run. What was spent is in the metrics that every run has
+    `also` computes further metrics from the whole run. The metrics of every run say what it spent
     (`taciturn.privacy.spending`). Studies with learners use `evaluate`.
     """
     run = _run(cell, replicas, record, until, points)
@@ -77,9 +77,8 @@ def evaluate(
     """Run a cell of a study with learners, in the streams of evaluation, which the cell's seed determines as well.
 
     A learner is trained first, with the cell's seed, in the streams of training, and then plays `FRESH` runs, or as
-    many as the cell's configuration says under `replicas`; other policies play `replicas`. The result has, beside that
-    of `play`, the `score` of every run (the curve `RUNS`), from which the table `taciturn.bench.tables.runs_table` is
-    made.
+    many as the cell's configuration says under `replicas`; other policies play `replicas`. Beyond the result of `play`,
+    it holds the `score` of every run (the curve `RUNS`), for the table `taciturn.bench.tables.runs_table`.
     """
     if learns(cell.config["policy"]):
         replicas = cell.config.get("replicas", FRESH)

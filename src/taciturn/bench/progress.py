@@ -41,8 +41,7 @@ class Bar:
 
 @contextlib.contextmanager
 def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
-    """A bar that appears when it has been open for half a second; where there is no terminal, a line every half
-    minute."""
+    """A bar that appears after half a second; without a terminal, a line every half minute."""
     display = Progress(
         BarColumn(bar_width=20),
         MofNCompleteColumn(),

@@ -253,7 +253,7 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:
-    """A line for every study that has results: who is best where, and what became of a paper's claims."""
+    """A line for every study that has results: the best of each panel, and the verdicts on a paper's claims."""
     rows = []
     for study in studies:
         results = store.results(study.name)
@@ -266,7 +266,7 @@ def overview(store: Store, studies: Sequence[Study]) -> Table:
 
 
 def best_of_panels(study: Study, results: Results) -> str:
-    """The labels of the best groups, and in how many panels they are it, most frequent first."""
+    """The labels of the best groups, with the number of panels in which each is best, most frequent first."""
     best = [group for _, panel in study.panels(results) if (group := study.best(panel)) is not None]
     found = Counter(str(group.flat.get(study.color) or study.label(group, results)) for group in best)
     return ", ".join(f"{label} ({count} of {len(best)})" for label, count in found.most_common(3)) or NONE

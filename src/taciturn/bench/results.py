@@ -198,7 +198,7 @@ class _CellRows:
 
 
 def _group(config: Config, cells: dict[int, _CellRows]) -> Group:
-    """Without the metrics and curves that some seed lacks: their means would be over other seeds."""
+    """Drop metrics and curves that some seed lacks, since their means would be over other seeds."""
     rows = list(cells.values())
     metrics = [name for name in rows[0].metrics if all(name in row.metrics for row in rows)]
     curves = [name for name in rows[0].curves if all(name in row.curves for row in rows)]
@@ -220,7 +220,8 @@ def file_name(what: str, name: Any, longest: int = 200) -> str:
 
 
 def canonical(value: object) -> str:
-    """The canonical JSON text of a value. Raises ValueError or TypeError for what JSON lacks, infinities included."""
+    """The canonical JSON text of a value. Raises ValueError or TypeError for values that JSON lacks, infinities
+    included."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -1,5 +1,4 @@
-"""Run the cells of studies, in this process or in workers, into a store from which an interrupted run can be
-resumed."""
+"""Run the cells of studies, in this process or in workers, into a store; an interrupted run can be resumed."""
 
 import contextlib
 import functools
@@ -35,9 +34,9 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 RETRIES = 3
-"""How often a cell is started again on a ray cluster after its worker or node has died."""
+"""How often a ray cluster restarts a cell whose worker or node has died."""
 IN_FLIGHT = 1000
-"""Cells that a ray cluster is given at once: more than its cores, and few enough to wait for."""
+"""Cells given to a ray cluster at once: more than its cores, but few enough to wait for."""
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> "Failure":
-        """What an exception tells."""
+        """The failure that an exception describes."""
         reason = " ".join("".join(traceback.format_exception_only(error)).split())
         details = "".join(traceback.format_exception(error))
         return cls(*(text.encode("utf-8", "backslashreplace").decode() for text in (reason, details)))
@@ -87,10 +86,10 @@ def run_study(
 
     `where` keeps the cells whose configuration has these entries, nested ones named with dots: {"policy": "PPCL"}.
 
-    `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit`, and in a
-    worker one that ends its process or takes longer than `timeout` seconds, is listed in the summary and does not stop
-    the others. Nothing can stop the cells of `serial`, which run in this process: it takes no timeout. On a ray cluster
-    a cell whose worker or node dies is started again, up to `RETRIES` times, on whichever node is free.
+    `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit` is listed in
+    the summary and does not stop the others; in a worker, so is a cell that ends its process or takes longer than
+    `timeout` seconds. The cells of `serial` run in this process and cannot be stopped, so it takes no timeout. On a ray
+    cluster a cell whose worker or node dies is started again, up to `RETRIES` times, on whichever node is free.
 
     `shard` "i/n" runs every n-th cell, from the i-th on; `taciturn.bench.store.gather` puts the folders of all n
     together.
@@ -145,7 +144,7 @@ def run_study(
 
 
 def _shard(text: str | None) -> tuple[int, int]:
-    """`(i, n)` from "i/n"; the only one of one from None."""
+    """`(i, n)` from "i/n"; (1, 1) from None."""
     found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", "1/1" if text is None else text)
     if found is None or int(found[1]) > int(found[2]):
         raise ValueError(f"shard must be i/n with whole numbers 1 <= i <= n, as 2/8, not {text!r}")
@@ -239,8 +238,8 @@ class _Worker:
     """A process that runs one cell after another. It sends None when it has started and when it begins with a cell,
     then the outcome.
 
-    Each has a pipe of its own: where workers share one, as in `concurrent.futures` or pebble, a worker that is killed
-    while it holds the pipe's lock stops all others for good.
+    Each has its own pipe. Where workers share one, as in `concurrent.futures` or pebble, killing a worker that holds
+    the pipe's lock stops all others for good.
     """
 
     def __init__(self, cell: Cell, task: bytes) -> None:
@@ -255,11 +254,11 @@ class _Worker:
     def give(self, cell: Cell, task: bytes) -> None:
         """Let it run a cell."""
         self.cell, self.deadline = cell, math.inf
-        with contextlib.suppress(OSError):  # it ended: `outcome` tells
+        with contextlib.suppress(OSError):  # it has ended; `outcome` says so
             self.pipe.send_bytes(task)
 
     def outcome(self, timeout: float | None) -> Outcome | None:
-        """Of its cell, once there is one; it is no longer alive if that ended it. Raises BenchError if it did not
+        """Wait for the outcome of its cell; the process may have ended with it. Raises BenchError if it did not
         start."""
         running = self.process.is_alive()
         try:
@@ -343,7 +342,7 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
     if mine:
         local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
         ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
-    # Not ray's own retries, so that each is told, and one for want of memory counts too.
+    # Not ray's own retries: here each is reported, and those for lack of memory count too.
     run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
     here, left = code(), deque((study, cell, 0) for study, cell in tasks)
     pending: dict[Any, tuple[Study, Cell, int]] = {}

@@ -1,4 +1,4 @@
-"""The scale on which a task is scored: random play has 0, and the best that was designed by hand has 1."""
+"""The scale on which a task is scored: random play has 0, and the best designed agent has 1."""
 
 import json
 from importlib.resources import files
@@ -18,7 +18,7 @@ class Scale(NamedTuple):
 
     Attributes:
         random: that of random play.
-        designed: that of `policy`, which of all that were designed by hand is best in the standard task of the world.
+        designed: that of `policy`, the designed agent that is best in the standard task of the world.
         policy: its name.
     """
 
@@ -35,8 +35,8 @@ class Scale(NamedTuple):
 
 
 def summary(results: Results) -> str:
-    """The text of the file, from results of the study `agents`; without tasks in which what was designed is no better
-    than random play."""
+    """The text of the file, from results of the study `agents`; tasks in which no designed agent beats random play are
+    left out."""
     found: dict[str, Any] = {}
     for env, panel in KindsOfAgents().by_world(results):
         designed = designed_best(panel, tasks_of(env)[0].measure)

@@ -1,9 +1,9 @@
-"""Scores of the standing benchmark: who is best at each task, whether learners beat what was designed, and how kinds of
+"""Scores of the standing benchmark: the best at each task, whether learners beat designed agents, and how kinds of
 agents compare.
 
-A score is 0 for random play and 1 for the best that was designed by hand, a textbook's or a paper's algorithm, in the
-same task. Best is always meant by the mean in the task that was trained for, so that nobody is chosen after the fact in
-a held-out one, and among those whose agents have minds of their own.
+A score is 0 for random play and 1 for the best designed agent (a textbook's or a paper's algorithm) in the same task.
+'Best' always means by the mean in the standard task, so that nobody is chosen after the fact in a held-out one, and
+among policies that do not pool.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,30 +29,30 @@ Panels = list[tuple[str, Results]]
 
 
 def sign(measure: str) -> int:
-    """1 where more is better, or -1; of a held-out task, as of the world's own measure."""
+    """1 where more is better, or -1; a held-out task is as the world's own measure."""
     return 1 if measure.partition("/")[0] in HIGHER else -1
 
 
 def unchecked(group: Group) -> bool:
-    """Whether nobody has checked that the agents do not pool: they are not of this package, and no outcome came with
-    their results."""
+    """Whether pooling is unchecked: the agents are not of this package, and their results hold no outcome of a
+    check."""
     known = group.config["policy"] in own_policies() or group.config["policy"] == PPO
     return not known and POOLS not in group.metrics
 
 
 def ranked(groups: Iterable[Group]) -> list[Group]:
-    """Those that are compared: the others share a mind, or may do so."""
+    """The groups that are compared: the others share a mind, or may do so."""
     return [group for group in groups if not pools(group) and not unchecked(group)]
 
 
 def best_of(groups: Iterable[Group], measure: str) -> Group | None:
-    """The best of those that are ranked by their means; None if there are none."""
+    """The ranked group with the best mean; None if there is none."""
     return max(ranked(groups), key=lambda group: sign(measure) * group.mean(measure), default=None)
 
 
 def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:
-    """A mean on the scale on which random play has 0 and the best that was designed by hand has 1; a dash where that is
-    no scale."""
+    """A mean as a score, from 0 (random play) to 1 (the best designed agent), as text; a dash where there is no
+    scale."""
     if chance is None or designed is None or not beats(designed, chance, measure):
         return NONE
     return f"{share(group, chance, designed, measure) + 0.0:.2f}"  # no -0.00
@@ -69,7 +69,7 @@ def share(group: Group, chance: Group, designed: Group, measure: str) -> float:
 
 
 def times(best: Group, other: Group, measure: str) -> str:
-    """How many times as good a mean is as another."""
+    """The ratio of a mean to another, above 1 if it is better."""
     one, two = best.mean(measure), other.mean(measure)
     return f"{(one / two) ** sign(measure):.2f}" if one > 0 and two > 0 else NONE
 
@@ -84,7 +84,7 @@ def gain(one: Group | None, other: Group | None, measure: str) -> str:
 
 
 def designed_best(panel: Results, measure: str) -> Group | None:
-    """The best that was designed by hand."""
+    """The best designed agent."""
     return best_of((group for group in panel if group.config["kind"] in DESIGNED), measure)
 
 
@@ -94,7 +94,7 @@ def learned_best(panel: Results, measure: str) -> Group | None:
 
 
 def played(panels: Panels, *, held_out: bool) -> list[tuple[Task, Results]]:
-    """The tasks that were trained for, or the held-out ones, each with the agents that played it."""
+    """The standard tasks, or the held-out ones, each with the agents that played it."""
     found = []
     for env, panel in panels:
         for task in tasks_of(env):
@@ -105,7 +105,7 @@ def played(panels: Panels, *, held_out: bool) -> list[tuple[Task, Results]]:
 
 
 def held_out(panels: Panels, named: Callable[[Group], str]) -> Table:
-    """The best designed agent, the best learner and the best of the user's own in each task that nobody trained for."""
+    """The best designed agent, the best learner and the best of the user's own agents in each held-out task."""
     rows = []
     for task, panel in played(panels, held_out=True):
         chance = best_of(panel.select(kind=RANDOM), task.metric)
@@ -149,8 +149,7 @@ def beats_each(one: Group | None, others: Iterable[Group], measure: str) -> str:
 
 
 def challenge(env: str, panel: Results, kind: str) -> tuple[str, list[str]]:
-    """Whether the best learner beats all agents of a kind in the task that it trained for, and the same for each
-    held-out task."""
+    """Whether the best learner beats all agents of a kind in the standard task, and in each held-out task."""
     learner = learned_best(panel, tasks_of(env)[0].measure)
     if learner is None:
         return NONE, []
@@ -185,8 +184,8 @@ def challenges(panels: Panels, kind: str) -> tuple[dict[str, list[str]], str]:
 
 
 def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:
-    """The scores of the best of a kind, and of the best that was designed, each training's or seed's; None without them
-    or a scale."""
+    """The scores, by training or seed, of the best of a kind and of the best designed agent; None without them or a
+    scale."""
     group, chance = (best_of(panel.select(kind=one), task.measure) for one in (kind, RANDOM))
     designed = designed_best(panel, task.measure)
     if group is None or chance is None or designed is None or not beats(designed, chance, task.metric):
@@ -208,8 +207,8 @@ def pairs(panels: Panels, kind: str, *, held_out: bool) -> tuple[Floats, Floats]
 
 
 def overall(panels: Panels) -> Table:
-    """Interquartile means of the scores over all tasks, for each kind of agent, and how often it beats what was
-    designed."""
+    """For each kind of agent, the interquartile mean of scores over all tasks, and how often it beats designed
+    agents."""
     rows = []
     for kind in COMPARED:
         some = [pairs(panels, kind, held_out=held) for held in (False, True)]
@@ -263,8 +262,8 @@ def profiles(panels: Panels, name: str) -> list[Plot]:
 
 
 def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Plot]:
-    """The scores of all agents in each world's standard task, best first, and last those that are not ranked; none
-    without a scale."""
+    """The scores of all agents in each world's standard task, best first and unranked ones last; none without a
+    scale."""
     shown = []
     for task, panel in played(panels, held_out=False):
         chance, designed = best_of(panel.select(kind=RANDOM), task.metric), designed_best(panel, task.metric)

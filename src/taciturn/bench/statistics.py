@@ -1,10 +1,9 @@
-"""Estimates with their uncertainty. What is estimated follows Agarwal, Schwarzer, Castro, Courville & Bellemare 2021,
-'Deep reinforcement learning at the edge of the statistical precipice' (NeurIPS 34), called R below; their percentile
-bootstrap covers the mean of 3 runs 73% of the time where it says 95%, so the intervals here are others, which hold for
-few runs.
+"""Estimates with their uncertainty. The estimands follow Agarwal, Schwarzer, Castro, Courville & Bellemare 2021, 'Deep
+reinforcement learning at the edge of the statistical precipice' (NeurIPS 34), called R below. Their 95% percentile
+bootstrap covers the mean of 3 runs only 73% of the time, so the intervals here are others, which hold for few runs.
 
 Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together; run i of every task may share its seed,
-and so runs, not scores, are taken to be independent. Intervals are at 95%, each by itself, unless `at_level` says
+so runs, not scores, are assumed independent. Intervals are at 95%, each by itself, unless `at_level` says
 otherwise. Fewer than `FEWEST` runs give none: its bounds are NaN.
 `benchmarks/interval_coverage.py` measures how often they hold: as stated for normal scores and for scores of skewness
 1; less often for the mean of exponential scores, and of scores with a rare second mode, which few runs do not show.
@@ -61,7 +60,7 @@ def iqm(scores: ArrayLike) -> Estimate:
     kept = ordered[cut : x.size - cut]
     rows = np.clip(x, kept[0], kept[-1]).mean(axis=1)
     runs, left = len(x), kept.size / x.shape[1]
-    # Of one task, the runs that are left count; of many, the cuts hardly depend on any run.
+    # With one task, the remaining runs count; with many, the cuts hardly depend on any run.
     counted = runs - (runs - left) * 2 / (x.shape[1] + 1)
     if runs < FEWEST:
         return Estimate(float(kept.mean()), np.nan, np.nan)
@@ -138,8 +137,8 @@ def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> tuple[Float
 
 
 def p_value(x: ArrayLike, y: ArrayLike) -> float:
-    """Of Student's test that the mean of `x - y` is 0, where run i of both had the same seed; NaN below `FEWEST`
-    runs."""
+    """The p-value of Student's test that the mean of `x - y` is 0, where run i of both had the same seed; NaN below
+    `FEWEST` runs."""
     a, b = _pair(x, y)
     rows = (a - b).mean(axis=1)
     if len(rows) < FEWEST:
@@ -153,8 +152,8 @@ def p_value(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """P-values that hold for all of them together: whoever calls those below 5% different is wrong about any of them at
-    most 5% of the time (Holm 1979, Scand. J. Statist. 6, pages 65 to 70). NaN, where there was no test, stays NaN and
+    """Holm's adjusted p-values: whoever calls those below 5% different makes any mistake at most 5% of the time (Holm
+    1979, Scand. J. Statist. 6, pages 65 to 70). NaN, where there was no test, stays NaN and
     does not count."""
     p = np.asarray(p_values, dtype=float)
     tested = np.flatnonzero(~np.isnan(p))
@@ -216,10 +215,10 @@ def _wilson(shares: Floats) -> Estimate:
 
 
 def _gain(one: float, found: float, runs: int, tasks: int) -> float:
-    """How many times more a run tells with its tasks than with one: between 1, if they are all alike, and their number.
+    """How many independent tasks the tasks of a run are worth: between 1, if they are all alike, and their number.
 
-    `one` is the variance of the estimate with one task, `found` the one that the runs show, which is taken for larger
-    than it seems the fewer they are (Korn & Graubard 1998, Survey Methodology 24, pages 193 to 201).
+    `one` is the variance of the estimate with one task, `found` the variance between runs, which is inflated for few
+    runs (Korn & Graubard 1998, Survey Methodology 24, pages 193 to 201).
     """
     if found == 0:
         return tasks if one > 0 else 1

@@ -78,12 +78,12 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self, *, resume: bool) -> Iterator[None]:
-        """Make the folder and keep other processes from writing to it; the system ends the lock of a process that is
-        gone.
+        """Make the folder and keep other processes from writing to it; the system releases the lock of a process that
+        has ended.
 
         Raises StoreError if another process holds it, or for what `begin` refuses.
         """
-        _arrow()  # rather than after the first cell has run
+        _arrow()  # fail now rather than after the first cell
         self._earlier(resume)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -171,8 +171,7 @@ class Store:
         (self.failed / f"{cell.key}.txt").unlink(missing_ok=True)
 
     def fail(self, cell: Cell, details: str) -> Path:
-        """Store the traceback of a failed cell, or what else is known of its failure, and return the path of the
-        file."""
+        """Store the traceback of a failed cell, or its reason, and return the path of the file."""
         file = self.failed / f"{cell.key}.txt"
         write_bytes(file, f"{cell.label}\nconfig: {json.dumps(cell.config)}\n\n{details}".encode())
         return file
@@ -188,7 +187,7 @@ class Store:
         return _arrow()[0].concat_tables([schema().empty_table(), *found])
 
     def results(self, study: str) -> Results:
-        """The same for one study, grouped by configuration. Raises StoreError also for cells that taciturn has not
+        """The same for one study, grouped by configuration. Also raises StoreError for cells that taciturn has not
         written."""
         table = self.load(study)
         try:
@@ -251,11 +250,11 @@ class Store:
 
 
 def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Store:
-    """Put results folders together in a new one, as one run would have written it: shards of the same studies, or other
-    studies.
+    """Merge results folders, shards of the same studies or other studies, into a new one, as one run would have written
+    it.
 
     Cells are copied as they are. Raises StoreError, before anything is written, if a folder holds no results or a cell
-    that cannot be read, if two folders have other cells of a study or other numbers of a cell, or if `out` is not
+    that cannot be read, if two folders disagree on the cells of a study or the numbers of a cell, or if `out` is not
     empty.
     """
     stores, made = [Store(folder) for folder in folders], Store(out)
@@ -308,7 +307,8 @@ def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str
 
 
 def _arrow() -> tuple[Any, Any]:
-    """`pyarrow` and `pyarrow.parquet`, imported where tables are read or written: to list the studies takes neither."""
+    """`pyarrow` and `pyarrow.parquet`, imported only where tables are read or written: listing studies needs
+    neither."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -339,7 +339,7 @@ def schema() -> "pa.Schema":
 
 
 def _same(one: "pa.Table", other: "pa.Table") -> bool:
-    """Whether two tables of a cell hold the same bits, however long it took."""
+    """Whether two tables of a cell hold the same bits, apart from the time taken."""
     return one.drop_columns(["wall_seconds"]).equals(other.drop_columns(["wall_seconds"]))
 
 
@@ -451,7 +451,7 @@ def states(manifest: Manifest) -> list[str]:
 
 
 def differing(manifest: Manifest) -> list[str]:
-    """What was not the same in all runs that wrote into a folder: some of "code", "python" and "libraries"."""
+    """What differed between the runs that wrote into a folder: some of "code", "python" and "libraries"."""
     runs = (*manifest["earlier_runs"], manifest)
     return [
         name for name in ("code", "python", "libraries") if any(run.get(name) != manifest.get(name) for run in runs)

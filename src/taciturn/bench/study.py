@@ -41,7 +41,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of a paper beside the computed numbers, which `labels` name if there are several.
+    """A claim of a paper beside the computed numbers; `labels` name them if there are several.
 
     `verdict` is one of `VERDICTS`, and `reason` explains it.
     """
@@ -59,24 +59,24 @@ class Verdict:
 
 
 def pools(group: Group) -> bool:
-    """Whether the agents of a group share a mind: the check before some run found it, or the policy of this package
-    says so."""
+    """Whether the agents of a group share a mind: a check before a run found it, or a policy of this package declares
+    it."""
     kind = own_policies().get(str(group.config.get("policy")))
     return _says(kind, "pools", group.config) or bool(np.any(group.metrics.get(POOLS, 0)))
 
 
 def _says(kind: Any, name: str, config: Config) -> bool:
-    """Whether a policy of this class with the parameters of a configuration says so of itself."""
+    """Whether a policy of this class, with the parameters of a configuration, declares it."""
     return kind is not None and name in _said(kind, canonical(config.get("policy_params", {})))
 
 
 @lru_cache(1024)
 def _said(kind: Any, parameters: str) -> frozenset[str]:
-    """Which of `needs_truth` and `pools` a policy says of itself; it is made once, as both may depend on its
+    """Which of `needs_truth` and `pools` a policy declares. The policy is made for this, since both may depend on its
     parameters (JSON)."""
     try:
         policy = kind(**json.loads(parameters))
-    except (TypeError, ValueError):  # of another version, or no parameters at all
+    except (TypeError, ValueError):  # parameters of another version, or wrong ones
         return frozenset()
     return frozenset(name for name in ("needs_truth", "pools") if getattr(policy, name, False) is True)
 
@@ -139,7 +139,7 @@ class Study:
         raise NotImplementedError
 
     def answers(self, results: Results) -> list[str]:
-        """What the study found, in whole sentences, with which the report opens."""
+        """The findings in whole sentences, which open the report."""
         return []
 
     def tables(self, results: Results) -> list[Table] | None:
@@ -171,19 +171,18 @@ class Study:
         return panel.one(**self.reference) if self.reference and len(panel.select(**self.reference)) else None
 
     def best(self, panel: Results) -> Group | None:
-        """The group of a panel with the best mean score, of those that do not pool; None if none has the score."""
+        """The group of a panel with the best mean score, among those that do not pool; None if none has the score."""
         sign = 1 if self.score.higher_is_better else -1
         known = [group for group in panel if self.score.metric in group.metrics and not pools(group)]
         return max(known, key=lambda group: sign * group.mean(self.score.metric), default=None)
 
     def label(self, group: Group, results: Results) -> str:
-        """`row_label`, marked where the policy knows what its world hides from the others, or its agents share a
-        mind."""
+        """`row_label`, with a mark if the policy knows hidden truth, or its agents share a mind."""
         known = self.knows_truth(group.config)
         return self.row_label(group, results) + KNOWS_TRUTH * known + POOLED * pools(group)
 
     def knows_truth(self, config: Config) -> bool:
-        """Whether the policy of a configuration does. No module is imported for that, since the results may be someone
+        """Whether the policy of a configuration knows hidden truth. Imports no module, since the results may be someone
         else's."""
         name = str(config.get("policy"))
         module, colon, _ = name.partition(":")

@@ -1,5 +1,4 @@
-"""Results of a study as one JSON file, with where they come from: to keep, to send to others, and to merge with
-theirs."""
+"""Results of a study as one JSON file, with their origin: to keep, to send to others, and to merge with theirs."""
 
 import json
 import re
@@ -36,7 +35,7 @@ MOST_BYTES, LONGEST_TEXT, DEEPEST = 10**8, 10**4, 20
 
 
 class Submission(NamedTuple):
-    """What a file or a folder holds of a study."""
+    """The results of a study in a file or a folder."""
 
     study: str
     origin: dict[str, Any]
@@ -66,8 +65,8 @@ def origin_of(manifest: Manifest) -> dict[str, Any]:
 
 
 def packed(found: Submission) -> str:
-    """The text of the file: a line for each configuration and verdict, numbers with six digits; curves are left out but
-    for single runs."""
+    """The text of the file: a line for each configuration and verdict, numbers with six digits; curves are left out
+    except for single runs."""
     groups = [
         {
             "config": group.config,
@@ -89,7 +88,7 @@ def packed(found: Submission) -> str:
 
 
 def unpacked(file: Path) -> Submission:
-    """What `packed` wrote. Raises StoreError if the file cannot be read or is no such file."""
+    """Read what `packed` wrote. Raises StoreError if the file cannot be read or is not one of these."""
     try:
         if file.stat().st_size > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
@@ -157,7 +156,7 @@ def unpacked_group(one: dict[str, Any]) -> Group:
 
 
 def merged(found: Iterable[Submission]) -> Results:
-    """All results together; of a configuration and seed that several have, the first counts."""
+    """All results together; if several have the same configuration and seed, the first counts."""
     groups: dict[str, Group] = {}
     for one in found:
         for group in one.results:
@@ -167,8 +166,8 @@ def merged(found: Iterable[Submission]) -> Results:
 
 
 def joined(one: Group, other: Group) -> Group:
-    """The cells of a group, and those of another of the same configuration whose seeds it lacks, in increasing order of
-    seed."""
+    """The cells of a group, with those seeds of another group of the same configuration that it lacks, in increasing
+    order of seed."""
     new = np.flatnonzero(~np.isin(other.seeds, one.seeds))
     if not new.size:
         return one
@@ -188,7 +187,7 @@ def joined(one: Group, other: Group) -> Group:
 
 
 def is_whole(group: dict[str, Any]) -> bool:
-    """Whether a configuration has as many of everything as seeds."""
+    """Whether every list of a configuration is as long as its seeds."""
     columns = [*group["metrics"].values(), group["wall_seconds"], *([group[RUNS]] if RUNS in group else [])]
     shapes = has_shape(group.get(RUNS, []), [NUMBERS])
     return shapes and all(len(column) == len(group["seeds"]) for column in columns)

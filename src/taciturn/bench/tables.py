@@ -67,7 +67,7 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
 
 
 def runs_table(study: Study, results: Results) -> Table:
-    """What lies behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs,
+    """The runs behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs,
     and how they end."""
 
     def row(group: Group, reference: Group | None) -> dict[str, str]:
@@ -155,8 +155,7 @@ def _overall(study: Study, results: Results) -> Table:
 
 
 def _p_values(study: Study, results: Results) -> dict[int, float]:
-    """For every group that is compared with a reference, by its `id`: how likely so large a difference is if there is
-    none."""
+    """The p-value of every group that is compared with a reference, by its `id`."""
     found: dict[int, float] = {}
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
@@ -199,8 +198,8 @@ def privacy_text(values: Floats, of_a_message: Floats | None = None) -> str:
 
     Args:
         values: the losses.
-        of_a_message: those of the costliest messages, if `values` are totals: where they are finite, an infinite total
-            is not for want of a mechanism.
+        of_a_message: if `values` are totals, the losses of the costliest messages: where these are finite, there is a
+            mechanism although the total is infinite.
     """
     if not np.isfinite(values).all():
         private = of_a_message is not None and np.isfinite(of_a_message).all()

@@ -1,5 +1,5 @@
-"""The tasks of the standing benchmark: each world as agents train for it, and held-out variants of it in which none has
-trained."""
+"""The tasks of the standing benchmark: each world in its standard form, for training, and held-out variants, in which
+nobody trains."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from taciturn.wrappers import MessageLimit
 
 CONTESTS: dict[str, Contest] = {one.name: one.contest for one in descriptors() if one.contest is not None}
 HIGHER = {"return", *(contest.measure for contest in CONTESTS.values() if contest.higher)}
-"""Of the measures, those of which more is better."""
+"""The measures of which more is better."""
 STANDARD = "standard"
 AS_TRAINED = Variant("the world in which learners train")
 
 
 class Task(NamedTuple):
-    """A world and one of its variants, with the measure in which agents are compared."""
+    """A world and one of its variants, with the measure that compares agents."""
 
     env: str
     name: str
@@ -46,7 +46,7 @@ class Task(NamedTuple):
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What `taciturn show` prints of it, by name."""
+        """The entries that `taciturn show` prints, by name."""
         standard = "" if self.held_out else "; learners train here, in streams of their own"
         params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         faults = "; ".join(f"{channel}: {fault!r}" for channel, fault in self.variant.faults.items())
@@ -101,5 +101,5 @@ def others_in(env: str, variant: Variant) -> Mapping[str, float]:
 
 
 def tasks_of(env: str) -> list[Task]:
-    """The tasks of a world, the one that is trained for first."""
+    """The tasks of a world, the standard one first."""
     return [task for task in TASKS.values() if task.env == env]

@@ -52,8 +52,8 @@ def train(
 ) -> Path:
     """Train an agent and keep it in `out`; `simulate`, studies and the command line take it by the folder's name.
 
-    It learns in practice worlds (`PublicView.practice`). As often as `evaluations` says it is saved, and evaluated in
-    `EVALUATION_RUNS` runs of other worlds. What comes later, in `simulate` or a study, draws from neither.
+    It learns in practice worlds (`PublicView.practice`). It is saved and evaluated `evaluations` times, in
+    `EVALUATION_RUNS` runs of other worlds. Later runs, in `simulate` or a study, share random numbers with neither.
 
     Args:
         world: a world's name or id; where it has several roles, one whose id has a single agent (`elicitation`).
@@ -73,8 +73,8 @@ def train(
         num_envs: replicas in training.
         evaluations: how often the agent is saved and evaluated.
         resume: go on from the last checkpoint in `out`, or return at once if the training there is finished.
-        trust: whether to go on from a checkpoint that this user has not made on this machine; code in it may run.
-        progress: told the fraction done and what is being done.
+        trust: whether to go on from a checkpoint not made by this user on this machine; code in it may run.
+        progress: called with the fraction done and the current activity.
 
     Returns:
         The folder.
@@ -82,7 +82,7 @@ def train(
     Raises:
         UnknownName: no such world or algorithm.
         ValueError: a parameter out of range, a folder that holds another training or a checkpoint that is not trusted,
-            or an algorithm that fails while it learns, as where numbers grow without bound.
+            or an algorithm that fails during training, such as when numbers grow without bound.
         ImportError: stable-baselines3 is not installed.
     """
     steps, seed = integer("steps", steps, at_least=1), integer("seed", seed, at_least=0)
@@ -199,7 +199,7 @@ def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path,
 def learner(
     name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
 ) -> Callable[[Path, int, int, Told], None]:
-    """How a learner of this package is trained; it is saved once, when it has learned."""
+    """Trains a learner of this package; it is saved once, at the end."""
     kind = policy_class(name) or Policy
     if not issubclass(kind, Learner):
         raise ValueError(f"algorithm must be one that learns, and {name} does not")
@@ -226,7 +226,7 @@ def learner(
 
 
 def overridden(name: str, population: Population[Any], settings: dict[str, Any]) -> str:
-    """What a learner's tuned settings change in the world that it trains in: "num_agents=100"; empty if nothing."""
+    """The parameters that a learner's tuned settings change in its practice worlds: "num_agents=100"; empty if none."""
     view = population.view()
     changes = {} if "overrides" in settings else tuned(view.name, name).get("overrides", {})
     return ", ".join(f"{key}={value!r}" for key, value in changes.items() if getattr(view.params, key, None) != value)
@@ -235,7 +235,7 @@ def overridden(name: str, population: Population[Any], settings: dict[str, Any])
 def library(
     name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
 ) -> Callable[[Path, int, int, Told], None]:
-    """How an algorithm of Stable-Baselines3 or sb3-contrib is trained, from the last checkpoint if there is one."""
+    """Trains an algorithm of Stable-Baselines3 or sb3-contrib, from the last checkpoint if there is one."""
     try:
         from stable_baselines3.common.base_class import BaseAlgorithm
         from stable_baselines3.common.logger import configure
@@ -259,7 +259,7 @@ def library(
             raise ValueError(f"{key} must be a number, as 0.003 or 3.0e-3, not {own[key]!r}")
     network = own.pop("policy", "MlpLstmPolicy" if name == "RecurrentPPO" else "MlpPolicy")
     normalize = own.pop("normalize", False)
-    population.reset(seed=seed)  # from now on its mechanisms stand on its channels, and in the worlds for practice
+    population.reset(seed=seed)  # its mechanisms now stand on its channels, and on those of practice worlds
 
     def rows(statistics: Path | None = None) -> Any:
         found: Any = VecMonitor(RowsVecEnv(population.view().practice(num_envs), seed))
@@ -290,7 +290,7 @@ def library(
         if done:
             kept = io.BytesIO(trusted_bytes(checkpoints / f"{done}.zip", trust))
             model = known[name].load(kept, env=rows(checkpoints / f"{done}.pkl"), device="cpu")
-            # Otherwise what was learned from at first would be met again.
+            # Otherwise the first training runs would be repeated.
             model.get_env().seed(int(np.random.SeedSequence([seed, done]).generate_state(1)[0]))
             model.num_timesteps = done
             if replay.exists():
@@ -301,7 +301,7 @@ def library(
         try:
             for mark in marks:
                 if mark <= done:
-                    continue  # before this run, or in a rollout that went further
+                    continue  # steps before this run, or from a rollout that went further
                 with one_thread(), learning(name, model.policy.state_dict):
                     model.learn(
                         mark - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False

@@ -30,7 +30,7 @@ def main() -> None:
     try:
         from taciturn.cli.app import app
 
-        gc.freeze()  # what is imported by now stays: to look through it for garbage is a fifth of `taciturn list`
+        gc.freeze()  # imported modules stay: searching them for garbage takes a fifth of the time of `taciturn list`
         command = typer.main.get_command(app)
         code = command([a for a in arguments if a != "--debug"], prog_name="taciturn", standalone_mode=False)
     except typer.Exit as error:
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _fail(text: str, code: int) -> NoReturn:
-    # Names from files and other people may hold what a terminal would obey.
+    # Names from files and other people may hold control sequences of terminals.
     told = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
     told = told if len(told) <= LONGEST else f"{told[: LONGEST - 25]}... (--debug shows all)"
     print(f"taciturn: {told}", file=sys.stderr)

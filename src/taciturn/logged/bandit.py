@@ -1,5 +1,5 @@
-"""Logs of a bandit in the shape of the Open Bandit Dataset, and what a policy of the recommender would have earned in
-its place."""
+"""Logs of a bandit in the form of the Open Bandit Dataset, and estimates of what a recommender policy would have
+earned."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ MOST_LEVELS = 1000
 MOST_CONTEXT_DIMS = 9
 ITEM_DIMS = 5
 PENALTY = 10.0  # of the model of rewards, in rows
-STEP = 100  # rows between two words on progress
+STEP = 100  # rows between two reports of progress
 SMALLEST = 1e-12  # propensity: one reward would count a million million times
 EQUAL = 1e-6  # by which equal propensities may differ, relatively
 
@@ -38,7 +38,7 @@ class BanditLog:
     Attributes:
         catalogue: the actions as items, and the contexts float64[n, d] of the rows.
         names: of the actions, as the log has them.
-        action: int64[n], which of them was logged.
+        action: int64[n], the logged actions.
         click: bool[n].
         propensity: float64[n] in [1e-12, 1].
         positions: `{position: rows}`; empty if the log has none.
@@ -86,9 +86,9 @@ def read_bandit(
     the context; where there are any, `position` and `timestamp`, by which rows must be in order. A column without a
     name, an index, is ignored.
 
-    Contexts are the numbers of their columns, and 0 or 1 for each of the texts in columns of text: as they are if there
-    are at most `context_dim` numbers and no text, else that many principal components of them, in either case scaled to
-    [0, 1]. Scaling looks at the contexts of all rows, but at no click.
+    Contexts are the numbers of their columns; a column of text gives a 0/1 indicator for each of its texts. With at
+    most `context_dim` numbers and no text they are used directly, otherwise as that many principal components. Both are
+    scaled to [0, 1]. Scaling looks at the contexts of all rows, but at no click.
 
     Args:
         path: the file.
@@ -96,9 +96,9 @@ def read_bandit(
             `user_feature` or `user-item_affinity`, and then no other column may be there.
         context_dim: the largest dimension of contexts, 1 to 9.
         items: a file of item features, `item_id` and columns of numbers, whose principal components become the five
-            item features. Without it, items lie at arbitrary different points, and what a policy learns of one says
-            nothing about another.
-        position: keep only rows with this position; None: all rows, whose positions are not shown to the policy.
+            item features. Without it, items lie at arbitrary different points, and learning about one says nothing
+            about another.
+        position: keep only rows with this position; None: all rows; the policy never sees positions.
         sort: sort rows by `timestamp` instead of refusing a file that is out of order.
         progress: told how far it is.
 
@@ -181,8 +181,8 @@ def _context_columns(table: Table, asked: list[str] | None) -> list[str]:
 
 
 def _is_text(cells: tuple[str, ...]) -> bool:
-    """Whether fewer than half of the cells are numbers; where more are, the others are mistakes, which are told
-    later."""
+    """Whether fewer than half of the cells are numbers; otherwise the cells that are not are reported later as
+    mistakes."""
     return 2 * sum(_reads(cell) for cell in cells) < len(cells)
 
 
@@ -195,7 +195,7 @@ def _reads(cell: str) -> bool:
 
 
 def _raw_contexts(chunk: Chunk, columns: list[str], texts: dict[str, dict[str, int]]) -> Array:
-    """The numbers of the columns, and the places of their texts in the order of appearance, float32[rows, columns]."""
+    """The columns as numbers, texts by their order of appearance, float32[rows, columns]."""
     found = np.zeros((len(chunk.lines), len(columns)), np.float32)
     for i, name in enumerate(columns):
         if name not in texts:
@@ -218,7 +218,7 @@ def _unit(raw: Array, levels: list[int], dims: int) -> Floats:
         return np.full((len(raw), 1), 0.5)
     if not any(levels) and len(levels) <= dims:
         return _scaled(raw.astype(np.float64))
-    # Rows at a time, because a column of text is as many columns as it has texts.
+    # A few rows at a time, because a column of text becomes a column for each of its texts.
     blocks = [slice(i, i + 20_000) for i in range(0, len(raw), 20_000)]
     wide = sum(max(level, 1) for level in levels)
     count, sums, products = len(raw), np.zeros(wide), np.zeros((wide, wide))
@@ -287,16 +287,16 @@ def _item_features(path: str | Path, names: list[str]) -> Floats:
 
 @dataclass(frozen=True)
 class Value:
-    """What a policy would earn a round, by one estimator.
+    """The estimated reward of a policy per round, by one estimator.
 
     Attributes:
         estimator: "replay", "ips", "snips" or "dr".
-        value: the estimate, in clicks a round. That of IPS and DR can lie outside [0, 1], and its interval is cut to
-            it.
+        value: the estimate, in clicks per round. Those of IPS and DR can lie outside [0, 1]; the interval is cut to
+            [0, 1].
         low, high: its interval.
         rows: on which the policy was judged.
         matches: of them, those whose logged action the policy chose.
-        effective: effective sample size, (sum w)^2 / sum w^2; of replay the number of matches.
+        effective: effective sample size, (sum w)^2 / sum w^2; for replay the number of matches.
         mean_weight: mean of the weights w, about 1 unless the policy takes actions that the log never does.
     """
 
@@ -326,12 +326,12 @@ def evaluate(
     """Estimate what a policy of `recommender_v0` would have earned in place of the one that wrote a log.
 
     Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those
-    whose action is its own, as if it had been there; its value is that of the rounds in which it learns. The other
-    estimators judge the policy that the first part of the rows has taught, with the actions and clicks that were
-    logged, and that does not learn from the rest: their value is that of a fixed policy. DR's model of clicks, a ridge
-    regression on (1, 2c - 1) for each action, comes from the first part too.
+    whose action is its own, as if it had been there; its value is the mean over the rounds in which it learns. The
+    other estimators judge a fixed policy: the one that learned from the logged actions and clicks of the first part of
+    the rows, and then learns no more. DR's model of clicks, a ridge regression on (1, 2c - 1) for each action, comes
+    from the first part too.
 
-    The policy sees a recommender with one agent, whose catalogue are the actions.
+    The policy sees a recommender with one agent, in which the actions are the catalogue.
 
     Args:
         log: see `read_bandit`.
@@ -339,10 +339,10 @@ def evaluate(
             not need the hidden truth.
         estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other
             three for others; "all": all that the log allows.
-        learn: share of the rows from which the policy learns before it is judged by others than replay, in [0, 1).
-        draws: how often a policy that draws its actions is asked on a row, whose pi(a | x) is then the share of draws.
-        lowest_propensity: with which the logging policy took any action; None: the lowest of the log. Intervals by
-            betting rest on it.
+        learn: share of the rows from which the policy learns before estimators other than replay judge it, in [0, 1).
+        draws: how often a policy that draws its actions is asked on a row; pi(a | x) is then the share of draws.
+        lowest_propensity: the logging policy's lowest propensity of any action; None: the lowest in the log. Intervals
+            by betting rely on it.
         interval: "betting" or "student"; see `estimators.interval`.
         level: of the intervals.
         seed: determines the draws of the policy.
@@ -421,7 +421,7 @@ def _judged(
     seed: int,
     progress: Progress,
 ) -> list[Value]:
-    """IPS, SNIPS and DR on the rows after the first `taught`, from which the policy learns."""
+    """IPS, SNIPS and DR on the rows after the first `taught`; the policy learns from those first rows."""
     seat, told = _Seat(log, actor, seed), f"{actor!r}, taught and judged"
     for row in range(taught):
         obs, _ = seat.asks(row, row)
@@ -477,7 +477,7 @@ def _no_overlap(log: BanditLog, actor: Any, rows: int) -> str:
 
 
 class _Seat:
-    """The place of one agent in a recommender whose users are the rows of a log."""
+    """The seat of one agent in a recommender whose users are the rows of a log."""
 
     def __init__(self, log: BanditLog, policy: Any, seed: int) -> None:
         if getattr(policy, "needs_truth", False):
@@ -490,7 +490,7 @@ class _Seat:
         begin(self._world, {"agent": policy})
 
     def asks(self, row: int, time: int) -> tuple[Array, int]:
-        """What the policy sees and does on a row after `time` rounds."""
+        """The policy's observation and action on a row after `time` rounds."""
         world = self._world
         contexts = self._log.catalogue.contexts[row][None, None]
         world.show_context(contexts, time)
@@ -518,7 +518,7 @@ class _Model:
 
 
 def _model(log: BanditLog, rows: int) -> _Model:
-    """Of each action a ridge regression of clicks, less their mean, in the first rows; the cap is the largest
+    """For each action, a ridge regression of clicks, less their mean, in the first rows; the cap is the largest
     prediction there."""
     contexts = log.catalogue.contexts[:rows]
     x = np.concatenate([np.ones((rows, 1)), 2 * contexts - 1], 1)

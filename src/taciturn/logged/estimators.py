@@ -1,5 +1,5 @@
-"""Off-policy estimators of the value of a policy, from rows that another policy logged, and an interval that holds for
-all of them.
+"""Off-policy estimators of the value of a policy, from rows that another policy logged, and an interval for all of
+them.
 
 A row i has a context x_i, the action a_i that was logged, its propensity p_i (the probability with which the logging
 policy chose it), and its reward r_i. The weight is w_i = pi(a_i | x_i) / p_i.
@@ -19,7 +19,7 @@ ROWS = 20_000  # at a time
 
 @dataclass(frozen=True)
 class Terms:
-    """What an estimate is made of: the value v solves mean(a - v b) = 0.
+    """The terms of an estimate: the value v solves mean(a - v b) = 0.
 
     Attributes:
         a, b: float64[n].
@@ -49,7 +49,7 @@ def ips(weight: Floats, reward: Floats, largest: float) -> Terms:
     Args:
         weight: w [n].
         reward: r [n] in [0, 1].
-        largest: what no weight can exceed, not only those of these rows.
+        largest: an upper bound on all possible weights, not only on those of these rows.
     """
     return Terms(weight * reward, np.ones(weight.size), 1.0, largest)
 
@@ -67,7 +67,7 @@ def dr(weight: Floats, reward: Floats, largest: float, logged: Floats, chosen: F
         weight, reward, largest: as for `ips`.
         logged: q(x_i, a_i) [n], the model's mean reward of the logged action.
         chosen: q(x_i, pi) [n], its mean over the policy's actions.
-        cap: what no q can exceed; the model must not have seen these rows.
+        cap: an upper bound on q; the model must not have seen these rows.
     """
     return Terms(chosen + weight * (reward - logged), np.ones(weight.size), 1 + largest * cap, cap + largest)
 
@@ -87,11 +87,11 @@ def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[
     - betting: the values v against which no bet on a - v b wins 2 / (1 - level). A bet wins prod(1 + s (a - v b)),
       averaged over a few stakes s > 0 that no row can ruin, or the same with -s. If v is the value, the expected
       winnings are at most 1, also where v is the mean of mean rewards that change as a policy learns (by the inequality
-      of arithmetic and geometric means); so that the interval holds for any number of rows, by Markov's inequality
-      (Waudby-Smith & Ramdas 2023, J. R. Statist. Soc. B 86, with stakes that do not follow the data). It rests on
+      of arithmetic and geometric means); so the interval holds for any number of rows, by Markov's inequality
+      (Waudby-Smith & Ramdas 2023, J. R. Statist. Soc. B 86, with stakes that do not follow the data). It relies on
       `down` and `up`.
-    - student: Student's interval of the mean of a - v b, linearised in v. It is narrower, and holds only if many rows
-      carry the estimate.
+    - student: Student's interval of the mean of a - v b, linearised in v. It is narrower, but holds only if many rows
+      contribute to the estimate.
 
     Args:
         terms: see `Terms`.
@@ -121,7 +121,7 @@ def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[
 
         return won
 
-    # a - v b falls as v rises: what is won with positive stakes falls, and with negative ones it rises.
+    # a - v b falls as v rises, so winnings fall with positive stakes and rise with negative ones.
     low = _crossing(wins(_stakes(terms, terms.down, goal)))
     high = 1 - _crossing(lambda rest: wins(-_stakes(terms, terms.up, goal))(1 - rest))
     return low, high

@@ -1,8 +1,7 @@
 """A simulator of mean rewards from a file of ratings, in which every policy of the recommender plays.
 
-What the simulator says of an item that a user never rated is a guess, and no measurement: policies are compared in a
-world that is like the data, not on the data. How good the guesses are on ratings that came later is part of the
-simulator.
+For an item that a user never rated the simulator only guesses: policies are compared in a world that is like the data,
+not on the data. The simulator holds its error on later ratings.
 """
 
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ NAMES = {
     "user": "user", "userid": "user", "user_id": "user", "item": "item", "itemid": "item", "item_id": "item",
     "movieid": "item", "movie_id": "item", "rating": "rating", "timestamp": "timestamp", "time": "timestamp",
 }  # fmt: skip
-PRIOR = 5.0  # ratings that a user is taken to have given before the first one, all of them the mean
+PRIOR = 5.0  # ratings, all of them the mean, that a user is assumed to have given before the first one
 PENALTIES = 10.0 ** np.arange(0, 6)
 ROWS = 20_000  # of the features at a time
 POOL = 50_000  # contexts
@@ -58,24 +57,23 @@ def fit_ratings(
     - Reward: 1 if the rating is at least `like`, 0 otherwise.
     - Item features: the first five principal components of the ratings of each item by user (standardised, 0 where
       there is none, scaled to length 1), scaled to [0, 1].
-    - Context of a user at a rating: from what the user liked at earlier times only, less the share of likes in the
-      train split, the mean, and the mean products with each of the item features, all shrunk as by five ratings more.
-      It consists of the first `context_dim` of these six numbers, in which three standard deviations to either side are
-      scaled to [0, 1].
+    - Context of a user at a rating: from the user's earlier likes only, less the share of likes in the train split:
+      their mean, and their mean products with each item feature, all shrunk as by five more ratings. It consists of the
+      first `context_dim` of these six numbers, scaled so that three standard deviations to either side map to [0, 1].
     - Mean rewards: ridge regression on all products of the cosines of context and item (`Simulator`), with the penalty
-      that is best for the last tenth of the train split. Contexts of visits are those of held-out ratings.
+      that is best for the last tenth of the train split. Visits have the contexts of held-out ratings.
 
     Args:
         path: the file.
-        like: the lowest rating that means that a user liked an item.
+        like: the lowest rating that counts as a like.
         context_dim: d, 1 to 6.
-        num_items: how many items to keep, at most: those with most ratings in the train split.
+        num_items: the largest number of items to keep: those with most ratings in the train split.
         held_out: share of the ratings, the latest, in (0, 1).
         progress: told how far it is.
 
     Raises:
-        ValueError: a row is malformed (the message has its line), columns are missing, or nothing can be fitted: no
-            earlier and later ratings, or all or none of them at least `like`.
+        ValueError: a row is malformed (the message has its line), columns are missing, or nothing can be fitted: all
+            ratings have the same time, or all or none of them are at least `like`.
         OSError: the file cannot be read.
     """
     number("like", like)
@@ -90,7 +88,7 @@ def fit_ratings(
             f"{path}: the first {1 - held_out:.0%} of the ratings in time must be earlier than the others, and all "
             "timestamps up to there are equal"
         )
-    # Of the items, those with most ratings in the train split; others have no features.
+    # Keep the items with most ratings in the train split; others have no features.
     counts = np.bincount(item[train], minlength=int(item.max()) + 1)
     best = np.argsort(-counts, kind="stable")[:num_items]
     best = best[counts[best] > 0]
@@ -139,8 +137,7 @@ def _read(path: str | Path, progress: Progress) -> tuple[Array, Array, Array, Ar
 
 
 def _item_features(user: Array, item: Array, rating: Array, num_items: int) -> Floats:
-    """Item features [K, 5] in [0, 1]: principal components, of rows of length 1; dimensions that the ratings do not
-    have are 0.5."""
+    """Item features [K, 5] in [0, 1]: principal components of rows of length 1; missing dimensions are 0.5."""
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator, svds
 
@@ -207,7 +204,7 @@ class _Contexts:
         before = np.concatenate([np.zeros((1, terms.shape[1])), terms.cumsum(0)])
         new_user = np.r_[True, user[1:] != user[:-1]]
         new_time = new_user | np.r_[True, time[1:] != time[:-1]]
-        # Up to the first rating of the same user at the same time, less what earlier users gave.
+        # Sums up to the user's first rating at the same time, less those of earlier users.
         at, since = (np.maximum.accumulate(np.where(new, np.arange(user.size), 0)) for new in (new_time, new_user))
         past = before[at] - before[since]
         found: Floats = past[:, 1:] / (past[:, :1] + PRIOR)

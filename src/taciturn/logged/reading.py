@@ -1,4 +1,4 @@
-"""Reading tables of text in chunks; whatever is wrong is told with its file and line."""
+"""Reading tables of text in chunks; errors name the file and line."""
 
 import csv
 import math
@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.validation import Array, Floats, shown
 
 Progress = Callable[[float, str], None]
-"""Told the share that is done, and of what."""
+"""Called with the share done, and the task."""
 
 CHUNK = 50_000  # rows
 DELIMITERS = ("::", "\t", ";", ",")
@@ -86,8 +86,8 @@ class Table:
     Args:
         path: the file.
         plain: the names of the first columns if the file has no header; empty if it must have one.
-        names: `{name in lower case: name}`, by which a header is recognised and its columns are called; others keep
-            their names.
+        names: `{name in lower case: name}`, to recognise a header and to name its columns; other columns keep their
+            names.
 
     Raises:
         ValueError: the file is empty, or not text; a column has no name or two have the same.
@@ -124,7 +124,7 @@ class Table:
             first = raw.readline().decode("utf-8-sig", "replace")
             delimiter = next((one for one in DELIMITERS if one in first), ",")
             raw.seek(0)
-            # Decoded line by line, so that a line that is no text is known by its number.
+            # Decode line by line, so that errors can name the line.
             lines = (self._text(number, line) for number, line in enumerate(raw, 1))
             if delimiter == "::":
                 lines, delimiter = (line.replace("::", "\t") for line in lines), "\t"

@@ -5,7 +5,7 @@ labelled ones.
 rare extremes included, `repeats` at values that occur again exactly, and `bits` at the floating-point form of numbers,
 whose lowest bits give away noise that was added to a double (Mironov 2012, "On significance of the least significant
 bits for differential privacy"). `taciturn.privacy.certifying` selects one of them on transcripts that it was not fitted
-on, and certifies on others still, so that neither the fit nor the choice weakens the certificate.
+on, and certifies on yet others, so neither the fit nor the choice weakens the certificate.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def _codes(flat: Array, signature: Array) -> Array:
 
 
 def _clipped(scores: Array) -> Array:
-    """Rounded, so that transcripts that say the same have equal scores."""
+    """Rounded, so that equivalent transcripts have equal scores."""
     return np.round(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE), 10)
 
 
@@ -106,16 +106,16 @@ Divide = Callable[[Array], Callable[[Array], Array]]  # seen numbers -> which ce
 
 
 def _strongest(seen: Array, second: Bools, *ways: tuple[Look, Divide]) -> Scorer:
-    """Of all the cells that a transcript falls in, the log-odds of the one that says most.
+    """The log-odds of the most telling cell that a transcript falls in.
 
-    A cell's log-odds are bounded from the seen transcripts in it, so that what was seen seldom says little.
+    Log-odds are confidence bounds from the transcripts seen in a cell, so rare cells say little.
     """
     cells = []
     for look, divide in ways:
         for numbers in look(seen):
             cell = divide(numbers)
             place = cell(numbers)
-            size = int(place.max(initial=0)) + 2  # beyond the largest number seen lies one cell more
+            size = int(place.max(initial=0)) + 2  # one more cell lies beyond the largest number seen
             ones, zeros = (np.bincount(place[which], minlength=size) for which in (second, ~second))
             share = np.maximum(lowest_share(np.maximum(ones, zeros), ones + zeros, DOUBT), 0.5)
             odds = np.where(ones > zeros, 1.0, -1.0) * (np.log(share) - np.log1p(-share))

@@ -21,19 +21,19 @@ VERDICTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         name: what was audited.
-        method: `white`, `black`, `one-run`, or `both`: `white` and `black` with half of the error probability each, of
-            which the better certificate counts.
+        method: `white`, `black`, `one-run`, or `both`: `white` and `black` with half of the error probability each; the
+            better certificate counts.
         claimed: the claimed epsilon; inf if there is no claim.
         certified: lower confidence bound on the true epsilon, at level `confidence`.
         cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 -
             confidence))): ln(n / ln 20) at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each. For one run
-            with Gaussian noise: what its `guesses` would certify if all were correct.
+            with Gaussian noise: the certificate if all `guesses` were correct.
         trials: number of transcripts, or of agents in the one run.
-        certifying: number of trials that the certificate rests on; the others chose the threshold.
+        certifying: number of trials behind the certificate; the others chose the threshold.
         confidence: of the certificate.
         guesses: certifying trials on which the auditor did not abstain.
         correct: guesses that were correct.
@@ -41,15 +41,15 @@ class AuditResult:
         delta: the certificate refutes (epsilon, delta)-DP for every epsilon below `certified`.
         seed: of the audit.
         told_apart: whether any two trials had different scores; if not, the audit had no power to refute anything.
-        attack: which attacker's guesses these are: `likelihood ratio`, or one of `taciturn.privacy.attackers`.
+        attack: the attacker that guessed: `likelihood ratio`, or one of `taciturn.privacy.attackers`.
         bits: whether attackers read the lowest bits of floating-point numbers. By default they do not where a mechanism
             says that its sampler is an idealisation (`Mechanism.idealised`), and the certificate then says nothing
             about these bits.
         expected: of `white`: the epsilon at `delta` of the best test, estimated from the likelihood ratios; not a
             bound. NaN elsewhere.
-        spent: of an environment: the mean over runs of the total of which `claimed` is the largest. NaN elsewhere.
-        moved: of whole runs: by how much the agent's private data move its messages, before any noise, as a share of
-            what the noise is made for: the mean over messages, from pilot runs. NaN if that is not known.
+        spent: of an environment: the mean over runs of the total (`claimed` is the largest). NaN elsewhere.
+        moved: of whole runs: how far the agent's private data move its messages before any noise, as a share of the
+            sensitivity: the mean over messages, from pilot runs. NaN if unknown.
         parts: of `both`: the results of `white` and `black`, each at its own confidence.
     """
 
@@ -76,8 +76,8 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """`violated` if the certificate exceeds the claim; else `no power` if it could not have, since all scores were
-        equal or the claim is not below `cap`, and `consistent` if it could; `no claim` if there is none."""
+        """`violated` if the certificate exceeds the claim; `no power` if it could not have exceeded it, since all
+        scores were equal or the claim is not below `cap`; `consistent` if it could have; `no claim` without a claim."""
         if math.isinf(self.claimed):
             return "no claim"
         if self.certified > self.claimed:

@@ -25,14 +25,13 @@ class Mechanism(metaclass=NamesUnknown):
 
     Class attributes:
         payloads: the payloads of the channels that it fits.
-        per_stream: whether it is charged once for a whole stream, so that it fits only streams of which each event
-            enters one increment.
-        changes_tell: whether it repeats an answer until the private value changes. That it stops
-            to do so reveals the change, so that totals are infinite, unless a budget fits no second answer.
+        per_stream: whether it is charged once for a whole stream; it then fits only streams where each event enters one
+            increment.
+        changes_tell: whether it repeats an answer until the private value changes. A new answer reveals the change, so
+            totals are infinite, unless a budget has no room for a second answer.
         idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov
-            2012). The claim is then about real numbers, and audits leave these bits unread unless they are told to read
-            them.
-        norm: in which it measures the sensitivity, 1 or 2, or inf for the largest change of any number.
+            2012). The claim is then about real numbers, and audits do not read these bits unless told to.
+        norm: of the sensitivity, 1 or 2, or inf for the largest change of any number.
     """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset(get_args(Payload))
@@ -120,7 +119,7 @@ class NoPrivacy(Mechanism):
         return NothingHidden()
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """For each number: 0 where x0 = x1, +-inf where y reveals which it is, NaN where y is neither."""
+        """For each number: 0 where x0 = x1, +-inf where y reveals the world, NaN where y is neither."""
         y, x0, x1 = checks.together(y=checks.numbers("y", y), x0=checks.numbers("x0", x0), x1=checks.numbers("x1", x1))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((x0 == x1) & (y == x0), 0.0, np.log(y == x0) - np.log(y == x1))

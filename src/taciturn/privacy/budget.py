@@ -1,4 +1,4 @@
-"""Budgets: filters that stop an agent before the message with which it would overspend."""
+"""Budgets: filters that stop an agent before a message that would overspend."""
 
 import math
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ class BudgetSpent(RuntimeError):  # noqa: N818 - an event of the run, not an err
 
 @dataclass(frozen=True)
 class Budget(metaclass=NamesUnknown):
-    """What an agent may spend: a filter that stops it before the message with which it would overspend.
+    """What an agent may spend: a filter that stops it before a message that would overspend.
 
     The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on
     earlier messages, and what a run has spent is at most (epsilon, delta) whenever it stops. `basic` adds epsilons
     (Rogers, Roth, Ullman & Vadhan 2016), `zcdp` adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp`
     adds Renyi divergences of one order, fixed in advance by epsilon and delta (the Renyi filter of Feldman & Zrnic
-    2021); at that order `rdp` admits all that `zcdp` admits. Where all messages cost the same, the total of `messages`
-    of them, a number fixed in advance, holds too by any method of `Ledger.total`. `basic` admits more if the budget
-    goes on a few large messages, the others if it goes on many small ones: see `messages`.
+    2021); at that order `rdp` admits all that `zcdp` admits. If all messages cost the same, `messages` gives a number
+    fixed in advance, so any method of `Ledger.total` is valid for their total. `basic` admits more if the budget goes
+    on a few large messages, the others if it goes on many small ones.
 
     Args:
         epsilon: > 0.
@@ -166,7 +166,7 @@ class Budget(metaclass=NamesUnknown):
     def admit(
         self, ledger: Ledger, loss: PrivacyLoss | Floats, senders: Bools, channel: str | None = None
     ) -> tuple[Bools, Bools]:
-        """Decide which agents may send, before anything is sent or charged.
+        """The agents that may send, decided before anything is sent or charged.
 
         Args:
             ledger, loss, channel: as for `allows`.

@@ -24,12 +24,12 @@ from taciturn.privacy.samplers import (
 )
 from taciturn.validation import Array, choice, number
 
-ROUNDING = 1e-9  # relative: of a sensitivity that a world and a user compute in different ways
+ROUNDING = 1e-9  # relative tolerance: a world and a user may compute the same sensitivity in different ways
 
 
 class Calibrated(Mechanism):
-    """Base of mechanisms whose noise scales with a sensitivity: the one passed with each message, or their own, which
-    is not smaller."""
+    """Base of mechanisms whose noise scales with a sensitivity: the one passed with each message, or their own, if that
+    is at least as large."""
 
     samplers: ClassVar[tuple[str, ...]] = ("fast", "exact", "opendp")
     sensitivity: float | None

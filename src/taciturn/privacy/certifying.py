@@ -1,5 +1,5 @@
-"""The auditor's statistics: a guess which of two adjacent worlds made a transcript, and the epsilon that its success
-certifies.
+"""The auditor's statistics: it guesses which of two adjacent worlds made a transcript, and its success certifies an
+epsilon.
 
 Under pure epsilon-DP, if a fair coin chooses the world, the odds of a correct guess are at most e^epsilon given any
 transcript, and so also over any set of transcripts on which the auditor chooses to guess (the hypothesis test of
@@ -34,7 +34,7 @@ FEWEST_AT_ONCE = 100
 MOST_OF_A_FUNCTION = 10_000
 LEAST_CALLS = 256
 MOST_TRIALS = 10**9
-MOST_FOR_BOTH = 64  # entries of a transcript that a classifier reads without being asked to
+MOST_FOR_BOTH = 64  # entries of a transcript that a classifier reads by default
 
 
 def audit_transcripts(
@@ -63,8 +63,8 @@ def audit_transcripts(
     delta = 0 both bounds are that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of
     correct guesses in one run, too, is dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta:
     from independent trials an upper quantile of Binomial(trials, delta) is subtracted from the correct guesses, and one
-    run is judged by the p-value of Steinke, Nasr & Jagielski, which has power only if delta is well below (1 -
-    confidence) / trials. With Gaussian noise the bound on one run is that of Mahloujifar, Melis & Chaudhuri (2025) for
+    run uses the p-value of Steinke, Nasr & Jagielski, which has power only if delta is well below (1 - confidence) /
+    trials. With Gaussian noise the bound on one run is that of Mahloujifar, Melis & Chaudhuri (2025) for
     the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values of mu, and
     is shown as an epsilon at delta. It needs no held-out canaries.
     """
@@ -130,7 +130,7 @@ def audit_transcripts(
     white = None if ratio is None or method == "black" else {RATIO: likelihood_scorer(ratio, *pair)}
     seen: list[
         tuple[dict[str, Scorer], Array, Bools]
-    ] = []  # attackers, scores of held-out trials, and which world made these
+    ] = []  # attackers, scores of held-out trials, and the worlds of these trials
     if white is not None and len(ways) == 1:
         seen.append((white, *_scored(white, parts, second[:held])))
     else:
@@ -217,7 +217,7 @@ def optimum(scores: Array, second: Bools, delta: float) -> float:
 
 
 def calls(trials: int, most: int) -> int:
-    """The number of transcripts to make at once, at most `most`: such that there are many calls, between which a
+    """The number of transcripts to make at once, at most `most`: so few that there are many calls, between which a
     mechanism may change."""
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     return min(max(math.ceil(trials / LEAST_CALLS), FEWEST_AT_ONCE), most)
@@ -232,8 +232,8 @@ def trials_for(epsilon: float, confidence: float = 0.95) -> int:
     and chance may take z(1 - 1e-4) more; together they must not exceed 0.2 epsilon. The number grows as 1 / epsilon^2.
     An unlucky threshold adds up to 1% to the misses.
 
-    Half of the trials choose the threshold, and the auditor guesses on half of the others: about so many for randomised
-    response and for Laplace noise.
+    Half of the trials choose the threshold, and the auditor guesses on half of the others: this is about right for
+    randomised response and for Laplace noise.
     """
     number("epsilon", epsilon, above=0)
     number("confidence", confidence, above=0, below=1)
@@ -266,8 +266,8 @@ def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | Non
 
 
 def _with_references(make: Make, known: Any, in_batches: bool) -> Make:
-    """Transcripts, and beside each what `make` makes of `known` in its next call and, if it takes batches, in the same
-    call."""
+    """Transcripts, each beside the transcript of `known` from the next call of `make` and, if it takes batches, from
+    the same call."""
 
     def beside(x: Any, rng: np.random.Generator, count: int, repeat: bool) -> Array:
         rows = [np.repeat(np.asarray(each)[None], count, axis=0) for each in (x, known)]
@@ -307,11 +307,11 @@ class Rule(NamedTuple):
     turn: float
     low: float
     high: float
-    promised: float  # the share of correct guesses that the certificate is expected to rest on
+    promised: float  # the expected share of correct guesses behind the certificate
 
 
 def _rule(scores: Array, second: Bools, alpha: float, free: float, more: float) -> Rule:
-    """The best rule on these scores; scores may be the wrong way round."""
+    """The best rule on these scores, whose sign may be reversed."""
     ones, zeros = scores[second], scores[~second]
     turn = -1.0 if (zeros > 0).sum() * ones.size > (ones > 0).sum() * zeros.size else 1.0
     return Rule(turn, *thresholds(turn * zeros, turn * ones, alpha, free, more))

@@ -1,4 +1,4 @@
-"""What accounting reads of a channel. The channels themselves belong to the environments."""
+"""The part of a channel that accounting reads. The channels themselves belong to the environments."""
 
 from typing import Any, Literal, Protocol
 
@@ -19,8 +19,8 @@ class SendingChannel(Protocol):
         observer: who reads the messages.
         unit: what two adjacent worlds differ in, one event or a user's whole local history.
         disjoint: whether each event enters at most one message, so that messages compose in parallel at event level.
-        silence_tells: whether it may depend on an agent's private data whether, when or to whom it sends, or what a
-            message is about.
+        silence_tells: whether an agent's private data may affect whether, when or to whom it sends, or what a message
+            is about.
         everyone: int64[B], messages that every sender has sent.
         each: int64[B, N], messages beyond those, by sender; None if there are none.
         config: what is installed on the channel; its `mechanism` is None if there is no privacy mechanism.

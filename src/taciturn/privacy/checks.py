@@ -8,7 +8,7 @@ import numpy as np
 from taciturn.validation import Array, Bools, Floats, Ints, number
 
 MOST = 2**48  # entries of a histogram are smaller, so that their sums fit into int64
-FARTHEST = 1e100  # levels and their inverses are at most this, so that their squares and sums of those are numbers
+FARTHEST = 1e100  # levels and their inverses are at most this, so that sums of their squares stay finite
 
 
 def level(name: str, value: Any) -> float:
@@ -116,7 +116,7 @@ def agents(value: Any) -> tuple[int, ...]:
 
 
 def sensitivities(value: Any) -> None:
-    """Check a sensitivity on which the result does not depend."""
+    """Check a sensitivity that does not affect the result."""
     if value is not None:
         aligned("sensitivity", value, np.empty(np.shape(value)))
 

@@ -1,7 +1,7 @@
 """Composition: what many messages cost together. Pure functions, one equation each; all are upper bounds.
 
 Rows [R] are agents with different histories. Columns [L] are kinds of messages; all messages of a kind cost the same.
-`History` applies the equations to what each row has sent.
+`History` applies the equations to the messages of each row.
 """
 
 import math
@@ -96,8 +96,8 @@ def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
 
         L <= V/2 + sqrt((V + r) (2 log(1/delta) + log((V + r)/r))).
 
-    It is smallest, relative to other r, where V = u r with u = 2 log(1/delta) + log(1 + u), and V/2 + sqrt((1 + u) V)
-    there: r is chosen so that this is `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any
+    Compared with other r, it is smallest at V = u r with u = 2 log(1/delta) + log(1 + u), where it is V/2 + sqrt((1 +
+    u) V): r is chosen so that this is `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any
     stopping time is (epsilon, delta)-DP.
     """
     cost = 2 * math.log(1 / delta)
@@ -140,9 +140,9 @@ def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
 def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
     """Epsilon of composed privacy loss distributions: Koskela, Jälkö & Honkela (2020), by dp-accounting.
 
-    The distributions are rounded upwards to a grid (Doroshenko et al. 2022). Gaussian messages are merged into one. A
-    pure mechanism of which only epsilon is known is replaced by the randomised response that dominates it. The grid
-    raises epsilon by less than 0.1% for a million messages of similar epsilon, and by more where very many small losses
+    The distributions are rounded upwards to a grid (Doroshenko et al. 2022). Gaussian messages are merged into one. If
+    only the epsilon of a pure mechanism is known, the randomised response that dominates it takes its place. The grid
+    raises epsilon by less than 0.1% for a million messages of similar epsilon, and by more if very many small losses
     are composed with a large one.
 
     Args:
@@ -206,8 +206,8 @@ def _distribution(loss: PrivacyLoss, step: float) -> Any:
 
 
 def _composed(part: Any, count: int, delta: float) -> Any:
-    """`part` composed with itself `count` times, 64 at a time: for all at once, the Chernoff bound on the width is far
-    too wide."""
+    """`part` composed with itself `count` times, 64 at a time: done all at once, the Chernoff bound on the width would
+    be far too wide."""
     tail, result = delta * TAIL / count, None
     while count:
         count, digit = divmod(count, 64)
@@ -249,7 +249,7 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class MessageCounts:
-    """Numbers of messages of several kinds, [R, L]. If `parallel`, the unit that changes enters one of them only
+    """Numbers of messages of several kinds, [R, L]. If `parallel`, the unit that changes enters only one of them
     (McSherry 2009)."""
 
     losses: list[PrivacyLoss]
@@ -276,7 +276,7 @@ class MessageCounts:
         return np.stack([message_epsilon(loss, delta) for loss in self.losses], -1)
 
     def sent(self, row: int) -> list[tuple[PrivacyLoss, int]]:
-        """What one row has sent, as (loss, number); if parallel, a single message that dominates all others."""
+        """The messages of one row, as (loss, number); if parallel, a single message that dominates all others."""
         sent = [(loss, int(count)) for loss, count in zip(self.losses, self.counts[row], strict=True) if count]
         if not self.parallel or len(sent) < 2:
             return sent
@@ -287,7 +287,7 @@ class MessageCounts:
 
 @dataclass(frozen=True)
 class History:
-    """What R rows have sent.
+    """The messages of R rows.
 
     Attributes:
         groups: counts of messages.
@@ -366,7 +366,8 @@ class History:
         return bound if method == "zcdp" else np.minimum(bound, self.rdp(delta))
 
     def tightened(self, bound: Floats, delta: float, worst: int) -> Floats:
-        """The bounds after privacy loss distributions of the `worst` rows, and of one row that dominates all others."""
+        """The bounds, tightened by privacy loss distributions of the `worst` rows and of one row that dominates all
+        others."""
         bound = bound.copy()
         rows = np.flatnonzero(np.isfinite(bound) & (bound > 0))
         rows = rows[np.argsort(-bound[rows], kind="stable")]

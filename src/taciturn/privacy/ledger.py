@@ -35,7 +35,7 @@ class Ledger:
     """What each agent has sent on each channel, and what it costs.
 
     A channel with a mechanism charges each message as it is sent. A channel that was never charged has no mechanism:
-    its messages are those that the channel itself counted, each at an infinite loss.
+    the channel itself counted its messages, and each has an infinite loss.
 
     Args:
         num_envs: number of replicas, B.
@@ -146,7 +146,7 @@ class Ledger:
         account.add(epsilons)
 
     def reset(self, where: Bools | None = None) -> None:
-        """Forget what was spent in the replicas marked in `where` bool[B] (default: all), where new agents begin."""
+        """Forget the spending of the replicas marked in `where` bool[B] (default: all), where new agents begin."""
         where = np.ones(self.num_envs, np.bool_) if where is None else where
         if not _is_array(where, (self.num_envs,), "b"):
             raise ValueError(f"where must be a bool array of shape {(self.num_envs,)}, not {_described(where)}")
@@ -200,10 +200,9 @@ class Ledger:
     ) -> Any:
         """Epsilon of all that agents have sent, an upper bound at `delta`.
 
-        It is valid for counts that are fixed in advance, or drawn independently of the data. Counts that depend on the
-        messages themselves, as of a sender who stops when its own loss is large, can beat it by every method but
-        `basic` with pure messages. Then `odometer` is valid, and so are the epsilon and delta of a `Budget` that bounds
-        the counts.
+        It is valid for counts that are fixed in advance, or drawn independently of the data. If counts depend on the
+        messages themselves, as when a sender stops once its own loss is large, only `basic` with pure messages stays
+        valid; use `odometer`, or the epsilon and delta of a `Budget` that bounds the counts.
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite total.
@@ -215,8 +214,8 @@ class Ledger:
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a
                 `disjoint` channel. `user`: an agent's whole history; a message then costs as much as a change of all
                 its `events`, and inf if their number was not stated and the mechanism is not local. None: each message
-                counts at its own channel's unit. At every unit all is inf where a channel's `silence_tells`, even
-                without messages, and messages are where a mechanism's `changes_tell`.
+                counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_tells`, even
+                without messages; so are those of messages of a mechanism whose `changes_tell`.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
                 all channels.
             channel: count only this channel.
@@ -244,11 +243,11 @@ class Ledger:
     ) -> Any:
         """Epsilon of all that agents have sent, an upper bound at `delta` that is valid at every time at once.
 
-        So it holds whenever a sender stops, or anybody looks, and for mechanisms chosen as the run goes, for whatever
-        reason: it is an odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse,
+        It holds whenever a sender stops or anybody looks, and for mechanisms chosen during the run for any reason: it
+        is an odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse,
         Ramdas, Rogers & Wu 2023). It is the smaller of two bounds: the sum of the pure epsilons, which always holds,
-        and `composition.odometer_epsilon`, from the sum of rho. Where a message has neither a finite epsilon nor a
-        finite rho it is inf.
+        and `composition.odometer_epsilon`, from the sum of rho. It is inf if a message has neither a finite epsilon nor
+        a finite rho.
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite bound.
@@ -271,7 +270,7 @@ class Ledger:
         channel: str | None,
         role: str | None,
     ) -> Any:
-        """What `total` and `odometer` return: the `bound` on what agents have sent, summarised by `by`."""
+        """The result of `total` and `odometer`: the `bound` on the agents' messages, summarised by `by`."""
         if isinstance(by, str):
             choice("by", by, ("agent", "max", "mean"))
         else:
@@ -403,7 +402,7 @@ class Ledger:
 
 
 def changes_show(channel: SendingChannel) -> bool:
-    """Whether answers on a channel change when a private value does: a mechanism repeats them, and no budget stops it
+    """Whether answers on a channel reveal changes of a private value: a mechanism repeats them, and no budget stops it
     after the first."""
     config = channel.config
     return config.mechanism is not None and config.mechanism.changes_tell and config.budget is None
@@ -416,7 +415,7 @@ def _total(delta: float, method: Method, worst: int, history: History) -> Floats
 
 
 def _note(channel: SendingChannel, kind: str) -> str:
-    """What the totals of a channel leave out."""
+    """A note on what the totals of a channel leave out."""
     if kind == "none":
         return "nothing is hidden"
     notes = [NOTES.get(type(channel.config.mechanism), "")]
@@ -435,11 +434,11 @@ def _added(accounts: Accounts, shape: tuple[int, int]) -> Ints:
 
 
 def _distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
-    """Where each distinct row of `columns` first occurs, int[R], and which of the distinct rows each row is,
+    """The first place of each distinct row of `columns`, int[R], and the number of each row's distinct row,
     int[size]."""
     rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
     for column in columns:
-        if (column == column[0]).all():  # as where all agents behave alike, which sorting would take long to find
+        if (column == column[0]).all():  # as when all agents behave alike; sorting would take long to find that
             continue
         values, which = np.unique(column, return_inverse=True)
         _, rows, code = np.unique(code * len(values) + which, return_index=True, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What one message costs its sender: a class for each law of messages, with what accountants need to know of it."""
+"""The privacy cost of one message: a class for each law of messages, with what accountants need to know."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,7 +17,8 @@ changed."""
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The privacy loss of a message: plain data that can be pickled and compared. Of the base class no more is known.
+    """The privacy loss of a message: plain data that can be pickled and compared. The base class has only these two
+    bounds.
 
     Args:
         epsilon: of pure differential privacy; inf if it does not hold.
@@ -57,8 +58,7 @@ class PrivacyLoss:
         return None
 
     def group(self, size: int) -> "PrivacyLoss":
-        """Privacy loss of a message when `size` units change at once, each of which moves it by at most the
-        sensitivity.
+        """Privacy loss of a message when `size` units change at once and each moves it by at most the sensitivity.
 
         A locally private message costs the same as before. For all others epsilon grows with the size (Dwork & Roth
         2014), and rho with its square (Bun & Steinke 2016, Proposition 1.9).
@@ -69,13 +69,13 @@ class PrivacyLoss:
 
 
 def pure(epsilon: float) -> PrivacyLoss:
-    """The loss of a message of which only epsilon is known; rho = epsilon^2 / 2 (Bun & Steinke 2016)."""
+    """The loss of a pure message if only epsilon is known; rho = epsilon^2 / 2 (Bun & Steinke 2016)."""
     return PrivacyLoss(epsilon, epsilon**2 / 2)
 
 
 @dataclass(frozen=True)
 class NothingHidden(PrivacyLoss):
-    """A message that is what it is about."""
+    """A message sent without noise."""
 
     kind: ClassVar[str] = "none"
     epsilon: float = math.inf
@@ -84,7 +84,7 @@ class NothingHidden(PrivacyLoss):
 
 @dataclass(frozen=True)
 class BitsLoss(PrivacyLoss):
-    """Randomised response of which two bits change.
+    """Bitwise randomised response; two bits change.
 
     Args:
         logit_one, logit_zero: the log-odds of answering 1 where the bit is 1 and where it is 0.

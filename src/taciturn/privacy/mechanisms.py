@@ -1,6 +1,6 @@
-"""Mechanisms: laws by which an agent's private value becomes the message that others see.
+"""Mechanisms: laws that turn an agent's private value into the message that others see.
 
-A mechanism is a frozen value. `perturb(x, rng)` takes a batch, in which the last `payload_dims` axes are one message.
+A mechanism is a frozen value. `perturb(x, rng)` takes a batch; the last `payload_dims` axes are one message.
 `debias` and `variance` say what the receiver can infer from an answer, `loss` what it costs the sender, and
 `log_likelihood_ratio` what an adversary learns from it. Where `closed_counts` is true, `perturb_counts` draws the sum
 of many perturbed messages at once, at a cost that does not grow with their number. Noise that scales with a sensitivity

@@ -6,15 +6,14 @@ unlikely, however the canaries depend on each other. Let p_j be the probability 
 
     right(c) = sum over j >= c of j / m p_j,    wrong(c) = sum over j >= c of (guesses - j) / m p_j.
 
-A canary's coin that is turned over makes a correct guess wrong and leaves all others as they are, so that right(c) <=
-g(wrong(c - 1)), with g = 1 - f. Followed downwards from P(correct >= c) = alpha, these inequalities ask for ever more
-probability. If they ask for more than there is, so many correct guesses are less likely than alpha. The bound allows
-for canaries that are all revealed together, seldom; a certificate stays below the truth for that reason, even with very
-many canaries.
+Flipping one canary's coin makes a correct guess wrong and changes no other, so right(c) <= g(wrong(c - 1)), where
+g = 1 - f. Followed downwards from P(correct >= c) = alpha, these inequalities require ever more probability. If they
+require more than 1, so many correct guesses are less likely than alpha. The bound allows for the rare event that all canaries
+are revealed together; for that reason a certificate stays below the truth even with very many canaries.
 
 With Gaussian noise the curve is that of mu-GDP (Dong, Roth & Su 2022), g(x) = Phi(Phi^-1(x) + mu): messages with
-sensitivity s and noise sigma compose to mu^2 = sum of (s / sigma)^2, so that mu says all that any number of messages
-cost.
+sensitivity s and noise sigma compose to mu^2 = sum of (s / sigma)^2, so mu alone gives the cost of any number of
+messages.
 """
 
 from collections.abc import Callable
@@ -66,7 +65,7 @@ def certify_gaussian_run(correct: int, guesses: int, canaries: int, alpha: float
 
 
 def guesses_for(canaries: int) -> int:
-    """On how many canaries to guess, those with the largest absolute scores: a tenth, but at least 250. It must not
+    """The number of canaries to guess, those with the largest absolute scores: a tenth, but at least 250. It must not
     depend on scores."""
     return min(canaries, max(250, canaries // 10))
 

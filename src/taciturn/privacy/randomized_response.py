@@ -129,7 +129,7 @@ class BitwiseRandomizedResponse(_Bits):
 
 @dataclass(frozen=True)
 class UnaryEncoding(_Bits):
-    """Unary encoding of a categorical value, of which each bit is perturbed separately.
+    """Unary encoding of a categorical value; each bit is perturbed separately.
 
     Source: Wang, Blocki, Li & Jha 2017, "Locally differentially private protocols for frequency estimation".
 
@@ -181,8 +181,8 @@ class KaryRandomizedResponse(Mechanism):
     """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1
     / (e+M).
 
-    It is `epsilon`-DP with epsilon = log(1+e), not e: of all mechanisms only this one has another parameter than
-    epsilon in the first place. `KaryRandomizedResponse(epsilon=1.0, num_values=4)` is the mechanism at epsilon 1.
+    It is `epsilon`-DP with epsilon = log(1+e), not e: this is the only mechanism whose first parameter is not epsilon.
+    `KaryRandomizedResponse(epsilon=1.0, num_values=4)` is the mechanism at epsilon 1.
 
     Args:
         budget: the paper's e > 0.

@@ -4,9 +4,9 @@
   inputs apart (Mironov 2012, "On significance of the least significant bits for differential privacy"). It is fit for
   simulation, not for releasing data.
 - "exact": integer arithmetic on a grid, after Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential
-  privacy". The random bits are still those of the Generator, which is not a cryptographic source. The grid's step is
-  the power of two of which 2^24 to 2^25 make up the noise scale. Inputs are rounded to the grid, and sensitivity and
-  scale are rounded up, so that the claim holds exactly and the noise is larger by a fraction of at most about 2^-24 (1
+  privacy". The random bits are still those of the Generator, which is not a cryptographic source. The grid's step is a
+  power of two such that the noise scale is 2^24 to 2^25 steps. Inputs are rounded to the grid, and sensitivity and
+  scale are rounded up, so the claim holds exactly and the noise is larger by a fraction of at most about 2^-24 (1
   + scale / sensitivity). Where one unit changes d numbers of a message, rounding can add d steps to the sensitivity.
 - "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so that seeds
   have no effect.
@@ -75,8 +75,8 @@ def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: Generator) -> B
     """bool[shape], each True with exactly the probability p in [0, 1) given by its binary digits, digits(n) = floor(2^n
     p).
 
-    Each compares p with a uniform number, of which only as many bits are drawn as the comparison needs; 16 nearly
-    always suffice (von Neumann 1951).
+    Each compares p with a uniform number, drawing only as many of its bits as the comparison needs; 16 nearly always
+    suffice (von Neumann 1951).
     """
     drawn = rng.integers(0, 2**16, size=shape, dtype=np.uint16)
     below = drawn < digits(16)
@@ -126,7 +126,7 @@ def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: Generat
     while alive.size:
         among = denominator if isinstance(denominator, int) else denominator[alive]
         alive = alive[rng.integers(0, trial * among, size=alive.size) < part[alive]]
-        accepted[alive] = trial % 2 == 0  # those that survive the trial and die in the next, number trial + 1
+        accepted[alive] = trial % 2 == 0  # those that survive this trial and fail in the next, number trial + 1
         trial += 1
     return accepted
 

@@ -27,26 +27,25 @@ def spending(
     """How much was sent, and what it cost in privacy, in each replica so far.
 
     Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own
-    channel: it hides the change of one event on a channel whose unit is `event`, and of a user's whole local history on
-    one whose unit is `user`. On a `disjoint` channel an event enters at most one message, so an agent's messages there
-    cost what the costliest costs. Pure epsilons hold at delta = 0; where a message is not pure (Gaussian noise), or
-    where the composition needs a delta, they hold at `delta`.
+    channel: `event` hides the change of one event, `user` that of a user's whole local history. On a `disjoint` channel
+    an event enters at most one message, so an agent's messages there cost as much as the costliest one. Pure epsilons
+    hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta, they hold
+    at `delta`.
 
     - `messages`, int64[B]: messages that all agents have sent on all channels.
     - `epsilon_message`, float64[B]: epsilon of the costliest message sent, 0 where none was sent.
     - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on
       all channels, of the agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
-    Every epsilon is inf where a message was sent on a channel without a mechanism, and every total is where the
-    channel's `silence_tells`, sent or not, or a memoised answer may change (see `Ledger.total`). Mechanisms with state
-    (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent, the epsilons
-    count what was charged.
+    Every epsilon is inf where a message was sent on a channel without a mechanism. Every total is inf where the
+    channel's `silence_tells`, even without messages, or a memoised answer may change (see `Ledger.total`). Mechanisms
+    with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent, the
+    epsilons count what was charged.
 
     Args:
         channels: the population's channels, which count the messages.
         ledger: what was charged for them; None: no channel has a mechanism.
-        methods: how messages compose, as for `Ledger.total`: each gives the smallest bound that it or a simpler method
-            proves.
+        methods: how messages compose, as for `Ledger.total`; each gives the smallest bound by it or a simpler method.
         delta: in [0, 1).
         num_envs: number of replicas, B; used only if there are neither channels nor a ledger.
 
@@ -92,7 +91,7 @@ def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Ints:
 def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Floats]:
     """The epsilons of one role's agents, float64[B]."""
     accounts = ledger.sent_by(role)
-    # The largest of chosen levels is 0 where none was sent.
+    # The largest chosen level is 0 if none was sent.
     most = [account.largest.max(1) if isinstance(account, Levels) else account.most_sent() for account in accounts]
     costliest = np.zeros(ledger.num_envs)
     for account, found in zip(accounts, most, strict=True):
@@ -116,10 +115,10 @@ def _basic(accounts: Accounts, most: list[Array], ledger: Ledger) -> Floats:
     """Basic composition of pure messages, for the agent that spent most: float64[B].
 
     Args:
-        most: of each account, the messages of the agent that sent most, [B]; of chosen levels the largest.
+        most: for each account, the messages of the agent that sent most, [B]; for chosen levels, the largest epsilon.
     """
     differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
-    # Where agents differ on one account at most, the agent that spent most there spent most in all.
+    # If agents differ on at most one account, the agent that spent most there spent most in all.
     alike = sum(differing) <= 1
     total = np.zeros(ledger.num_envs) if alike else np.zeros((ledger.num_envs, 1))
     parallel: dict[str, Array] = {}

@@ -54,7 +54,7 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def address_laplace(key: Address, stream: Address, place: Address) -> Array:
-    """Laplace noise of scale 1 that is a function of its address, uint64 each: the same address gets the same noise,
+    """Laplace noise of scale 1 as a function of its address, uint64 each: the same address gets the same noise, and
     nothing is stored.
 
     The address is mixed into 53 random bits, from which the noise follows by inversion. Under a random key, noise of
@@ -98,9 +98,9 @@ class TreeAggregation(Calibrated):
         sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream,
             at least the one passed to `start` or `perturb`; None uses the latter.
         sampler: "fast" or "exact".
-        scale: by what epsilon is divided: "levels", or "ln", the natural logarithm of the horizon, as Zhou et al. 2021
-            do. The latter is smaller than the number of levels, so that a stream costs levels / ln(horizon) times
-            epsilon, which is what is charged. It needs a horizon of its own, of at least 2.
+        scale: the divisor of epsilon: "levels", or "ln", the natural logarithm of the horizon, as in Zhou et al. 2021.
+            As ln(horizon) is smaller than the number of levels, a stream then costs, and is charged, levels /
+            ln(horizon) times epsilon. "ln" needs the mechanism's own horizon, at least 2.
     """
 
     payloads = frozenset({"stream"})
@@ -135,7 +135,7 @@ class TreeAggregation(Calibrated):
         return self._horizon(horizon).bit_length()
 
     def _parts(self, horizon: int | None) -> float:
-        """Into how many parts epsilon is divided."""
+        """The number of parts that epsilon is divided into."""
         return self.levels(horizon) if self.scale == "levels" else math.log(self._horizon(None))
 
     def _block(self, horizon: int | None) -> Laplace:
@@ -232,8 +232,8 @@ class TreeAggregation(Calibrated):
         """The noise of sums of the first `time` values of streams, in units of `block_scale`, from the addresses of its
         blocks.
 
-        It has the law of the noise of `step`, and asking twice gives the same answer, so streams can be asked in any
-        order, and those that are never asked cost nothing.
+        It has the law of the noise of `step`. Asking twice gives the same answer, so streams can be asked in any order,
+        and streams that are never asked cost nothing.
 
         Args:
             key: uint64, random, secret, the same for all streams of a run.
@@ -246,7 +246,7 @@ class TreeAggregation(Calibrated):
         key, stream, time = np.broadcast_arrays(key, stream, time)
         noise, left = np.zeros(time.shape), time.copy()
         while (some := left > 0).any():
-            # A block is known by its end, since only the last block of a sum ends there.
+            # A block's end identifies it, since only the last block of a sum ends there.
             noise[some] += address_laplace(key[some], stream[some], left[some].astype(np.uint64))
             left -= _last_block(left)
         return noise
@@ -261,8 +261,8 @@ class TreeAggregation(Calibrated):
         return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, bounded by
-        one of epsilon."""
+        """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, the bound
+        of one release of epsilon."""
         checks.sensitivities(sensitivity)
         if self.horizon is None:
             return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
@@ -313,8 +313,8 @@ class Memoized(Mechanism):
     & Korolova 2014).
 
     An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an
-    answer costs nothing. A new answer that differs from the last reveals that the value has changed, whatever epsilon,
-    so that the ledger's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its first
+    answer costs nothing. A new answer that differs from the last reveals, whatever epsilon is, that the value has
+    changed, so the ledger's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its first
     answer whatever happens to its value: then the total is that of one answer, and larger budgets are refused.
 
     `perturb` gives first answers; `start` and `step` keep them.

@@ -21,14 +21,13 @@ raises = TestCase().assertRaisesRegex
 
 
 class Case:
-    """A world with parameters that make it small, under the functions that a world has. What is not given is what the
-    world's descriptor says.
+    """A world with parameters that make it small, with the functions of a world. Its descriptor gives what is left out.
 
     Args:
         world: a name, an id or `module:name`.
         params: of the world.
-        privacy: `{channel: mechanism}`, what may stand on one of its channels; None instead of a mechanism: nothing
-            may. If nothing says, the checks put faults on the first channel and no mechanism.
+        privacy: `{channel: mechanism}`, a mechanism that fits each channel, or None if none does. Without it, and
+            without a descriptor that says, the checks put faults on the first channel and no mechanism.
         others: the name of a policy that plays the other agents where the Gymnasium form is one agent's seat.
     """
 
@@ -108,7 +107,7 @@ class Check:
         kind: the name of its function.
         run: the function, with the world or policy and, if there are variants, the one of this check.
         variant: its name.
-        api: whether it is about conformance with Gymnasium and PettingZoo.
+        api: whether it checks conformance with Gymnasium and PettingZoo.
         slow: whether it takes more than a few seconds.
     """
 
@@ -172,12 +171,12 @@ def random_actions(population: Population[Any], rng: np.random.Generator) -> dic
 
 
 def by_agent(actions: dict[str, Array]) -> dict[str, Any]:
-    """Of the first replica, {agent: action}."""
+    """The first replica's actions, {agent: action}."""
     return {f"{role}_{i}": action for role, rows in actions.items() for i, action in enumerate(rows[0])}
 
 
 def chosen(population: Population[Any], actions: dict[str, Array]) -> Any:
-    """What `Population.step` takes, of everyone's actions."""
+    """The argument of `Population.step`, from everyone's actions."""
     picked = {}
     for role in population.turn:
         rows, taken = population.acting(role), actions[role]
@@ -225,7 +224,7 @@ def of(state: Any, replica: int) -> dict[str, Any]:
 
 
 def holds(info: dict[str, Any], key: str, num_envs: int) -> Array:
-    """For which replicas an info key has a meaning, by Gymnasium's convention."""
+    """The replicas where an info key has a meaning, by Gymnasium's convention."""
     if key not in info:
         return np.zeros(num_envs, np.bool_)
     mask: Array = np.broadcast_to(info.get(f"_{key}", True), (num_envs,))

@@ -1,5 +1,4 @@
-"""Checks of every interface: the suites of Gymnasium, PettingZoo and Stable-Baselines3, and what they do not look
-at."""
+"""Checks of every interface: the suites of Gymnasium, PettingZoo and Stable-Baselines3, and further checks."""
 
 import contextlib
 import copy
@@ -37,7 +36,7 @@ from taciturn.testing.cases import (
 from taciturn.wrappers.channels import added_configs
 
 with warnings.catch_warnings():
-    # Its example environments are made in a way that PettingZoo itself no longer likes.
+    # PettingZoo warns of the way its own example environments are made.
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, render_test, state_test
 
@@ -57,7 +56,7 @@ def has_stable_baselines() -> bool:
 
 @contextlib.contextmanager
 def pettingzoo_warnings(case: Case) -> Iterator[None]:
-    """Let pass what PettingZoo says of all worlds with MultiDiscrete actions or with roles that see different
+    """Ignore PettingZoo's warnings about all worlds with MultiDiscrete actions or with roles that see different
     things."""
     roles = case.population().roles.values()
     with warnings.catch_warnings():
@@ -94,7 +93,7 @@ def pettingzoo_max_cycles(case: Case) -> None:
 
 @world_check(applies=has_id, over=dresses, api=True)
 def gymnasium_check_env(case: Case, dress: str) -> None:
-    # It says of every wrapper that it is one.
+    # It warns that the environment is a wrapper.
     warnings.filterwarnings("ignore", ".*is different from the unwrapped version")
     check_env(dressed(case.make().unwrapped, case, dress))
 
@@ -195,7 +194,7 @@ def infos_of_rows(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dic
 
 
 def assert_alike(infos: Iterable[tuple[str, dict[str, Any]]]) -> None:
-    """Whoever is told anything is always told the same keys, with the same types."""
+    """An agent's infos always have the same keys, with the same types."""
     known: dict[str, Any] = {}
     for who, info in infos:
         vector = who in ("array", *(mode.value for mode in AutoresetMode))
@@ -222,7 +221,7 @@ def flat(info: dict[str, Any]) -> list[Any]:
 
 
 def assert_plain(infos: Iterable[tuple[str, dict[str, Any]]]) -> None:
-    """Each info is a dict, without methods of its own that code in C would pass by."""
+    """Each info is a plain dict, without overridden methods that C code would bypass."""
     kept = [info for _, info in infos]
     assert all(type(info) is dict for info in kept)
     if installed("tree"):
@@ -304,7 +303,7 @@ def observations_and_infos_become_tensors(case: Case) -> None:
 def agents_that_act_in_turns_are_not_parallelizable(case: Case) -> None:
     """PettingZoo's `aec_to_parallel` would play another game: what an agent sees changes within a cycle."""
     env = case.env()
-    if not isinstance(env.population, Played):  # whose agent sees what others did meanwhile
+    if not isinstance(env.population, Played):  # its agent sees what others did meanwhile
         assert env.metadata["is_parallelizable"] is not (case.one_by_one or case.phased)
 
 
@@ -466,8 +465,8 @@ def pettingzoo_registry(case: Case) -> None:
 
 @world_check(applies=lambda case: bool(case.others), over=lambda case: (0, 2))
 def a_seat_is_the_population_with_the_same_actions(case: Case, place: int) -> None:
-    """Two runs: what one agent sees, earns and does, where the population is played by hand with the same policy and
-    seed."""
+    """One agent's observations, rewards and actions in two runs, where the population is played by hand with the same
+    policy and seed."""
     population, policy = case.population(), registry.make_policy(str(case.others))
     (role,) = population.roles
     env: Any = case.make(agent=f"{role}_{place}" if place else place).unwrapped

@@ -1,5 +1,5 @@
-"""Checks of a mechanism: it is a value, it draws from the generator it is given, its numbers are what it says, and its
-claim holds."""
+"""Checks of a mechanism: it is a value, it draws from the given generator, its stated moments are right, and its claim
+holds."""
 
 import json
 import pickle
@@ -22,8 +22,8 @@ def check_mechanism(mechanism: Mechanism) -> None:
     It survives pickling and the plain form in which the `spec` of an environment keeps it; the same generator gives the
     same messages, of the shape of the private values, which stay as they are; if numbers are sent, `debias` is right in
     the mean of 20,000 messages, within 5.5 of the standard errors that `variance` implies; and an audit of 20,000
-    trials does not violate the claim at confidence 0.99995. A right mechanism fails with a probability of at most 1e-4.
-    One that draws its noise in floating point is not right, unless it says that it is `idealised`.
+    trials does not violate the claim at confidence 0.99995. A correct mechanism fails with a probability of at most
+    1e-4. One that draws its noise in floating point is correct only if it says that it is `idealised`.
     """
     again = pickle.loads(pickle.dumps(mechanism))
     assert again == mechanism

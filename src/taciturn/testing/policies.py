@@ -1,5 +1,4 @@
-"""Checks of a policy: it sees nothing hidden, the seed decides its run, and its fast form is the shortcut that it says
-it is."""
+"""Checks of a policy: it sees nothing hidden, the seed decides its run, and its fast form is exact."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -73,7 +72,7 @@ class Play:
         return {self.role(population): policy} | {role: bring(other) for role, other in self.beside.items()}
 
     def pooling(self, seed: int = 0) -> str:
-        """How its agents were found to share a mind, whatever it declares; empty if they were not."""
+        """How its agents were found to share a mind, whatever the policy declares; empty if they were not."""
         policy, whole = self.make(), self.population()
         role = self.role(whole)
         replicas = replicas_for(whole.roles[role].num_agents)
@@ -118,7 +117,7 @@ def sees_nothing_hidden(play: Play) -> None:
 
 
 def seed_decides_the_run(play: Play) -> None:
-    """A policy plays the same run again, whatever it has played in between; it can be told apart in messages."""
+    """A policy plays the same run again, whatever it has played in between; its `repr` holds no address."""
     policy, population = play.make(), play.population()
     first, _, again = (play.run(policy, population, seed=seed, fast=False).metrics for seed in (0, 1, 0))
     np.testing.assert_equal(again, first)
@@ -126,7 +125,7 @@ def seed_decides_the_run(play: Play) -> None:
 
 
 def each_agent_has_a_mind_of_its_own(play: Play) -> None:
-    """What an agent does depends on its own rows and memory, what a channel delivered to it, and public numbers
+    """An agent's actions depend only on its own rows and memory, what a channel delivered to it, and public numbers
     (`taciturn.pooling`).
 
     A policy that declares `pools = True` passes: every table marks it.
@@ -136,7 +135,7 @@ def each_agent_has_a_mind_of_its_own(play: Play) -> None:
 
 
 def fast_form_is_used(play: Play) -> None:
-    """`simulate` plays it by the world's `jump`, and by steps with `fast=False`."""
+    """`simulate` plays the policy by the world's `jump`, and by steps with `fast=False`."""
     population = play.population()
     with mock.patch.object(type(population), "jump", autospec=True, side_effect=type(population).jump) as jump:
         play.run(play.make(), population)
@@ -165,8 +164,7 @@ def whoever_overrides_a_piece_is_played_by_act(play: Play) -> None:
 
 
 def fast_form_has_the_law_of_steps(play: Play, alarm: float = ALARM) -> None:
-    """Two times 300 runs, by the fast form and by steps, to a horizon that was made longer, recorded at half of it and
-    at its end.
+    """300 runs each by the fast form and by steps, to a lengthened horizon, recorded at half of it and at its end.
 
     Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests, which together reject with a
     probability of at most `alarm` if the laws agree, up to the p-values' own approximation; numbers that never vary are
@@ -213,7 +211,7 @@ def p_value(first: Array, second: Array) -> float:
 
 
 class Guarded:
-    """A policy during whose calls the population that it acts in hides its state and its random streams."""
+    """Wraps a policy: during its calls the population hides its state and its random streams."""
 
     def __init__(self, policy: Policy, played: Population[Any], patches: ExitStack) -> None:
         self.policy, self.played, self.inside = policy, played, False

@@ -1,5 +1,5 @@
-"""Checks of the array form: what is refused changes nothing, replicas end apart, run length is the core's, private data
-pass the hook."""
+"""Checks of the array form: refused input changes nothing, replicas end apart, the core sets the run length, private
+data pass the hook."""
 
 import contextlib
 import math
@@ -235,7 +235,7 @@ def bits(population: Population[Any]) -> bytes:
 
 
 def played(population: Population[Any], options: dict[str, Any] | None) -> list[Any]:
-    """All that anybody sees of a run of random actions."""
+    """Everything visible of a run of random actions."""
     found = [population.reset(seed=3, options=options)[0]]
     rng = np.random.default_rng(4)
     while not population.done.all():
@@ -338,7 +338,7 @@ def every_world_calls_its_run_length_horizon(case: Case) -> None:
 
 @world_check(applies=lambda case: bool(case.privacy) and not isinstance(case.population(), Played))
 def agents_data_pass_the_hook(case: Case) -> None:
-    """What `Population.private` is given is drawn as without it, and concerns every replica."""
+    """Data passed to `Population.private` are drawn as without it, and cover every replica."""
     plain = case.population(3)
     kind = type(plain)
     drawn: list[Array] = []
@@ -494,7 +494,7 @@ def rows(values: Any, replica: int) -> list[Any]:
 
 @world_check(applies=lambda case: isinstance(case.population(), Replicas))
 def a_world_is_compiled(case: Case) -> None:
-    """Nothing in it is beyond the compiler; a function that is says so, and the world plays on."""
+    """The compiler takes every function of the world; if it refuses one, a warning says so, and the world plays on."""
     population: Any = case.population(2)
     with warnings.catch_warnings(), mock.patch.object(compiled, "COMPILE_FROM", 0):
         warnings.simplefilter("error", NotCompiled)

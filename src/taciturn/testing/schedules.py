@@ -28,8 +28,8 @@ def declares_a_public_schedule(play: Play) -> bool:
 def schedule_is_public(play: Play) -> None:
     """A run is played again for the first and for the last agent, with all of that agent's private data turned over.
 
-    Whatever passes the channels on which agents decide when to speak is as before, so that everybody receives the same.
-    Then who sends or asks must be the same at every moment, and what it is about, with which sensitivity.
+    On the channels where agents decide when to speak, everything is delivered as before, so everybody receives the
+    same. Then the senders or askers at every moment, and the subject and sensitivity of messages, must be the same.
 
     Raises:
         AssertionError: something differs, or the policy declares no public schedule there, or nobody decides anything.
@@ -45,20 +45,20 @@ def schedule_is_public(play: Play) -> None:
 
 
 class Said(NamedTuple):
-    """One use of a channel: what an observer sees of it beside its content, and what came of it."""
+    """One use of a channel: what an observer sees of it apart from its content, and the result."""
 
     seen: dict[str, Any]
     heard: Any
 
 
 class Script:
-    """Writes down what is said, or plays it again as it was written `before`."""
+    """Records what is said, or replays the record `before`."""
 
     def __init__(self, before: list[Said] | None = None) -> None:
         self.before, self.said = before, list[Said]()
 
     def line(self, seen: dict[str, Any], speak: Any) -> Any:
-        """What is heard when `speak` is called, or what was heard before."""
+        """The result of calling `speak`, or the recorded one."""
         if self.before is None:
             heard = speak()
         else:
@@ -72,7 +72,7 @@ class Script:
 
 
 def run(play: Play, script: Script, turned: int | None) -> Population[Any]:
-    """Play a run by steps, in which the private data of the agent `turned` are turned over (None: of nobody)."""
+    """Play a run by steps with the private data of the agent `turned` inverted (None: of nobody)."""
     plain = play.population(REPLICAS)
     kind = type(plain)
 

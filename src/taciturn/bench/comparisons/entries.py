@@ -1,4 +1,4 @@
-"""What an entry on the leaderboard of agents can be: whose it is, and which numbers runs can give."""
+"""Checks of entries on the leaderboard of agents: whose they are, and whether runs can give their numbers."""
 
 import math
 from typing import Any
@@ -45,7 +45,7 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
 
 
 def check_agent(config: dict[str, Any]) -> None:
-    """Raises ValueError unless a configuration is that of an agent that someone has brought."""
+    """Raises ValueError unless a configuration belongs to an agent that someone has brought."""
     policy, given = config.get("policy"), config.get("policy_params")
     if config.keys() - set(ENTRIES):
         raise ValueError(f"a configuration must have no entries but {', '.join(ENTRIES)}, not {shown([*config])}")

@@ -124,7 +124,7 @@ class FederatedTrainingStudy(Study):
         budget = 120.0 if quick else 300.0
         worlds = [("federated_training_v0", {"concentration": c, "horizon": budget}) for c in (None, 3.0)]
         kept = cells(self, worlds, quick, 5 if quick else 20, 1 if quick else 10)
-        # One learner suffices to see how what was learned in the model transfers to data.
+        # One learner suffices to see how training in the model transfers to data.
         return [
             c for c in kept if not learns(c.config["policy"]) or c.config["policy_params"].get("algorithm") == "PPO"
         ]

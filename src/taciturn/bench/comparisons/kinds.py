@@ -62,14 +62,14 @@ UNCHECKED = " (not checked for pooling)"
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 QUICK_STEPS = 4096
 FITS = 10
-"""Steps that an agent must be able to play of a world to take part in it: a first action may be valid by chance."""
+"""An agent must be able to play so many steps of a world to take part in it: a first action may be valid by chance."""
 HELD_OUT_SHARE = 2
-"""A held-out task is judged in this many times fewer runs than the one that was trained for."""
+"""A held-out task is judged in this many times fewer runs than the standard task."""
 
 
 def population(config: Config, replicas: int, purpose: str, variant: Variant = AS_TRAINED) -> Population[Any]:
-    """Replicas of a world. Where it has two sides, policies that were designed need the whole world, and others play
-    one side of it."""
+    """Replicas of a world. If it has two sides, designed policies get the whole world, and others play one side of
+    it."""
     env, params = config["env"], config["env_params"] | dict(variant.params)
     if CONTESTS[env].side is not None and config["kind"] not in (CLASSIC, PAPER):
         (players,) = entry(env).players
@@ -81,15 +81,14 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
 
 
 def behind(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
-    """The world with these on its channels at every reset."""
+    """The world with these mechanisms on its channels at every reset."""
     for name, added in channels.items():
         world = on_channel(world, name, added)
     return world
 
 
 def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig]) -> Predictor:
-    """What PPO learns with all its arguments left at their defaults; it acts as it was trained, by drawing its
-    actions."""
+    """PPO with all its arguments left at their defaults; it draws its actions, as in training."""
     import torch
     from stable_baselines3 import PPO
 
@@ -113,7 +112,7 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
 
 
 def brought(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
-    """The agent of a cell. One that learns trains when it begins, or, if any are given, now, with these on the
+    """The agent of a cell. A learner trains when it begins a run, or, if mechanisms are given, now, with these on the
     channels."""
     name, own = cell.config["policy"], dict(cell.config["policy_params"])
     if name == PPO:
@@ -135,8 +134,8 @@ def opened(
     channels: Mapping[str, ChannelConfig] | None = None,
     variant: Variant = AS_TRAINED,
 ) -> Rollout:
-    """A fresh run of a policy, which has begun. All are told what stands on the channels: no noise, unless they are
-    given."""
+    """A fresh run of a policy, already begun. What stands on the channels is always stated: no noise, unless mechanisms
+    are given."""
     if channels is None:
         silent = (name for name, channel in world.channels.items() if not channel.chosen)
         channels = {name: private_config(NoPrivacy()) for name in silent}
@@ -148,7 +147,7 @@ def opened(
 
 
 def everybody(world: Population[Any], policy: Any, env: str, variant: Variant = AS_TRAINED) -> Any:
-    """A policy, with those who play the other side if the world has two."""
+    """A policy, with the policies of the other side if the world has two."""
     if len(world.roles) == 1:
         return policy
     others = Mixture([(make_policy(name), share) for name, share in others_in(env, variant).items()])
@@ -163,8 +162,7 @@ def judged(
     channels: Mapping[str, ChannelConfig] | None = None,
     variant: Variant = AS_TRAINED,
 ) -> dict[str, Array]:
-    """The metrics of a run of each replica, and `return`, the sum of an agent's rewards: [B]. Channels are as for
-    `opened`."""
+    """The metrics of a run, [B], with `return`, the sum of an agent's rewards. Channels are as for `opened`."""
     rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
     side = CONTESTS[config["env"]].side if len(world.roles) > 1 else None
     served = sum(role.num_agents for name, role in world.roles.items() if name != side)
@@ -175,18 +173,17 @@ def judged(
 
 
 def trained(agent: Any, config: Config, seed: int) -> Any:
-    """The agent, which has learned in the standard task of its world if it is a learner."""
+    """The agent; a learner has been trained in the standard task of its world."""
     if isinstance(agent, Learner):
         opened(population(config, FRESH, "evaluation"), agent, config, seed)
     return agent
 
 
 def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
-    """How the agents that it plays share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not
-    found to.
+    """How a policy's agents share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not found
+    to.
 
-    Policies of this package say so themselves, and tests check that they do. Others play runs that nothing else is
-    played in.
+    Policies of this package declare it, and tests check that they do. Others are checked in separate runs.
     """
     if config["policy"] in own_policies():
         return "it says so" if agent.pools else ""
@@ -214,10 +211,10 @@ def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: A
     """The metrics of runs of a task, [B], as the study plays them: 100 runs of a seed in a standard task, and 50 in one
     held out.
 
-    A learner that has not been trained trains in the standard task first.
+    An untrained learner first trains in the standard task.
 
     Args:
-        name: of the agent; decides whether it is classic, of a paper, or yours.
+        name: of the agent; it decides the kind: classic, paper or yours.
         **form: what differs in the form of the world, for learners.
     """
     one = task_config(task, name, **form)
@@ -228,7 +225,7 @@ def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: A
 
 
 def sent(world: Population[Any], channels: Iterable[str]) -> float:
-    """How many messages all agents together have sent on the channels in a run, on average over replicas."""
+    """The messages of all agents together on the channels in a run, on average over replicas."""
     return sum(float(world.channels[name].messages().sum(1).mean()) for name in channels)
 
 
@@ -290,7 +287,7 @@ class KindsOfAgents(Study):
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def answers(self, results: Results) -> list[str]:
-        """Where learners beat what was designed."""
+        """Where learners beat designed agents."""
         found = []
         for kind, name in ((PAPER, "every algorithm of a world's own paper"), (CLASSIC, "every classic baseline")):
             worlds, held = challenges(self.by_world(results), kind)
@@ -311,12 +308,12 @@ class KindsOfAgents(Study):
         ]
 
     def plots(self, results: Results) -> list[Plot]:
-        """Who is how good in each world, and how kinds of agents compare over all tasks."""
+        """How good agents are in each world, and how kinds of agents compare over all tasks."""
         panels = self.by_world(results)
         return [*ranking(panels, lambda group: self.label(group, results), self.name), *profiles(panels, self.name)]
 
     def answer(self, results: Results) -> Table:
-        """The best of each world, how far it is ahead, and whether a learner beats the textbook's and the papers'
+        """The best agent of each world, its lead, and whether a learner beats the textbooks' and the papers'
         algorithms."""
         rows = []
         for (measure, title, panel), (env, _) in zip(self.worlds(results), self.by_world(results), strict=True):
@@ -353,7 +350,7 @@ class KindsOfAgents(Study):
         return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5, 6}))
 
     def winners(self, results: Results) -> Table:
-        """The best of each kind, and whether a learner is better than everything that was designed."""
+        """The best of each kind, and whether a learner is better than all designed agents."""
         rows, kinds = [], (*KINDS, *([YOURS] if any(group.config["kind"] == YOURS for group in results) else []))
         for measure, title, panel in self.worlds(results):
             best = {kind: best_of(panel.select(kind=kind), measure) for kind in kinds}
@@ -371,7 +368,7 @@ class KindsOfAgents(Study):
         return Table("The best of each kind", columns, rows, note, words=frozenset({0, 1}))
 
     def plain(self, results: Results) -> Table:
-        """Whether plain PPO earns more than random play in what it was trained for."""
+        """Whether plain PPO earns more than random play in the task that it was trained for."""
         rows = []
         for _, title, panel in self.worlds(results):
             ppo, chance = (best_of(panel.select(kind=kind), RETURN) for kind in (PLAIN, RANDOM))
@@ -423,8 +420,8 @@ class KindsOfAgents(Study):
         return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
 
     def check(self, place: Path, found: Submission) -> None:
-        """Raises StoreError if it is of another study, of worlds that the study does not have, or holds what cannot be
-        results."""
+        """Raises StoreError for results of another study, of worlds that the study does not have, or with impossible
+        numbers."""
         if found.study != self.name:
             raise StoreError(f"{place} must hold the study {self.name}, not {shown(found.study)}")
         own = [cell.config for cell in self.cells(quick=False)]
@@ -446,7 +443,7 @@ class KindsOfAgents(Study):
             raise StoreError(f"{place} must hold results, each configuration once")
 
     def knows_truth(self, config: Config) -> bool:
-        """As it is recorded where the policy is of a module of the user's own."""
+        """As recorded for a policy from the user's own module."""
         return config.get("knows_truth") is True or super().knows_truth(config)
 
     def text(self, group: Group | None, measure: str, results: Results | None = None) -> str:
@@ -471,7 +468,7 @@ class KindsOfAgents(Study):
         return [(title.removeprefix("env="), panel) for title, panel in self.panels(results)]
 
     def worlds(self, results: Results) -> list[tuple[str, str, Results]]:
-        """The measure of each world, a title that says which way it is better, and the world's results."""
+        """For each world the measure, a title that says whether more or less is better, and the results."""
         found = []
         for env, panel in self.by_world(results):
             measure = CONTESTS[env].measure
@@ -486,7 +483,7 @@ def in_order(groups: Iterable[Group], measure: str) -> list[Group]:
 
 
 def named(one: Group, groups: Iterable[Group]) -> str:
-    """A policy, with its parameters if it has others elsewhere among the groups."""
+    """A policy, with its parameters if they differ among the groups."""
     name, own = one.config["policy"], one.config["policy_params"]
     others = [group.config["policy_params"] for group in groups if group.config["policy"] == name]
     return f"{name} ({describe(own)})" if own and any(other != own for other in others) else str(name)
@@ -496,7 +493,7 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
     """The studies, with agents of the user's own in the study `agents`.
 
     Raises:
-        ValueError: another study, a name that brings no agent, or an agent that fits no world.
+        ValueError: a study other than `agents`, a name that brings no agent, or an agent that fits no world.
     """
     found, names = list[Study](), tuple(dict.fromkeys(agents))
     for study in studies:
@@ -516,8 +513,7 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
 
 
 def places(agent: str) -> list[Config]:
-    """The configurations of the worlds in which an agent can play, with a hash of the file or folder that it was saved
-    in."""
+    """The configurations of the worlds in which an agent can play, with a hash of its saved file or folder."""
     content = digest(agent)
     if bring(agent).needs_truth:
         content["knows_truth"] = True
@@ -548,8 +544,8 @@ def refusal(agent: str, config: Config) -> str:
 
 
 def digest(agent: str) -> Config:
-    """`{"content": hash}` of the files of a saved agent, so that another training under the same name is another agent;
-    else empty."""
+    """`{"content": hash}` of a saved agent's files, so that another training under the same name counts as another
+    agent; else empty."""
     path = Path(agent.partition(":")[2] or agent)
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] * path.is_file()
     if not files:

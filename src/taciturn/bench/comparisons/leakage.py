@@ -19,9 +19,9 @@ from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel
 
 QUICK, FULL = 1_000, 5_000
-MESSAGES = 16  # times as many runs where messages are given, which are quick
+MESSAGES = 16  # factor on the number of runs where messages are given, since these are quick
 CONFIDENCE = 0.999
-ENOUGH = 0.8  # of a total: what a bound on it should certify
+ENOUGH = 0.8  # share of a total that a bound should certify
 EDGE = 1000.0  # infinite totals are drawn here
 DELTA = 1e-5
 CANARIES = 20_000
@@ -89,7 +89,7 @@ class Leakage(Study):
         setting, trials, attack = cell.config, cell.config["trials"], cell.config["attack"]
         world, params = entry(setting["env"]), setting["env_params"]
         if attack != "data" and world.blank is not None:
-            params = imported(world.blank)(params)  # canaries replace what would be learned
+            params = imported(world.blank)(params)  # canaries replace trained updates
         bare = world.world.population(1, **params)
         mechanism = None if setting["privacy"] is None else parse_mechanism(setting["privacy"])
         budget = Budget(**setting["budget"]) if "budget" in setting else None
@@ -114,7 +114,7 @@ class Leakage(Study):
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )
         kept = {"certified": found.certified, "total": found.claimed, "cap": found.cap, "trials": float(trials)}
-        # What is not known limits nothing.
+        # An unknown value limits nothing.
         known = {
             "expected": (found.expected, np.inf),
             "spent": (found.spent, found.claimed),
@@ -151,7 +151,7 @@ class Leakage(Study):
         return found
 
     def confidence(self, lines: int) -> str:
-        """What all bounds of a table say together."""
+        """A summary of all bounds of a table."""
         return (
             f"Each row has confidence {CONFIDENCE:.1%}; all {lines} hold together with confidence "
             f"{1 - (1 - CONFIDENCE) * lines:.1%}."
@@ -199,7 +199,7 @@ ATTACKS = {
 
 
 def limit(group: Group) -> str:
-    """What keeps a certificate below 80% of the total, from what the audit measured."""
+    """What keeps a certificate below 80% of the total, by the audit's own measurements."""
     certified, total, cap, expected, spent, moved = (
         float(group.metrics[name][0]) for name in ("certified", "total", "cap", "expected", "spent", "moved")
     )

@@ -1,5 +1,5 @@
-"""The social recommender: the paper's algorithms, textbook baselines, a neural bandit and masked PPO, on instances that
-none has met."""
+"""The social recommender: the paper's algorithms, textbook baselines, a neural bandit and masked PPO, on new
+instances."""
 
 import math
 from typing import ClassVar
@@ -19,7 +19,7 @@ SHOP: Config = {"num_agents": 4, "graph": "complete", "num_items": 400, "reposit
 SHARING = {"statistics": "TreeAggregation:2", "counts": "TreeAggregation:2"}
 ALL = SHARING | {"selection": "Exponential:20"}
 LEVELS: dict[str, dict[str, str]] = {"no noise": {}, "noise on sharing": SHARING, "noise on everything": ALL}
-Entry = tuple[str, Config, Config]  # a policy, its parameters, and what differs in its form of the world
+Entry = tuple[str, Config, Config]  # a policy, its parameters, and the parameters of the world that differ for it
 PRIDO: tuple[Entry, ...] = tuple(
     (name, {"threshold": threshold}, {}) for name in ("TPriDO", "DTPriDO") for threshold in (0.5, 2.0)
 )
@@ -73,7 +73,7 @@ class SocialRecommender(Study):
         replicas = cell.config.get("replicas", FRESH)
 
         def also(run: Run) -> dict[str, float]:
-            # The same instances and contexts come up, whoever plays: they have streams of their own.
+            # All policies meet the same instances and contexts, which have their own streams.
             world = make_world(cell.config["env"]).population(
                 replicas, **cell.config["env_params"] | {"actions": "item"}
             )
@@ -119,8 +119,7 @@ class SocialRecommender(Study):
 
 
 def spent(run: Run) -> dict[str, float]:
-    """Mean over runs of the total epsilon, at event level, of the agent that spent most, by what the channels are
-    for."""
+    """Mean over runs of the total epsilon, at event level, of the agent that spent most, by purpose of the channels."""
     if run.ledger is None:  # no channel has a mechanism
         return {"epsilon_sharing": math.inf if run.metrics["shared"].any() else 0.0, "epsilon_selection": math.inf}
     found = {}

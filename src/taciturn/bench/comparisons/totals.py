@@ -41,7 +41,7 @@ DELTA = 1e-5
 NO_LIMIT = "no privacy"
 TOTALS = (NO_LIMIT, 10.0, 3.0, 1.0)
 UNTRAINED = 10.0
-"""The total at which learners, whose trainings take long, do not take part."""
+"""Learners, whose training takes long, do not take part at this total."""
 TRAININGS = (2, 10)
 MESSAGES = (1, 5, 25, 125, 625)
 SPENT = ("epsilon_message", "epsilon", "messages")
@@ -69,13 +69,13 @@ def level_of(mechanism: str, total: Budget, messages: int) -> float:
 
 
 def ways(world: Population[Any], protected: Totals, total: float, numbers: Sequence[int] = MESSAGES) -> Iterator[Way]:
-    """The ways to spend a total that are tried: epsilon of a message, and what is put on the channels.
+    """The ways to spend a total: epsilon of a message, and the channels' configurations.
 
-    If each value enters one message, messages do not add up, and each may have the whole. Otherwise a budget stops an
-    agent before it overspends, whatever it does; each of `numbers` of equal messages fits into it, by basic or by Renyi
-    composition; where senders choose their own levels (epsilon is then nan), there is nothing else to choose. Streams
-    take no budget: there each channel has an equal part of the total, for those `numbers` of releases of the same value
-    that are not smaller than what is usual.
+    If each value enters one message, messages do not add up, and each may cost the whole total. Otherwise a budget
+    stops an agent before it overspends. Each of `numbers` is tried as the number of equal messages that fit into it, by
+    basic or by Renyi composition; where senders choose their own levels (epsilon is then nan), there is nothing else to
+    try. Streams take no budget: each channel gets an equal part of the total, and `numbers` of releases of the same
+    value below the usual one are left out.
     """
     channels = [world.channels[name] for name in protected.channels]
     if not protected.mechanism:
@@ -106,14 +106,14 @@ def on_all(protected: Totals, level: float, budget: Budget | None = None) -> dic
 
 
 def total_of(world: Population[Any], env: str, delta: float, channels: Iterable[str]) -> float:
-    """What the agent that spent most in any run has spent on the channels, at the unit of the world, with `delta` for
-    each channel."""
+    """The most that any agent has spent on the channels in any run, at the unit of the world, with `delta` for each
+    channel."""
     unit: Any = PROTECTED[env].unit
     return sum(float(world.ledger.total(delta, "max", "rdp", unit=unit, channel=name).max()) for name in channels)
 
 
 def attacked(cell: Cell, agent: Any, way: dict[str, ChannelConfig]) -> Result:
-    """What an attack on whole runs certifies about all that an agent sends, beside what the ledger says of it."""
+    """The epsilon that an attack on whole runs certifies for one agent, beside the ledger's total."""
     world = behind(population(cell.config, 1, "evaluation"), way)
     found = audit(
         world,
@@ -210,7 +210,7 @@ class PrivacyTotals(Study):
         return Result(means | spent, {RUNS: (np.arange(replicas), found[measure])})
 
     def search(self, cell: Cell, agent: Any, progress: Progress) -> list[Way]:
-        """The ways to spend a total, the best first, by runs in streams of their own."""
+        """The ways to spend a total, best first, judged by separate runs."""
         env, total = cell.config["env"], cell.config["total"]
         world = population(cell.config, min(SEARCH, cell.config.get("replicas", FRESH)), "choice of a level")
         measure, numbers, tried = (
@@ -225,7 +225,7 @@ class PrivacyTotals(Study):
         return [way for _, way in sorted(tried, key=lambda one: one[0], reverse=True)]
 
     def answers(self, results: Results) -> list[str]:
-        """Who is best at the smallest total, and who comes close with fewer messages."""
+        """The best at the smallest total, and who comes close with fewer messages."""
         places = list(self.places(results))
         total = min((place.total for place in places if place.total != NO_LIMIT), default=None)
         if total is None:
@@ -255,7 +255,7 @@ class PrivacyTotals(Study):
         return [self.best_at_each(results), self.all_at_each(results)]
 
     def best_at_each(self, results: Results) -> Table:
-        """The best policy of each world and total, and the one that gets by with the fewest messages."""
+        """The best policy of each world and total, and the near-best one with the fewest messages."""
         rows = []
         for place in self.places(results):
             best, frugal = place.groups[0], place.frugal()
@@ -276,7 +276,7 @@ class PrivacyTotals(Study):
         return Table("All policies at each total", COLUMNS, rows, self.note(results), words=frozenset({0, 1, 2}))
 
     def note(self, results: Results) -> str:
-        """What the columns are, and how much the attacks could have certified."""
+        """The meaning of the columns, and how much the attacks could have certified."""
         caps = [float(group.mean("cap")) for group in results if ATTACK in group.config]
         return NOTE + (
             f" So many runs certify {number(max(caps))} at most, and could not have refuted a larger total."
@@ -359,8 +359,8 @@ class PrivacyTotals(Study):
 
 
 class Place(NamedTuple):
-    """The policies of a world at one total, best first and last those that pool, what attacks certify, and the ends of
-    the scale."""
+    """The policies of a world at one total, best first and pooling ones last, with the attacks' certificates and the
+    ends of the scale."""
 
     world: str
     measure: str
@@ -388,7 +388,7 @@ class Place(NamedTuple):
         return normalised(one, self.chance, self.designed, self.measure)
 
     def frugal(self) -> Group:
-        """Of the policies whose mean is within `NEAR` of the best one's, the one that sends least."""
+        """The policy that sends least among those with a mean within `NEAR` of the best."""
         best, way = self.groups[0], sign(self.measure)
         least = way * best.mean(self.measure) - NEAR * abs(best.mean(self.measure))
         near = [one for one in self.groups if way * one.mean(self.measure) >= least and not pools(one)]

@@ -93,8 +93,7 @@ Deviations from the paper
     too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and
     `Wintall` warns. Tallies in which no value has a share above 1/M pay 0, since equation 2.22 has no finite value
     there. Values are drawn anew for every campaign; the paper has only one. Individuals who trust the announced target
-    can be
-    misled: a low target with a high scale elicits the same budgets for less than the bound.
+    can be misled: a low target with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
     `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale

@@ -58,8 +58,8 @@ Arguments
 Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`
     corrects. The paper does not state the order of events within a slot; with the order above,
-    E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper's objective is a long-run rate; an episode here is a training session of given length, so that no
-    policy needs to know lambda (the price of `differential` changes no policy's rank).
+    E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper's objective is a long-run rate; an episode here is a training session of
+    given length, so that no policy needs to know lambda (the price of `differential` changes no policy's rank).
     Pareto times have no slots, so the server acts at events; which of several queued clients uploads next does not
     matter.
 

@@ -8,8 +8,8 @@ unlikely, however the canaries depend on each other. Let p_j be the probability 
 
 Flipping one canary's coin makes a correct guess wrong and changes no other, so right(c) <= g(wrong(c - 1)), where
 g = 1 - f. Followed downwards from P(correct >= c) = alpha, these inequalities require ever more probability. If they
-require more than 1, so many correct guesses are less likely than alpha. The bound allows for the rare event that all canaries
-are revealed together; for that reason a certificate stays below the truth even with very many canaries.
+require more than 1, so many correct guesses are less likely than alpha. The bound allows for the rare event that all
+canaries are revealed together; for that reason a certificate stays below the truth even with very many canaries.
 
 With Gaussian noise the curve is that of mu-GDP (Dong, Roth & Su 2022), g(x) = Phi(Phi^-1(x) + mu): messages with
 sensitivity s and noise sigma compose to mu^2 = sum of (s / sigma)^2, so mu alone gives the cost of any number of

@@ -19,12 +19,12 @@ import taciturn
 from taciturn.agents import bring
 from taciturn.bench import train as training
 from taciturn.bench.train import train
-from taciturn.envs import gossip_bandit_v0, round_stopping_v0
+from taciturn.envs import elicitation_v0, gossip_bandit_v0, round_stopping_v0
 from taciturn.envs.elicitation.costs import QuadraticCost
 from taciturn.envs.federated_training.classifiers import Softmax
 from taciturn.envs.federated_training.datasets import load_digits
 from taciturn.envs.federated_training.reward_curve import measure_reward_curve
-from taciturn.policies import PPCL, FixedCount, Random
+from taciturn.policies import PPCL, FreeRider, PostedPrice, Random, Truthful
 from taciturn.policies.external.saved import load_sb3
 from taciturn.registry import worlds
 from taciturn.testing.cases import chosen, random_actions
@@ -324,7 +324,6 @@ RUNS: dict[str, tuple[dict[str, Any], Any]] = {
     "steps": ({}, 1),
     "agent": ({}, 1),
     "unit": ({}, "event"),
-    "policy": ({}, FixedCount(2)),  # who cannot act there
     "composition": ({"delta": 0.05}, "pld"),
     "delta": ({}, 1e-3),
     "seed": ({}, 1),
@@ -339,8 +338,18 @@ def test_a_parameter_of_an_audit_of_runs(parameter: str) -> None:
     assert liars(**given) != liars(**given | {parameter: value})
 
 
+def test_the_policy_of_an_audit() -> None:
+    """Reports of the truth show what was observed; those of a free rider do not."""
+    env = elicitation_v0.population(1, num_individuals=4, horizon=4, rules=("posted_price",))
+    truth, riding = (
+        audit(env, policy={"platform": PostedPrice(2), "individual": one}, change=(0, 1), trials=1000, seed=0).certified
+        for one in (Truthful(), FreeRider())
+    )
+    assert riding == 0 < 1 < truth
+
+
 def test_audits_have_no_other_parameter() -> None:
-    others = {"mechanism", "pair", "change", "progress"}
+    others = {"mechanism", "pair", "change", "progress", "policy"}
     assert set(inspect.signature(audit).parameters) == {*AUDITS, *RUNS, *others}
 
 

@@ -5,6 +5,10 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("libcst")
+
 import libcst
 import mutants
 

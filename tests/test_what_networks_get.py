@@ -1,0 +1,59 @@
+"""What a learner's network is given when it acts: the observation, by the mean and the deviation of all observations of
+its training, computed here from what the training environment returned."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds as tiny
+
+pytest.importorskip("torch")
+
+from taciturn.envs import round_stopping_v0
+from taciturn.envs.core import Array, Population
+from taciturn.policies import LearnedStopping, SharedPPO
+from taciturn.wrappers.sb3 import RowsVecEnv
+
+LEARNERS: dict[str, tuple[Any, Any]] = {
+    "SharedPPO": (SharedPPO(steps=2_000, num_envs=4, n_steps=16), tiny.consensus_v0.population(3)),
+    "SharedPPO, masked": (SharedPPO(steps=2_000, num_envs=4, n_steps=16), tiny.corridor_v0.population(3)),
+    "LearnedStopping": (
+        LearnedStopping(stages=1, steps=2_000, rows=8),
+        round_stopping_v0.population(3, num_clients=6, horizon=40),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_network_gets_normalised_observations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, population = LEARNERS[name]
+    returned: list[Array] = []
+
+    def noted(own: Any) -> Any:
+        def method(self: RowsVecEnv) -> Any:
+            found = own(self)
+            returned.append(found[0] if isinstance(found, tuple) else found)
+            return found
+
+        return method
+
+    for method in ("reset", "step_wait"):
+        monkeypatch.setattr(RowsVecEnv, method, noted(getattr(RowsVecEnv, method)))
+    observation = begun(population, learner)
+    assert len(returned) > 50, "it has learned"
+    trained, given = np.concatenate(returned), list[Array]()
+    network = learner._model.policy
+    network.features_extractor.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0].numpy()))
+    for _ in range(3):
+        learner.act(observation, None)
+        fields = observation.reshape(-1, observation.shape[-1])[:, : trained.shape[1]]
+        expected = np.clip((fields - trained.mean(0)) / np.sqrt(trained.var(0) + 1e-8), -10, 10)
+        np.testing.assert_allclose(given[-1], expected, atol=0.02)  # one reset precedes the statistics
+        assert np.abs(expected - fields).max() > 0.1
+        observation = observation + 0.01
+
+
+def begun(population: Population[Any], learner: Any) -> Array:
+    observation, _ = population.reset(seed=0)
+    learner.reset(population, population.stream("policy"))
+    return np.asarray(observation)

@@ -27,7 +27,7 @@ from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import LinUCB
-from taciturn.wrappers import BitwiseRandomizedResponse, Memoized
+from taciturn.wrappers import BitwiseRandomizedResponse, Memoized, Scheduled
 
 DEEP = "[" * 2000 + "]" * 2000
 ROOT = Path(__file__).parent.parent
@@ -484,6 +484,11 @@ def test_a_papers_own_privacy(run: Run) -> None:
 
 
 def test_a_mechanism_whose_answers_are_kept() -> None:
+    scheduled = "Scheduled:60:BitwiseRandomizedResponse:3"
+    assert parse_mechanism(scheduled) == Scheduled(BitwiseRandomizedResponse(3), at=60)
+    for bad in ("Scheduled", "Scheduled:", "Scheduled:3", "Scheduled:x:NoPrivacy", "Scheduled:0:NoPrivacy"):
+        with pytest.raises(ValueError, match=r"unknown mechanism|at must be an integer >= 1"):
+            parse_mechanism(bad)
     assert parse_mechanism("Memoized:BitwiseRandomizedResponse:3") == Memoized(BitwiseRandomizedResponse(3))
     with pytest.raises(ValueError, match=r"unknown mechanism 'Laplce'"):
         parse_mechanism("Memoized:Laplce:3")

@@ -35,6 +35,7 @@ from taciturn.privacy.mechanisms import (
     Mechanism,
     Memoized,
     NoPrivacy,
+    Scheduled,
     TreeAggregation,
     UnaryEncoding,
     discrete_gaussian,
@@ -96,7 +97,8 @@ REAL: list[Any] = [
     *(Laplace(2.0, 0.5, sampler) for sampler in ("fast", "exact")),
     *(Gaussian(1.0, 1e-5, 0.5, sampler) for sampler in ("fast", "exact")),
 ]
-ALL: list[Any] = [*FINITE, *REAL, NoPrivacy(), TreeAggregation(1.0, 100, 1.0), Memoized(BitwiseRandomizedResponse(1.0))]
+REPEATED = [Memoized(BitwiseRandomizedResponse(1.0)), Scheduled(BitwiseRandomizedResponse(1.0), at=2)]
+ALL: list[Any] = [*FINITE, *REAL, NoPrivacy(), TreeAggregation(1.0, 100, 1.0), *REPEATED]
 
 
 def name(mechanism: Mechanism) -> str:
@@ -864,6 +866,8 @@ def test_parameters_are_checked(bad: Any) -> None:
         lambda: TreeAggregation(1.0, bad or 0),
         lambda: Memoized(bad),
         lambda: Memoized(TreeAggregation(1.0)),
+        lambda: Scheduled(bad, at=1),
+        lambda: Scheduled(NoPrivacy(), at=bad or 0),
         lambda: BitwiseRandomizedResponse(1.0, bad),
         lambda: UnaryEncoding(1.0, "other"),
         lambda: UnaryEncoding(1.0, sampler="opendp"),
@@ -883,7 +887,7 @@ EACH: list[Any] = [
     *(Gaussian(1.0, 1e-6, sampler=sampler) for sampler in ("fast", "exact")),
     *(Exponential(1.0, sampler=sampler) for sampler in ("fast", "exact")),
     *(TreeAggregation(1.0, 4, sampler=sampler) for sampler in ("fast", "exact")),
-    Memoized(BitwiseRandomizedResponse(1.0)),
+    *REPEATED,
     Memoized(Laplace(1.0)),
     NoPrivacy(),
 ]

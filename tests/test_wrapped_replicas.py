@@ -15,7 +15,17 @@ from taciturn.envs.core import ChannelConfig, Population
 from taciturn.privacy.losses import PrivacyLoss, pure
 from taciturn.testing.cases import chosen, named, random_actions
 from taciturn.testing.populations import is_compiled
-from taciturn.wrappers import Budget, Byzantine, Churn, LossyChannel, Memoized, MessageLimit, NoPrivacy, Stragglers
+from taciturn.wrappers import (
+    Budget,
+    Byzantine,
+    Churn,
+    LossyChannel,
+    Memoized,
+    MessageLimit,
+    NoPrivacy,
+    Scheduled,
+    Stragglers,
+)
 from taciturn.wrappers.sb3 import RowsVecEnv
 
 REPLICAS = 3
@@ -38,6 +48,7 @@ STANDING = {
     "silent when spent": ChannelConfig(Charged(), Budget(3.0)),
     "ended when spent": ChannelConfig(Charged(), Budget(5.0, when_spent="truncate")),
     "memoised": ChannelConfig(Memoized(Charged()), Budget(1.5)),
+    "scheduled": ChannelConfig(Scheduled(Charged(), at=4)),
     "brief": ChannelConfig(Charged(), faults=(MessageLimit(3),)),
     "late": ChannelConfig(Charged(), faults=(Stragglers((0.0, 0.0, 1.0)),)),
     "lying": ChannelConfig(faults=(Byzantine(1.0, "constant"),)),

@@ -14,6 +14,7 @@ from taciturn.privacy.mechanisms import (
     Memoized,
     NoPrivacy,
     PrivacyLoss,
+    Scheduled,
     TreeAggregation,
     UnaryEncoding,
 )
@@ -25,5 +26,5 @@ __all__ = [
     "AuditResult", "BitwiseRandomizedResponse", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential", "Faulty",
     "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy",
     "NotPrivate", "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward",
-    "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
+    "Scheduled", "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
 ]  # fmt: skip

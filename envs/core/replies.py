@@ -18,7 +18,7 @@ def require_bits(channel: str, config: ChannelConfig) -> None:
     if mechanism is not None and mechanism.kind not in ("none", "randomized_response"):
         raise ValueError(
             f"mechanism on channel {channel!r} must answer one-hot vectors bit by bit (BitwiseRandomizedResponse, "
-            "UnaryEncoding, or Memoized of one), not "
+            "UnaryEncoding, or Memoized or Scheduled of one), not "
             f"{mechanism!r}"
         )
 

@@ -6,8 +6,9 @@ A mechanism is a frozen value. `perturb(x, rng)` takes a batch; the last `payloa
 of many perturbed messages at once, at a cost that does not grow with their number. Noise that scales with a sensitivity
 uses the mechanism's own `sensitivity` or, without one, the sensitivity passed with the message.
 
-`TreeAggregation` and `Memoized` have state: `state = mechanism.start((B, N))`, then `mechanism.step(x, rng, state)` in
-each round, after which `state.fresh[B, N]` marks the agents to be charged. `step` works for all mechanisms.
+`TreeAggregation`, `Memoized` and `Scheduled` have state: `state = mechanism.start((B, N))`, then in each round
+`mechanism.step(x, rng, state)`, after which `state.fresh[B, N]` marks the agents to be charged. `step` works for all
+mechanisms.
 
 All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".
 """
@@ -21,8 +22,9 @@ from taciturn.privacy.randomized_response import (
     UnaryEncoding,
     k_ary_response,
 )
+from taciturn.privacy.repeated import Memoized, MemoizedState, Scheduled, ScheduledState
 from taciturn.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
-from taciturn.privacy.stateful import Memoized, MemoizedState, TreeAggregation, TreeState
+from taciturn.privacy.stateful import TreeAggregation, TreeState
 
 __all__ = [
     "BitwiseRandomizedResponse",
@@ -35,6 +37,8 @@ __all__ = [
     "MemoizedState",
     "NoPrivacy",
     "PrivacyLoss",
+    "Scheduled",
+    "ScheduledState",
     "TreeAggregation",
     "TreeState",
     "UnaryEncoding",

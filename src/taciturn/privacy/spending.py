@@ -75,6 +75,8 @@ def basic_cost(mechanism: Mechanism | None, messages: Ints) -> Floats:
     """Epsilon of so many messages of one sender under basic composition, float64 of their shape; inf without a
     mechanism."""
     epsilon = math.inf if mechanism is None else mechanism.loss().epsilon
+    if mechanism is not None and mechanism.once:
+        messages = np.minimum(messages, 1)
     return np.where(messages > 0, messages * epsilon if math.isfinite(epsilon) else math.inf, 0.0)
 
 

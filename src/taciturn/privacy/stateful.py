@@ -1,4 +1,4 @@
-"""Mechanisms with state: running sums of a stream, and memoized answers."""
+"""Running sums of a stream: the binary mechanism."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.base import Given
 from taciturn.privacy.calibrated_noise import ROUNDING, Calibrated, Laplace, laplace_loss
 from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Bools, Ints, choice, integer
@@ -284,101 +284,3 @@ class TreeAggregation(Calibrated):
 
         first, second = (blocks(y) - blocks(np.cumsum(x, axis=-1)) for x in (x0, x1))
         return block.ratio(first, second, scale).sum(-1)
-
-
-class MemoizedState:
-    """State of `Memoized` for agents of `shape`: each agent's last value and its answer."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        self.known: Bools = np.zeros(shape, np.bool_)  # whether there is an answer
-        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step drew a new answer, and so charged for it
-        self.values: Array | None = None  # [*shape, ...]: the values that were answered
-        self.answers: Array | None = None  # [*shape, ...]
-
-    @property
-    def begun(self) -> Bools:
-        """The agents that have an answer, bool of `shape`: repeating it costs nothing."""
-        return self.known
-
-    def reset(self, where: Array | None = None) -> None:
-        """Forget the answers where `where`, booleans over the leading axes, is true (default: everywhere)."""
-        chosen = checks.mask(where, self.shape)
-        self.known, self.fresh = np.where(chosen, False, self.known), np.where(chosen, False, self.fresh)
-
-
-@dataclass(frozen=True)
-class Memoized(Mechanism):
-    """Repeats an answer while the value stays the same: the permanent randomized response of RAPPOR (Erlingsson, Pihur
-    & Korolova 2014).
-
-    An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an
-    answer costs nothing. A new answer that differs from the last reveals, whatever epsilon is, that the value has
-    changed, so the ledger's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its first
-    answer whatever happens to its value: then the total is that of one answer, and larger budgets are refused.
-
-    `perturb` gives first answers; `start` and `step` keep them.
-
-    Args:
-        mechanism: draws the answers; it must have no state itself.
-    """
-
-    stateful: ClassVar[bool] = True
-    changes_tell: ClassVar[bool] = True
-    mechanism: Mechanism
-
-    def __post_init__(self) -> None:
-        inner: Any = self.mechanism
-        if not isinstance(inner, Mechanism) or inner.stateful:
-            raise ValueError(f"mechanism must be one without state, not {inner!r}")
-        for name in ("epsilon", "kind", "payload_dims", "payloads", "norm"):
-            self._set(**{name: getattr(inner, name)})
-
-    def check_sensitivity(self, stated: Given) -> None:
-        self.mechanism.check_sensitivity(stated)
-
-    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
-        return self.mechanism.perturb(x, rng, sensitivity)
-
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> MemoizedState:
-        """State without answers, for agents of `shape`."""
-        return MemoizedState(checks.agents(shape))
-
-    def step(
-        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
-    ) -> Array:
-        """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are
-        none)."""
-        if not isinstance(state, MemoizedState):
-            raise ValueError(f"state must come from Memoized.start, not be {state!r}")
-        x, chosen, axes = checks.numbers("x", x), checks.mask(where, state.shape), len(state.shape)
-        if x.shape[:axes] != state.shape or (state.values is not None and x.shape != state.values.shape):
-            raise ValueError(f"x must be of the shape of the agents {state.shape}, not {x.shape}")
-        values = x.copy() if state.values is None else state.values.astype(np.result_type(state.values, x), copy=False)
-        differs = (x != values).any(tuple(range(axes, x.ndim)))
-        fresh = np.asarray(chosen & (differs | ~state.known))
-        rows, size = np.flatnonzero(fresh), fresh.size
-        if sensitivity is not None and np.ndim(sensitivity):
-            sensitivity = np.broadcast_to(checks.aligned("sensitivity", sensitivity, fresh), state.shape).ravel()[rows]
-        drawn = self.mechanism.perturb(x.reshape(size, *x.shape[axes:])[rows], rng, sensitivity)
-        if state.answers is None:
-            state.answers = np.zeros((*state.shape, *drawn.shape[1:]), drawn.dtype)
-        state.answers = state.answers.astype(np.result_type(state.answers, drawn), copy=False)
-        state.values, state.fresh, state.known = values, fresh, np.asarray(state.known | fresh)
-        state.answers.reshape(size, *drawn.shape[1:])[rows] = drawn
-        values.reshape(size, *x.shape[axes:])[rows] = x.reshape(size, *x.shape[axes:])[rows]
-        return state.answers.copy()
-
-    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
-        return self.mechanism.debias(y, num_messages)
-
-    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        return self.mechanism.variance(x, sensitivity)
-
-    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Cost of one new answer."""
-        return self.mechanism.loss(sensitivity)
-
-    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """The log-likelihood ratio of first answers."""
-        return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)

@@ -1,0 +1,209 @@
+"""Mechanisms that repeat an answer: `Memoized` while the value stays the same, `Scheduled` for the rest of the run."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from taciturn.privacy import checks
+from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.losses import PrivacyLoss
+from taciturn.validation import Array, Bools, Ints, integer
+
+
+class RepeatedState:
+    """Answers that agents of `shape` repeat."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step drew a new answer, and so charged for it
+        self.answers: Array | None = None  # [*shape, ...]
+        self.payload: tuple[int, ...] | None = None  # the shape of one value
+
+    def check(self, x: ArrayLike) -> Array:
+        """The values of all agents, [*shape, ...]; ValueError if they are not."""
+        x = checks.numbers("x", x)
+        payload = x.shape[len(self.shape) :]
+        if x.shape[: len(self.shape)] != self.shape or payload != (self.payload or payload):
+            raise ValueError(f"x must be of the shape of the agents {self.shape}, not {x.shape}")
+        return x
+
+    def draw(self, fresh: Array, mechanism: Mechanism, x: Array, rng: Generator, sensitivity: Given) -> Array:
+        """Draw the answers that `fresh` marks, for values x[*shape, ...]; returns all answers, zeros where there are
+        none."""
+        axes, rows, size = len(self.shape), np.flatnonzero(fresh), fresh.size
+        if sensitivity is not None and np.ndim(sensitivity):
+            aligned = checks.aligned("sensitivity", sensitivity, fresh)
+            sensitivity = np.broadcast_to(aligned, self.shape).ravel()[rows]
+        drawn = mechanism.perturb(x.reshape(size, *x.shape[axes:])[rows], rng, sensitivity)
+        if self.answers is None:
+            self.answers = np.zeros((*self.shape, *drawn.shape[1:]), drawn.dtype)
+        self.answers = self.answers.astype(np.result_type(self.answers, drawn), copy=False)
+        self.answers.reshape(size, *drawn.shape[1:])[rows] = drawn
+        self.fresh, self.payload = fresh, x.shape[axes:]
+        return self.answers.copy()
+
+
+@dataclass(frozen=True)
+class Repeated(Mechanism):
+    """Base of the mechanisms that draw answers from another one and repeat them.
+
+    `perturb` gives first answers; `start` and `step` keep them.
+    """
+
+    stateful: ClassVar[bool] = True
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        inner: Any = self.mechanism
+        if not isinstance(inner, Mechanism) or inner.stateful:
+            raise ValueError(f"mechanism must be one without state, not {inner!r}")
+        for name in ("epsilon", "kind", "payload_dims", "payloads", "norm"):
+            self._set(**{name: getattr(inner, name)})
+
+    def check_sensitivity(self, stated: Given) -> None:
+        self.mechanism.check_sensitivity(stated)
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
+        return self.mechanism.perturb(x, rng, sensitivity)
+
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
+        return self.mechanism.debias(y, num_messages)
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        return self.mechanism.variance(x, sensitivity)
+
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
+        """Cost of one new answer."""
+        return self.mechanism.loss(sensitivity)
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        """The log-likelihood ratio of first answers."""
+        return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)
+
+
+class MemoizedState(RepeatedState):
+    """State of `Memoized` for agents of `shape`: each agent's last value and its answer."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(shape)
+        self.known: Bools = np.zeros(shape, np.bool_)  # whether there is an answer
+        self.values: Array | None = None  # [*shape, ...]: the values that were answered
+
+    @property
+    def begun(self) -> Bools:
+        """The agents that have an answer, bool of `shape`: repeating it costs nothing."""
+        return self.known
+
+    def reset(self, where: Array | None = None) -> None:
+        """Forget the answers where `where`, booleans over the leading axes, is true (default: everywhere)."""
+        chosen = checks.mask(where, self.shape)
+        self.known, self.fresh = np.where(chosen, False, self.known), np.where(chosen, False, self.fresh)
+
+
+@dataclass(frozen=True)
+class Memoized(Repeated):
+    """Repeats an answer while the value stays the same: the permanent randomized response of RAPPOR (Erlingsson, Pihur
+    & Korolova 2014).
+
+    An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an
+    answer costs nothing. A new answer that differs from the last reveals, whatever epsilon is, that the value has
+    changed, so the ledger's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its first
+    answer whatever happens to its value: then the total is that of one answer, and larger budgets are refused.
+
+    Args:
+        mechanism: draws the answers; it must have no state itself.
+    """
+
+    changes_tell: ClassVar[bool] = True
+
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> MemoizedState:
+        """State without answers, for agents of `shape`."""
+        return MemoizedState(checks.agents(shape))
+
+    def step(
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
+    ) -> Array:
+        """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are
+        none)."""
+        if not isinstance(state, MemoizedState):
+            raise ValueError(f"state must come from Memoized.start, not be {state!r}")
+        x, chosen, axes = state.check(x), checks.mask(where, state.shape), len(state.shape)
+        values = x.copy() if state.values is None else state.values.astype(np.result_type(state.values, x), copy=False)
+        differs = (x != values).any(tuple(range(axes, x.ndim)))
+        fresh = np.asarray(chosen & (differs | ~state.known))
+        answers = state.draw(fresh, self.mechanism, x, rng, sensitivity)
+        values[fresh] = x[fresh]
+        state.values, state.known = values, np.asarray(state.known | fresh)
+        return answers
+
+
+class ScheduledState(RepeatedState):
+    """State of `Scheduled` for agents of `shape`."""
+
+    def __init__(self, shape: tuple[int, ...], at: int) -> None:
+        super().__init__(shape)
+        self.at = at
+        self.sent: Ints = np.zeros(shape, np.int64)  # how many messages each agent has sent
+
+    @property
+    def begun(self) -> Bools:
+        """The agents whose next message costs nothing, bool of `shape`."""
+        return np.asarray(self.sent + 1 != self.at)
+
+    def reset(self, where: Array | None = None) -> None:
+        """Begin anew where `where`, booleans over the leading axes, is true (default: everywhere)."""
+        chosen = checks.mask(where, self.shape)
+        self.sent, self.fresh = np.where(chosen, 0, self.sent), np.where(chosen, False, self.fresh)
+        if self.answers is not None:
+            self.answers[chosen] = 0
+
+
+@dataclass(frozen=True)
+class Scheduled(Repeated):
+    """Spends everything on one answer: an agent draws it at its message number `at`, and repeats it to everybody from
+    then on. Before that it sends zeros.
+
+    The total is that of one answer, by basic composition with delta 0. For each agent, the messages before number `at`
+    are constant. The message number `at` is one output of the mechanism, and the later messages are copies of it. So
+    the transcript of an agent is a function of that output (post-processing: Dwork & Roth 2014, Proposition 2.1), and
+    what the output costs is the cost of the whole transcript. The agent's own earlier messages reveal nothing, and its
+    later ones nothing more, so a single answer is also all that an agent's whole history costs, at user level, as far
+    as the mechanism bounds any change of its input (randomised response does; the ledger's rules hold for others).
+
+    The moment must be public. An agent counts its own messages, so this holds where private data affect neither
+    whether nor when it sends. Elsewhere (`Channel.silence_tells`) the ledger's totals are infinite, as for all
+    mechanisms.
+
+    One answer that everybody hears says more than many answers at the same total that are heard once each: what a small
+    epsilon tells grows with its square, so m answers at epsilon/m tell together one m-th of what one at epsilon does.
+
+    Args:
+        mechanism: draws the answer; it must have no state itself.
+        at: the number of the message, counted from 1, at which an agent draws its answer.
+    """
+
+    once: ClassVar[bool] = True
+    at: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(at=integer("at", self.at, at_least=1))
+
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> ScheduledState:
+        """State without answers, for agents of `shape`."""
+        return ScheduledState(checks.agents(shape), self.at)
+
+    def step(
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
+    ) -> Array:
+        """The answers of agents of `shape` that have drawn one, zeros of the others; those whose message number `at`
+        this is answer x[*shape, ...], and the values of others are not read."""
+        if not isinstance(state, ScheduledState):
+            raise ValueError(f"state must come from Scheduled.start, not be {state!r}")
+        x, chosen = state.check(x), checks.mask(where, state.shape)
+        answers = state.draw(np.asarray(chosen & ~state.begun), self.mechanism, x, rng, sensitivity)
+        state.sent = state.sent + chosen
+        return answers

@@ -13,7 +13,7 @@ from taciturn.bench import study as module
 from taciturn.bench.catalogue import load_studies, matching
 from taciturn.bench.results import Cell, Group, Result, Results, describe, flatten, matches
 from taciturn.bench.store import Store
-from taciturn.bench.study import Study, register
+from taciturn.bench.study import POOLS, Score, Study, register
 from taciturn.policies import Policy
 from taciturn.registry import UnknownName
 from taciturn.testing import check_study
@@ -172,3 +172,20 @@ def test_tables_make_a_policy_once(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = [Study().label(row, rows) for _ in range(3) for row in rows]
     assert labels == ["k=1 (pooled)", "k=2 (pooled)"] * 3
     assert made == [1, 2]
+
+
+def test_who_pools_is_never_best() -> None:
+    """Declared by the policy, or found by the check before a run."""
+
+    def scored(policy: str, score: float, **more: float) -> Group:
+        metrics = {name: np.full(2, value) for name, value in ({"score": score} | more).items()}
+        return Group({"policy": policy, "policy_params": {}}, np.arange(2), metrics, {}, np.zeros(2))
+
+    honest, worse, oracle = scored("PPCL", 0.5), scored("Voter", 0.4), scored("CentralisedOracle", 0.9)
+    panel = Results([worse, oracle, honest, scored("mine", 0.8, **{POOLS: 1.0})])
+
+    class Higher(Study):
+        score = Score("score")
+
+    assert Higher().best(panel) is honest
+    assert Higher().best(Results([oracle])) is None

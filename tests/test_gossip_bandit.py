@@ -1075,3 +1075,14 @@ def test_a_history_stays_short() -> None:
     assert 150 < times.size <= 401
     steps = [b - a for a, b in pairwise(times.tolist())]
     assert max(steps) < 1.0
+
+
+def test_a_run_that_ends_before_the_first_tick_tells_nothing_and_costs_nothing() -> None:
+    """Without a mechanism, too, where a reply would cost infinitely much."""
+    for given in ({}, {"preference": RR(1.0)}):
+        env = gossip_bandit_v0.population(2, num_agents=5, horizon=1e-12)
+        run = taciturn.simulate(env, PPCL(), seed=0, privacy=given)
+        assert (run.metrics["epsilon_per_requester"] == 0).all()
+        env.reset(seed=0)
+        info = env.step(np.zeros((2, 1, 3), np.int64)).info
+        assert (info["epsilon_per_requester"] == 0).all()

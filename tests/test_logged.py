@@ -605,6 +605,12 @@ def test_a_policy_that_takes_what_the_log_never_does_is_seen(softmax_log: Bandit
     assert cut < 0.8 < 0.9 < whole
 
 
+def test_a_log_alone_cannot_be_played(softmax_log: BanditLog) -> None:
+    catalogue = softmax_log.catalogue
+    with pytest.raises(ValueError, match=r"family must have mean rewards to be played, and .* is only a log"):
+        taciturn.simulate(recommender_v0.population(family=catalogue, horizon=3), "Random", seed=0)
+
+
 def test_what_cannot_be_estimated_is_refused(uniform_log: BanditLog, softmax_log: BanditLog) -> None:
     class Never(Watcher):
         def act(self, obs: Array, mask: Array | None = None) -> Array:

@@ -18,6 +18,7 @@ from taciturn.bench.store import Store
 from taciturn.bench.study import AGREES, IN_KIND
 from taciturn.bench.tables import ours
 from taciturn.policies import OptimalStopping
+from taciturn.registry import entry
 from taciturn.testing import check_study
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +70,22 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
             # The cells of two studies of Tao et al. take minutes, and their seeds differ by far less than what is
             # claimed.
             assert declared >= (3 if name in ("tao2023-4", "tao2023-variants") else 5)
+
+
+# Names of networks that these studies make themselves, and clients without data.
+READ_OTHERWISE = {"federated-bandit", "li2022-10", "li2022-11", "li2022-12", "leakage"}
+
+
+@pytest.mark.parametrize("name", sorted(STUDIES.keys() - READ_OTHERWISE))
+def test_every_setting_is_one_that_its_world_allows(name: str) -> None:
+    """Settings that only full runs play, too: qualities are probabilities, and names are those of parameters."""
+    settings = {}
+    for quick in (True, False):
+        for cell in STUDIES[name].cells(quick):
+            if "env" in cell.config and "env_params" in cell.config:
+                settings[json.dumps([cell.config["env"], cell.config["env_params"]])] = cell.config
+    for config in settings.values():
+        assert entry(config["env"]).world.population(**config["env_params"]).num_envs == 1
 
 
 def first(name: str, **entries: object) -> Cell:

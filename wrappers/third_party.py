@@ -139,7 +139,8 @@ class Release:
     def perturb(self, x: Any, rng: np.random.Generator) -> Any:
         """The messages that leave, given the output of `check`; rounded if the space is one of integers, and clipped
         into the space."""
-        if isinstance(self.space, Discrete) and isinstance(self.mechanism, KaryRandomizedResponse):
+        if isinstance(self.mechanism, KaryRandomizedResponse):
+            assert isinstance(self.space, Discrete)
             return np.asarray(self.mechanism.perturb(x, rng) + self.space.start, self.space.dtype)
         if self.bounds is None:
             return x

@@ -366,8 +366,3 @@ class RoundTraffic:
             arrivals = np.zeros_like(self.coverage)
             np.add.at(arrivals, (when, np.broadcast_to(who, when.shape)), 1)
             self.coverage += np.cumsum(arrivals, 0)
-
-    def elapsed(self, phase_left: Ints) -> Ints:
-        """Slots of the protocols played so far in a round that ends in `phase_left` slots, int64[B]; 0 if none is under
-        way."""
-        return np.where(phase_left > 0, self.slots - phase_left, 0)

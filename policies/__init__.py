@@ -46,6 +46,7 @@ from taciturn.policies.classic.social import (
     Voter,
     WinStay,
 )
+from taciturn.policies.designed.social import HoldTheBest, Listener
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
@@ -70,8 +71,8 @@ __all__ = [
     "UCB1", "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
     "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "EliminationSchedule", "Fed2UCB",
     "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
-    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "Hedge", "IsolatedEpsilonGreedy", "IsolatedThompson",
-    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB",
+    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "Hedge", "HoldTheBest", "IsolatedEpsilonGreedy", "IsolatedThompson",
+    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener",
     "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
     "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "Random", "Replicator", "SharedPPO",
     "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",

@@ -426,6 +426,8 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
         ("test_pooling:SharedTable", "GossipBandit-v0/standard", True),
         ("test_pooling:Reader", "FederatedBandit-v0/standard", True),
         ("IsolatedThompson", "GossipBandit-v0/standard", False),
+        ("HoldTheBest", "GossipBandit-v0/standard", False),
+        ("Listener", "GossipBandit-v0/standard", False),
         ("test_pooling:Alone", "FederatedBandit-v0/standard", False),
     ],
 )

@@ -46,6 +46,7 @@ from taciturn.policies.classic.social import (
     Voter,
     WinStay,
 )
+from taciturn.policies.designed.federated_bandit import PublicPlan
 from taciturn.policies.designed.social import HoldTheBest, Listener
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
@@ -74,7 +75,7 @@ __all__ = [
     "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "Hedge", "HoldTheBest", "IsolatedEpsilonGreedy", "IsolatedThompson",
     "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener",
     "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
-    "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "Random", "Replicator", "SharedPPO",
-    "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
-    "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator",
+    "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality",
+    "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -280,7 +280,7 @@ DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "ACR", "CDPMAB", "CommunicationEfficientCDPMAB", "ContextualZooming", "DDPMAB", "DPSuccessiveElimination", "DSC",
     "Fed2UCB", "GaussLinUCB", "HCT", "HDPMAB", "HOO", "ItemUCB1", "KLUCB", "LinUCB", "MOSS", "NeuralBandit",
-    "OracleItem", "SingleAgent", "SuccessiveElimination", "ThompsonSampling", "UCB1",
+    "OracleItem", "PublicPlan", "SingleAgent", "SuccessiveElimination", "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
 PLAYS = [play(name) for name in sorted(PUBLIC)] + [

@@ -46,6 +46,7 @@ from taciturn.policies.classic.social import (
     Voter,
     WinStay,
 )
+from taciturn.policies.designed.arm_elimination import GrowingSchedule
 from taciturn.policies.designed.federated_bandit import PublicPlan
 from taciturn.policies.designed.social import HoldTheBest, Listener
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
@@ -68,14 +69,15 @@ from taciturn.policies.reference.private_social_learning import PrivateSocialLea
 from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
-    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL",
-    "UCB1", "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
+    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1",
+    "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
     "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "EliminationSchedule", "Fed2UCB",
     "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
-    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "Hedge", "HoldTheBest", "IsolatedEpsilonGreedy", "IsolatedThompson",
-    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener",
-    "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
-    "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator",
-    "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality",
-    "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "IsolatedEpsilonGreedy",
+    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner",
+    "LinUCB", "Listener", "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem",
+    "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning",
+    "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO",
+    "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay",
+    "Wintall",
 ]  # fmt: skip

@@ -37,7 +37,9 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(("HoldTheBest", "Listener"), ("gossip_bandit_v0", GOSSIP, {})),
     "GosInE": ("social_bandit_v0", SOCIAL, {}),
     "Random": ("social_bandit_v0", SOCIAL, {}),
-    **dict.fromkeys(("EliminationSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})),
+    **dict.fromkeys(
+        ("EliminationSchedule", "GrowingSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})
+    ),
     "PublicPlan": ("federated_bandit_v0", ARMS | {"horizon": 40}, {}),
     "LearnedPulls": ("federated_bandit_v0", ARMS | {"horizon": 40}, {}),
     **dict.fromkeys(

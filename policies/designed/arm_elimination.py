@@ -1,0 +1,70 @@
+"""A schedule for the coordinator of `arm_elimination_v0`, with constants found on training streams."""
+
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView, integer, number
+from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, action
+from taciturn.policies.base import Policy
+from taciturn.validation import Floats, Ints
+
+
+class GrowingSchedule(Policy):
+    """Totals of pulls that grow by a factor, and a threshold that forgives less the longer the rest of the run.
+
+    After an epoch every agent has pulled each active arm n times in J epochs. An arm is eliminated if its average is
+    below the best by at least
+
+        sqrt(2 a log(1 + c left / (k n)) 2 (v + J s / n) / (M n)),
+
+    where `left` slots remain, k arms are active, M agents upload, v = 1/4 bounds the variance of a reward, and s is the
+    variance of the noise in the sum of an epoch's rewards. (With Laplace noise at level epsilon, s = 2 / epsilon^2.)
+    The logarithm weighs what a wrong elimination would cost, in proportion to the time left, against the pulls that
+    more certainty takes.
+
+    Args:
+        first: pulls of each arm by each agent in the first epoch.
+        growth: of the total of pulls from epoch to epoch, > 1.
+        a, c: constants of the threshold, > 0.
+    """
+
+    public_schedule = True
+
+    def __init__(self, first: int = 1, growth: float = 1.6, a: float = 1.35, c: float = 0.01) -> None:
+        self.first = integer("first", first, at_least=1)
+        self.growth = number("growth", growth, above=1, at_most=1e6)
+        self.a, self.c = number("a", a, above=0), number("c", c, above=0)
+
+    def begin(self, view: PublicView) -> None:
+        self.require(issubclass(view.world, ArmElimination), "arm_elimination", view)
+        self._layout, self._horizon = view.roles[self.role].layout, view.params.horizon
+        self._agents, self._arms = view.params.num_agents, view.params.arms
+        self._mechanism: Any = view.channels["means"].mechanism
+        self._total: Ints = np.zeros(view.num_envs, np.int64)
+        self._noise: Floats = np.zeros(view.num_envs)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs[:, 0].astype(np.float64))
+        fresh = seen["rounds"] == 0
+        self._total, self._noise = np.where(fresh, 0, self._total), np.where(fresh, 0.0, self._noise)
+        left = np.rint(seen["time_left"] * self._horizon)
+        active = np.maximum(seen["active"].reshape(len(obs), -1).sum(-1), 1)
+        most = np.maximum(left // active, 1)
+        wanted = np.where(self._total == 0, self.first, np.ceil(self._total * self.growth) - self._total)
+        pulls = np.clip(wanted, 1, most).astype(np.int64)
+        self._total += pulls
+        self._noise += self._noise_of(pulls)
+        n = self._total
+        variance = 2 * (0.25 + self._noise / n) / (self._agents * n)
+        certainty = np.log1p(self.c * np.maximum(left - active * pulls, 0) / (active * n))
+        threshold = np.sqrt(2 * self.a * certainty * variance)
+        share = np.where(most > 1, np.log(pulls) / np.log(np.maximum(most, 2)), 0.0)
+        return action(share, np.minimum(threshold, 1.0), 1.0)[:, None]
+
+    def _noise_of(self, pulls: Ints) -> Floats:
+        """The variance of the noise in a sum of so many rewards, [B]."""
+        if self._mechanism is None or self._mechanism.kind == "none":
+            return np.zeros(pulls.shape)
+        found: Floats = pulls**2 * self._mechanism.variance(np.full(pulls.shape, 0.5), 1.0 / pulls)
+        return found

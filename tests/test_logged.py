@@ -20,7 +20,7 @@ from taciturn.envs.core import Array
 from taciturn.envs.recommender import rewards
 from taciturn.envs.recommender.catalogue import Catalogue, Simulator
 from taciturn.logged import BanditLog, estimators, evaluate, fit_ratings, read_bandit
-from taciturn.policies import LinUCB, Policy, Random
+from taciturn.policies import ItemUCB1, LinUCB, Policy, Random
 
 # Of each statistical test; the numbers of logs in them follow from it.
 ALARM = 1e-5
@@ -603,6 +603,29 @@ def test_a_policy_that_takes_what_the_log_never_does_is_seen(softmax_log: Bandit
     )
     whole, cut = (evaluate(one, Watcher(), estimator="snips")[0].mean_weight for one in (softmax_log, log))
     assert cut < 0.8 < 0.9 < whole
+
+
+def test_what_was_learned_in_a_run_is_forgotten_in_the_next_on_the_same_catalogue(fitted: Simulator) -> None:
+    begun: list[list[bool]] = []
+
+    class Watched(ItemUCB1):
+        def start(self, fresh: Array) -> None:
+            begun.append(fresh.tolist())
+            super().start(fresh)
+
+    env, policy = recommender_v0.population(2, family=fitted, num_agents=1, horizon=5), Watched()
+    env.reset(seed=0)
+    taciturn.envs.core.begin(env, {"agent": policy})
+    assert begun.pop() == [True, True]
+    for where in ([True, True], [False, True], [True, False]):
+        for _ in range(3):
+            before = env.observe()
+            action = policy.act(before, env.action_mask("agent"))
+            policy.update(before, action, env.step(action).reward, env.done)
+        assert not begun
+        env.reset(where=np.array(where))
+        policy.act(env.observe(), env.action_mask("agent"))
+        assert begun.pop() == where
 
 
 def test_a_log_alone_cannot_be_played(softmax_log: BanditLog) -> None:

@@ -9,7 +9,7 @@ import worlds as tiny
 
 pytest.importorskip("torch")
 
-from taciturn.envs import round_stopping_v0
+from taciturn.envs import gossip_bandit_v0, round_stopping_v0
 from taciturn.envs.core import Array, Population
 from taciturn.policies import LearnedStopping, SharedPPO
 from taciturn.wrappers.sb3 import RowsVecEnv
@@ -57,3 +57,21 @@ def begun(population: Population[Any], learner: Any) -> Array:
     observation, _ = population.reset(seed=0)
     learner.reset(population, population.stream("policy"))
     return np.asarray(observation)
+
+
+def test_a_network_that_ranks_options_gets_them_in_order() -> None:
+    """Counts from the largest down, and the agent's own option in the same order, as in training."""
+    population = gossip_bandit_v0.population(3, num_agents=6, num_options=4, horizon=4.0)
+    learner = SharedPPO(steps=2_000, num_envs=4, n_steps=16, options=("counts", "own"), overrides={})
+    observation, given = begun(population, learner), list[Array]()
+    counts = np.random.default_rng(0).permuted(np.tile([0.1, 0.2, 0.3, 0.4], (3, 1, 1)), axis=-1)
+    observation[..., :4] = counts
+    observation[..., 5:9] = np.eye(4)[[2, 0, 1]][:, None]
+    learner._model.policy.features_extractor.register_forward_pre_hook(lambda _, x: given.append(x[0].numpy()))
+    learner.act(observation, None)
+    order = np.argsort(-counts[:, 0], axis=-1)
+    ranked = observation[:, 0].copy()
+    ranked[:, :4] = np.take_along_axis(counts[:, 0], order, 1)
+    ranked[:, 5:9] = np.take_along_axis(observation[:, 0, 5:9], order, 1)
+    np.testing.assert_allclose(given[-1], learner._normal.normalize_obs(ranked), rtol=1e-5)
+    assert not np.array_equal(ranked, observation[:, 0])

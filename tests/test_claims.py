@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from taciturn.bench import statistics
 from taciturn.bench.catalogue import load_studies
@@ -112,6 +113,34 @@ def test_a_claim_is_as_good_as_the_worst_of_its_numbers() -> None:
     found, unknown = verdicts([claim, untested("s", "p", "no data")], Results([]))
     assert ours(found) == "a: 1; b: 1"
     assert unknown.reason == "no data"
+
+
+def test_claims_in_kind_hold_together_with_the_others() -> None:
+    """Holm by hand: three intervals at 1 - .05/3, then those that neither agree nor differ at 1 - .05/2. One that holds
+    in kind may still agree at the next level, so it counts until the end."""
+    x = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    half = {n: stats.t.ppf(1 - 0.05 / n / 2, 4) * x.std(ddof=1) / 5**0.5 for n in (1, 2, 3)}
+    assert half[1] < half[2] < half[3]
+
+    def claim(bound: float, kind: float) -> Claim:
+        return Claim("s", "p", lambda r: statistics.mean(x), at_most(bound, kind=(-9, kind)), 0.0, 9.0)
+
+    def between(n: int) -> float:
+        """A bound that an interval excludes at the level for n intervals, and not at that for n + 1."""
+        return (half[n] + half[n + 1]) / 2
+
+    def judged(*claims: Claim) -> list[str]:
+        return [one.verdict for one in verdicts(claims, Results([]))]
+
+    agrees, in_kind = claim(5.0, 6.0), claim(-5.0, 5.0)
+    assert judged(agrees, in_kind, claim(between(2), 9.0)) == [AGREES, IN_KIND, AGREES]
+    # At the level of three it is in kind, and agrees at that of two: of the others one is decided.
+    assert judged(agrees, in_kind, claim(between(1), 9.0)) == [AGREES, IN_KIND, IN_KIND]
+    # It would be in kind by itself, and two others are left with it.
+    assert judged(in_kind, in_kind, claim(-5.0, between(2))) == [IN_KIND, IN_KIND, NOT_TESTED]
+    assert judged(agrees, in_kind, claim(-5.0, between(2))) == [AGREES, IN_KIND, IN_KIND]
+    assert judged(agrees, in_kind, claim(-5.0, between(1))) == [AGREES, IN_KIND, NOT_TESTED]
+    assert judged(agrees, agrees, claim(-5.0, between(1))) == [AGREES, AGREES, IN_KIND]
 
 
 def test_a_verdict_has_one_vocabulary() -> None:

@@ -43,7 +43,11 @@ def test_the_weights_are_those_of_bayes() -> None:
     private = Privatize(env, "preference", policy.prescribes(env.view(policy))["preference"])
     private.reset(seed=0)
     policy.reset(private, np.random.default_rng(0))
-    ones, zeros, counts = np.array([[[2, 0]]]), np.array([[[1, 3]]]), np.array([[[4.0, 1.0]]])
+    ones, zeros, counts = (
+        np.array([[[2, 0]]]),
+        np.array([[[1, 3]]]),
+        np.array([[[3.0, 1.0, 4.0]]]),
+    )  # one answer was lost
     found = policy.log_weights(ones, zeros, counts)[0, 0]
     theta, shares = tables(2, 2.0)
     for world in (0, 17, 300):
@@ -51,10 +55,10 @@ def test_the_weights_are_those_of_bayes() -> None:
         for k in range(2):
             bit = law.q + (law.p - law.q) * shares[world, k]
             chances = [theta[world, k]] * int(ones[0, 0, k]) + [1 - theta[world, k]] * int(zeros[0, 0, k])
-            chances += [bit] * int(counts[0, 0, k]) + [1 - bit] * int(5 - counts[0, 0, k])
+            chances += [bit] * int(counts[0, 0, k]) + [1 - bit] * int(4 - counts[0, 0, k])
             expected += sum(map(math.log, chances))
         assert found[world] == pytest.approx(expected)
-    silent = policy.log_weights(ones, zeros, np.zeros((1, 1, 2)))[0, 0]
+    silent = policy.log_weights(ones, zeros, np.zeros((1, 1, 3)))[0, 0]
     assert silent[17] == pytest.approx(sum(ones[0, 0] * np.log(theta[17]) + zeros[0, 0] * np.log(1 - theta[17])))
 
 
@@ -97,3 +101,20 @@ def test_where_it_cannot_act(given: dict[str, Any]) -> None:
         taciturn.simulate(gossip_bandit_v0.population(1, num_agents=6, **given), Listener(), seed=0)
     with pytest.raises(ValueError, match="moment must be"):
         Listener(moment=0.0)
+
+
+@pytest.mark.parametrize("policy", [HoldTheBest(), Listener(None, moment=1.0)], ids=repr)
+def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
+    """In its replica alone."""
+    env = gossip_bandit_v0.population(2, num_agents=5, horizon=8.0)
+    obs, _ = env.reset(seed=0)
+    policy.reset(env, np.random.default_rng(0))
+    while not env.done.any():
+        actions = policy.act(obs)
+        step = env.step(actions)
+        policy.update(obs, actions, step.reward, env.done)
+        obs = step.observation
+    memory = [policy._counted, *([policy._heard, policy._ticks] if isinstance(policy, Listener) else [])]
+    for values in memory:
+        assert not values[env.done].any()
+        assert env.done.all() or values[~env.done].any()

@@ -45,7 +45,7 @@ Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including
     the one that ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and
     `Memoized`, with which agents repeat an answer until their preference changes. Its total is finite only under a
-    budget smaller than two answers.
+    budget smaller than two answers. With `Scheduled` agents draw one answer, at a public moment, and repeat it.
 
     In the paper's form, "silent", agents without preference do not reply. The replies then reveal who has a preference,
     so totals are infinite, unless all agents begin with one: they can change but not lose it.

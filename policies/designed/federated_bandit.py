@@ -27,6 +27,8 @@ class PublicPlan(Policy):
     where v is the variance of one reward. So it counts as m n v / (v + sum_j n_j^2 s(n_j) / n) pulls in a Beta
     posterior with a uniform prior.
 
+    Where uploads are lost, it still counts all m of them.
+
     No batch begins that would end after a share `until` of the run. From then on each agent is on its own: it adds its
     own pulls, which are exact, to the average of the others, by Thompson sampling (Thompson 1933).
 

@@ -40,6 +40,12 @@ class Remembering(SocialPolicy):
         replicas = np.arange(self._shape[0])[:, None]
         self._counted[replicas, agents, option, 0] += 1
         self._counted[replicas, agents, option, 1] += reward.astype(np.int32)
+        if done.any():
+            self.forget(done)
+
+    def forget(self, over: Bools) -> None:
+        """Clear the memory of the runs that are over, bool[B]: the next ones begin without a word."""
+        self._counted[over] = 0
 
 
 class HoldTheBest(Remembering):
@@ -108,13 +114,13 @@ class Listener(Remembering):
     Until the moment, the answers are zeros, and agents are on their own. An agent weighs 512 possible worlds, theta,
     uniform on [0, 1]^K: by its own signals, and by the number c_k of heard answers in which the bit of option k is set.
 
-        log w(theta) = sum_k ones_k log theta_k + zeros_k log(1 - theta_k) + c_k log r_k + (N - c_k) log(1 - r_k),
+        log w(theta) = sum_k ones_k log theta_k + zeros_k log(1 - theta_k) + c_k log r_k + (n - c_k) log(1 - r_k),
         r_k = q + (p - q) S_k(theta),
 
-    where a bit is read as 1 with probability p if it is 1 and q if it is 0, and S_k(theta) is the share of agents on
-    their own that would hold option k at that moment in that world. (The bits of an agent's answer are taken as
-    independent.) It pulls by Thompson sampling: the best option of a world drawn by these weights. It adopts an
-    option only if its posterior mean is then the largest.
+    where n answers arrived, a bit is read as 1 with probability p if it is 1 and q if it is 0, and S_k(theta) is the
+    share of agents on their own that would hold option k at that moment in that world. (The bits of an agent's answer
+    are taken as independent.) It pulls by Thompson sampling: the best option of a world drawn by these weights. It
+    adopts an option only if its posterior mean is then the largest.
 
     Where replies are fresh, an agent listens to those of its first tick after the moment, and to no others.
 
@@ -144,25 +150,29 @@ class Listener(Remembering):
         theta = np.clip(known.qualities, 1e-12, 1 - 1e-12)
         self._theta, self._logs = theta, (np.log(theta).T, np.log1p(-theta).T)
         self._answers = np.log(reads).T, np.log1p(-reads).T
-        self._heard: Floats = np.zeros((*self._shape, self._options))
+        self._heard: Floats = np.zeros((*self._shape, self._options + 1))  # bits set, and number of answers
         self._from = 0.0 if isinstance(mechanism, Scheduled) else moment
         self._ticks = np.zeros(self._shape, np.int64)
 
     def listen(self, obs: Array) -> Floats:
-        """The answers that the agents know, as counts [B, rows, K]: the first that they hear."""
+        """The answers that the agents know, the first that they hear: counts, and their number, [B, rows, K + 1]."""
         at = np.arange(self._shape[0])[:, None], self.agents()
-        counts = self.heard(obs).counts
-        listens = ~self._heard[at].any(-1, keepdims=True) & (self._ticks[at] >= self._from)[..., None]
-        self._heard[at] = np.where(listens, counts, self._heard[at])
+        heard = self.heard(obs)
+        known = self._heard[at].any(-1) | ~heard.counts.any(-1) | (self._ticks[at] < self._from)
+        answers = np.concatenate([heard.counts, heard.received[..., None]], -1)
+        self._heard[at] = np.where(known[..., None], self._heard[at], answers)
         self._ticks[at] += 1
         return self._heard[at]
 
-    def log_weights(self, ones: Ints, zeros: Ints, counts: Floats) -> Floats:
-        """log w of each world, [B, rows, WORLDS]."""
+    def forget(self, over: Bools) -> None:
+        super().forget(over)
+        self._heard[over], self._ticks[over] = 0, 0
+
+    def log_weights(self, ones: Ints, zeros: Ints, heard: Floats) -> Floats:
+        """log w of each world, [B, rows, WORLDS], of signals [B, rows, K] and answers as in `listen`."""
+        counts, received = heard[..., :-1], heard[..., -1:]
         found = ones.astype(np.float64) @ self._logs[0] + zeros.astype(np.float64) @ self._logs[1]
-        if_heard = counts @ self._answers[0] + (self._scale - counts) @ self._answers[1]
-        heard = counts.any(-1, keepdims=True)
-        return found + np.where(heard, if_heard, 0.0)
+        return found + counts @ self._answers[0] + (received - counts) @ self._answers[1]
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         ones, zeros = self.own()

@@ -76,6 +76,11 @@ class Policy(metaclass=NamesUnknown):
         there is none."""
         raise ValueError(f'{type(self).__name__} prescribes no mechanism: privacy="paper" has no meaning with it')
 
+    def within(self, view: PublicView, total: float) -> dict[str, Any] | None:
+        """How the policy spends a total of epsilon over a whole run: `{channel: mechanism}` (or a `ChannelConfig`) with
+        which no agent spends more, whatever happens; None if the policy leaves that to whoever plays it."""
+        return None
+
     def __repr__(self) -> str:
         shown = ", ".join(
             f"{k}={v!r}"
